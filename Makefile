@@ -1,0 +1,37 @@
+# `make run` and `make test` do everything on a fresh machine; the second call starts at once.
+.PHONY: run test setup lint types contracts wheel bench clean
+PY := .venv/bin/python
+WHEEL_SITE := build/wheel-site
+
+run: setup
+	@.venv/bin/torchmark run
+
+test: lint types contracts wheel
+	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
+	@scripts/setup.sh
+
+lint: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: setup
+	$(PY) -m mypy
+
+contracts: setup
+	.venv/bin/lint-imports
+
+# The tests run against the wheel that people would install, unpacked beside the tree.
+wheel: setup
+	@rm -rf $(WHEEL_SITE) dist && $(PY) -m build --wheel --outdir dist . >/dev/null
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --target $(WHEEL_SITE) dist/*.whl
+
+bench: setup
+	@for metric in metrics/*.py; do echo "== $$metric"; $(PY) $$metric || exit 1; done
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

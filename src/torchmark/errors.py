@@ -1,0 +1,59 @@
+"""Every mistake that a user can make has its class here, derived from the fitting builtin.
+
+All of them are `TorchmarkError`, and every message says what is wrong, where, and what to do.
+An exception raised by the user's own statement is not among them: it travels as it is.
+"""
+
+from __future__ import annotations
+
+
+class TorchmarkError(Exception):
+    """What torchmark raises when it cannot do what was asked."""
+
+
+class InvalidArgumentError(TorchmarkError, ValueError):
+    """A number, a name or a combination of arguments that means nothing here."""
+
+
+class UnknownLanguageError(InvalidArgumentError):
+    """A language that Timer does not speak."""
+
+
+class StatementSyntaxError(TorchmarkError, SyntaxError):
+    """A statement or setup that does not compile; carries the user's own line and column."""
+
+
+class MissingTorchError(TorchmarkError, ImportError):
+    """torch cannot be imported by the interpreter that runs torchmark."""
+
+
+class NotSupportedError(TorchmarkError, NotImplementedError):
+    """A part of torch.utils.benchmark's interface that this version does not have."""
+
+
+class EmptyMeasurementError(TorchmarkError, ValueError):
+    """A statistic was asked of a measurement, or a table of a list, that has no results."""
+
+
+class InvalidMeasurementError(TorchmarkError, ValueError):
+    """Numbers that cannot be the result of a measurement: NaN, infinite, negative."""
+
+
+class MeasurementFileError(TorchmarkError, ValueError):
+    """Text that should hold a measurement and does not."""
+
+
+class NotSerialisableError(TorchmarkError, TypeError):
+    """A payload that would not survive the way to JSON and back."""
+
+
+class UnknownRowError(InvalidArgumentError):
+    """A baseline row that the table does not have."""
+
+
+class FuzzerDefinitionError(InvalidArgumentError):
+    """A fuzzed parameter or tensor that cannot be drawn as it is described."""
+
+
+class ImpossibleConstraintError(TorchmarkError, ValueError):
+    """No draw satisfied all the constraints of a Fuzzer."""

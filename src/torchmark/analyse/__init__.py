@@ -1,0 +1,1 @@
+"""Pure functions of records: no clock, no torch, no printing."""

@@ -1,0 +1,1 @@
+"""Work orders become records: what touches torch, threads, processes and the machine."""

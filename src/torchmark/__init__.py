@@ -1,0 +1,108 @@
+"""torchmark: micro-benchmarks for PyTorch whose numbers can be believed on a noisy machine.
+
+`import torchmark as benchmark` stands in for `import torch.utils.benchmark as benchmark`.
+Names are loaded when they are first used, so that importing torchmark does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchmark.compare import Colorize, Compare
+    from torchmark.compiling import bench_all, benchmark_compile
+    from torchmark.errors import TorchmarkError
+    from torchmark.fuzz import (
+        FuzzedParameter,
+        FuzzedSparseTensor,
+        FuzzedTensor,
+        Fuzzer,
+        ParameterAlias,
+    )
+    from torchmark.model.doubts import Doubt, DoubtKind
+    from torchmark.model.measurement import Measurement
+    from torchmark.model.task_spec import TaskSpec
+    from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
+    from torchmark.op_fuzzers import (
+        BinaryOpFuzzer,
+        BinaryOpSparseFuzzer,
+        SpectralOpFuzzer,
+        UnaryOpFuzzer,
+        UnaryOpSparseFuzzer,
+    )
+    from torchmark.run.threads import set_torch_threads
+    from torchmark.timers import Language, Timer, measure, measure_together, timer
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "torchmark.compare": ("Colorize", "Compare"),
+    "torchmark.compiling": ("bench_all", "benchmark_compile"),
+    "torchmark.errors": ("TorchmarkError",),
+    "torchmark.fuzz": (
+        "FuzzedParameter",
+        "FuzzedSparseTensor",
+        "FuzzedTensor",
+        "Fuzzer",
+        "ParameterAlias",
+    ),
+    "torchmark.model.doubts": ("Doubt", "DoubtKind"),
+    "torchmark.model.measurement": ("Measurement",),
+    "torchmark.model.task_spec": ("TaskSpec",),
+    "torchmark.model.units": ("ordered_unique", "select_unit", "trim_sigfig", "unit_to_english"),
+    "torchmark.op_fuzzers": (
+        "BinaryOpFuzzer",
+        "BinaryOpSparseFuzzer",
+        "SpectralOpFuzzer",
+        "UnaryOpFuzzer",
+        "UnaryOpSparseFuzzer",
+    ),
+    "torchmark.run.threads": ("set_torch_threads",),
+    "torchmark.timers": ("Language", "Timer", "measure", "measure_together", "timer"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BinaryOpFuzzer",
+    "BinaryOpSparseFuzzer",
+    "Colorize",
+    "Compare",
+    "Doubt",
+    "DoubtKind",
+    "FuzzedParameter",
+    "FuzzedSparseTensor",
+    "FuzzedTensor",
+    "Fuzzer",
+    "Language",
+    "Measurement",
+    "ParameterAlias",
+    "SpectralOpFuzzer",
+    "TaskSpec",
+    "Timer",
+    "TorchmarkError",
+    "UnaryOpFuzzer",
+    "UnaryOpSparseFuzzer",
+    "bench_all",
+    "benchmark_compile",
+    "measure",
+    "measure_together",
+    "ordered_unique",
+    "select_unit",
+    "set_torch_threads",
+    "timer",
+    "trim_sigfig",
+    "unit_to_english",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'torchmark' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

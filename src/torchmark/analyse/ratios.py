@@ -1,0 +1,78 @@
+"""How much slower one statement is than another that ran beside it, round by round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from torchmark.errors import InvalidArgumentError
+from torchmark_probe.intervals import Interval, median, median_interval
+from torchmark_probe.sampling import MIN_QUIET, Sampling
+
+if TYPE_CHECKING:
+    from torchmark.model.measurement import Measurement
+
+Verdict = Literal["faster", "slower", "same or too close to call"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """The time of one statement over that of another."""
+
+    value: float
+    """The median of the ratios of the rounds."""
+
+    interval: Interval
+    """Its 95 % interval."""
+
+    rounds: int
+    """Rounds that count: both blocks ran while the machine was quiet, where enough did."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval says: it has to leave out 1."""
+        if self.interval.high < 1:
+            return "faster"
+        if self.interval.low > 1:
+            return "slower"
+        return "same or too close to call"
+
+
+def ratio_of(measurement: Measurement, baseline: Measurement) -> Ratio:
+    """The ratio of two measurements that were taken together by `measure_together`.
+
+    Ratios are formed within a round, so that what slowed the machine for a while cancels out.
+    """
+    upper, lower = _sampling(measurement), _sampling(baseline)
+    if len(upper.wall) != len(lower.wall):
+        raise InvalidArgumentError(
+            f"{measurement.title!r} and {baseline.title!r} were not measured together: "
+            f"{len(upper.wall)} and {len(lower.wall)} rounds"
+        )
+    both_quiet = [a and b for a, b in zip(upper.quiet(), lower.quiet(), strict=True)]
+    if sum(both_quiet) < MIN_QUIET:
+        both_quiet = [True] * len(both_quiet)
+    logs = [
+        math.log((a / upper.number) / (b / lower.number))
+        for a, b, counts in zip(upper.wall, lower.wall, both_quiet, strict=True)
+        if counts and a > 0 and b > 0
+    ]
+    if not logs:
+        raise InvalidArgumentError(
+            f"no round of {measurement.title!r} and {baseline.title!r} took any time on the clock"
+        )
+    low, high = median_interval(logs)
+    return Ratio(
+        value=math.exp(median(logs)),
+        interval=Interval(math.exp(low), math.exp(high)),
+        rounds=len(logs),
+    )
+
+
+def _sampling(measurement: Measurement) -> Sampling:
+    if measurement.sampling is None:
+        raise InvalidArgumentError(
+            f"{measurement.title!r} has no samples taken in rounds; use measure_together"
+        )
+    return measurement.sampling

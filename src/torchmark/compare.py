@@ -1,0 +1,85 @@
+"""Compare: the front door for many measurements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.measurement import Measurement
+from torchmark.report import csv, html, json, markdown, text
+from torchmark.report.table import Baseline, Table, tables_of
+from torchmark.report.text import Colorize, TextStyle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Colorize", "Compare"]
+
+
+class Compare:
+    """Shows measurements side by side, one table for each label.
+
+    >>> from torchmark import Measurement, TaskSpec
+    >>> spec = TaskSpec("x + y", "pass", label="add", description="4x4")
+    >>> print(Compare([Measurement(1, [2e-6, 3e-6, 4e-6], spec)]).to_markdown())
+    | add   | 4x4 (us) |
+    |-------|---------:|
+    | x + y |    3 (!) |
+    """
+
+    def __init__(self, results: Iterable[Measurement]) -> None:
+        self._results: list[Measurement] = []
+        self._style = TextStyle()
+        self.extend_results(results)
+
+    def extend_results(self, results: Iterable[Measurement]) -> None:
+        """Add results to those that are shown."""
+        added = list(results)
+        for result in added:
+            if not isinstance(result, Measurement):
+                raise InvalidArgumentError(
+                    f"Compare shows instances of Measurement, got {type(result).__name__}"
+                )
+        self._results.extend(added)
+
+    def trim_significant_figures(self) -> None:
+        """Show only the figures that carry information."""
+        self._style.trim_significant_figures = True
+
+    def colorize(self, rowwise: bool = False) -> None:
+        """Colour the text form by column, or by row."""
+        self._style.colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
+
+    def highlight_warnings(self) -> None:
+        """Mark results of high variance in the text form."""
+        self._style.highlight_warnings = True
+
+    def relative_to(self, row: str, env: str | None = None) -> None:
+        """Show every cell as a ratio to the row of this name in the same column and threads.
+
+        Without `env` a cell is compared within its own environment where that has such a row.
+        """
+        self._style.baseline = Baseline(row=row, env=env)
+
+    def print(self) -> None:
+        """Print the text form."""
+        print(str(self))  # noqa: T201 - torch's method, and its purpose
+
+    def __str__(self) -> str:
+        return "\n".join(text.render(table, self._style) for table in self._tables())
+
+    def to_markdown(self) -> str:
+        tables = [markdown.render(table, self._style.baseline) for table in self._tables()]
+        return "\n\n".join(tables)
+
+    def to_csv(self) -> str:
+        return csv.render(self._tables(), self._style.baseline)
+
+    def to_html(self) -> str:
+        return html.render(self._tables(), self._style.baseline)
+
+    def to_json(self) -> str:
+        return json.render(self._tables(), self._style.baseline)
+
+    def _tables(self) -> list[Table]:
+        return tables_of(self._results)

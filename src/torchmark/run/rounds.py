@@ -1,0 +1,92 @@
+"""Loops with their tasks become measurements: sampled in rounds, in this process."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.measurement import Measurement
+from torchmark_probe.clocks import ClockFacts, StoppedClockError, clock_facts
+from torchmark_probe.sampling import Limits, sample
+from torchmark_probe.snippets import Block, Blocks, PythonLoop
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+    from torchmark.model.task_spec import TaskSpec
+
+
+class Loop(Protocol):
+    """The part of `timeit.Timer` that every loop has."""
+
+    def timeit(self, number: int) -> float:
+        """Seconds for `number` runs of the statement, the setup left out."""
+
+
+class Task(NamedTuple):
+    """A statement that is ready to be sampled."""
+
+    spec: TaskSpec
+    loop: Loop
+    clock: Callable[[], float]
+
+
+class _BlocksByTimeit:
+    """Blocks from a loop that has `timeit` alone: a fake, or somebody's own `_timer_cls`.
+
+    Its setup runs again for every block.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def run(self, number: int) -> Block:
+        cpu = time.thread_time()
+        wall = self._loop.timeit(number)
+        return Block(wall, time.thread_time() - cpu)
+
+    def close(self) -> None:
+        """Nothing is held between blocks."""
+
+
+def measure_in_rounds(
+    tasks: Sequence[Task], limits: Limits, rng: random.Random
+) -> list[Measurement]:
+    """One measurement for each task, all sampled in the same rounds."""
+    facts = [_facts_of(task) for task in tasks]
+    clock = ClockFacts(
+        resolution=max(fact.resolution for fact in facts), cost=max(fact.cost for fact in facts)
+    )
+    started: list[Blocks | _BlocksByTimeit] = []
+    try:
+        started.extend(_start(task.loop) for task in tasks)
+        samplings = sample(started, limits, rng, clock)
+    finally:
+        for blocks in started:
+            blocks.close()
+    return [
+        Measurement(
+            number_per_run=sampling.number,
+            raw_times=[sampling.wall[index] for index in sampling.counted()],
+            task_spec=task.spec,
+            sampling=sampling,
+        )
+        for task, sampling in zip(tasks, samplings, strict=True)
+    ]
+
+
+def _start(loop: Loop) -> Blocks | _BlocksByTimeit:
+    return loop.blocks() if isinstance(loop, PythonLoop) else _BlocksByTimeit(loop)
+
+
+def _facts_of(task: Task) -> ClockFacts:
+    if not isinstance(task.loop, PythonLoop):
+        return ClockFacts(resolution=0.0, cost=0.0)
+    try:
+        return clock_facts(task.clock)
+    except StoppedClockError:
+        raise InvalidArgumentError(
+            f"the clock {task.clock!r} stands still; timer= must return growing seconds"
+        ) from None

@@ -1,0 +1,365 @@
+"""Timer: the front door for one statement.
+
+`timeit`, `blocked_autorange` and `adaptive_autorange` do what torch's do, call by call, so that
+old and new numbers compare. `measure` is the one to use: short blocks, a stop rule that aims at
+an interval, and a metronome that tells a slow statement from a slow machine.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import textwrap
+from typing import TYPE_CHECKING, Any, cast
+
+from torchmark.arguments import checked_count, checked_positive
+from torchmark.errors import (
+    InvalidArgumentError,
+    NotSupportedError,
+    StatementSyntaxError,
+    UnknownLanguageError,
+)
+from torchmark.model.arithmetic import single
+from torchmark.model.measurement import Measurement
+from torchmark.model.task_spec import TaskSpec
+from torchmark.run.callables import describe_call
+from torchmark.run.rounds import Loop, Task, measure_in_rounds
+from torchmark.run.threads import set_torch_threads
+from torchmark.run.torch_import import import_torch
+from torchmark.run.tracebacks import users_frames_only
+from torchmark_probe.clocks import wall_clock
+from torchmark_probe.sampling import MAX_NUMBER, Limits
+from torchmark_probe.snippets import PythonLoop, SnippetSyntaxError, call_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_SHORTEST_TIME = 1e-9
+"""Seconds; torch's floor for a block, which also keeps divisions by it safe."""
+
+_TIMEIT_BLOCKS = 20
+"""Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
+
+
+class Language(enum.Enum):
+    """What a statement is written in."""
+
+    PYTHON = 0
+    CPP = 1
+
+
+_clock: Callable[[], float] | None = None
+
+
+def timer() -> float:
+    """The time in seconds, after an accelerator in use has finished its work."""
+    global _clock  # noqa: PLW0603 - which accelerator there is never changes in a process
+    if _clock is None:
+        _clock = wall_clock(import_torch())
+    return _clock()
+
+
+class Timer:
+    """Times a statement, given as text or as a function with its arguments.
+
+    >>> import torch
+    >>> m = Timer("x + y", globals={"x": torch.ones(4), "y": torch.ones(4)}).timeit(100)
+    >>> m.median < 1
+    True
+    >>> Timer(torch.add, args=(torch.ones(4), 1)).task_spec.stmt
+    'torch.add(float32[4], 1)'
+    """
+
+    _timer_cls: type[Any] = PythonLoop
+    """Makes the loop: `timeit.Timer`'s constructor and `timeit(number)`. Tests put a fake here."""
+
+    def __init__(
+        self,
+        stmt: str | Callable[..., Any] = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = timer,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - torch's name
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Language | str = Language.PYTHON,
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._language = _checked_language(language)
+        if self._language is Language.CPP:
+            raise NotSupportedError(
+                "C++ statements are not in this version of torchmark; "
+                "torch.utils.benchmark.Timer(language='cpp') times them"
+            )
+        if global_setup:
+            raise InvalidArgumentError(
+                f"global_setup is for C++ statements, got {global_setup!r}; "
+                "for a Python statement put it into setup"
+            )
+        self._globals: dict[str, Any] = {"torch": import_torch(), **(globals or {})}
+        loop_setup, loop_stmt = setup, stmt
+        if callable(stmt):
+            loop_setup, loop_stmt = self._bind_call(stmt, setup, tuple(args), dict(kwargs or {}))
+            stmt = describe_call(stmt, tuple(args), dict(kwargs or {}))
+        elif not isinstance(stmt, str):
+            raise InvalidArgumentError(
+                f"a statement is text or a function, got {type(stmt).__name__}"
+            )
+        elif args or kwargs:
+            raise InvalidArgumentError("args and kwargs go with a function, not with text")
+        self._clock = timer
+        self._timer = self._make_loop(_trimmed(cast("str", loop_stmt)), _trimmed(loop_setup))
+        self._task_spec = TaskSpec(
+            stmt=_trimmed(stmt),
+            setup=_trimmed(setup),
+            global_setup=global_setup,
+            label=label,
+            sub_label=sub_label,
+            description=description,
+            env=env,
+            num_threads=checked_count("num_threads", num_threads),
+        )
+
+    @property
+    def task_spec(self) -> TaskSpec:
+        return self._task_spec
+
+    def timeit(self, number: int = 1000000) -> Measurement:
+        """Run the statement `number` times and keep the time of every twentieth part of them.
+
+        The parts are equal. Where `number` cannot be divided so, up to 19 runs join the warm-up.
+        """
+        checked_count("the number of runs", number)
+        blocks = _blocks_of(number)
+        per_block = number // blocks
+        with set_torch_threads(self._task_spec.num_threads):
+            self._timeit(max(number // 100, 2, number - blocks * per_block))
+            times = [self._timeit(per_block) for _ in range(blocks)]
+        return Measurement(number_per_run=per_block, raw_times=times, task_spec=self._task_spec)
+
+    def blocked_autorange(
+        self,
+        callback: Callable[[int, float], object] | None = None,
+        min_run_time: float = 0.2,
+    ) -> Measurement:
+        """Many blocks, sized so that reading the clock is negligible, for `min_run_time` seconds.
+
+        Sizes, stop rule and arithmetic are torch's. The callback is given the runs and the
+        seconds of each block.
+        """
+        checked_positive("min_run_time", min_run_time)
+        number = self._estimate_block_size(min_run_time)
+        times = self._repeat_block(number, callback, lambda _: True, min_run_time, None)
+        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+
+    def adaptive_autorange(
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> Measurement:
+        """Blocks until the interquartile range is below `threshold` of the median.
+
+        At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
+        """
+        checked_positive("min_run_time", min_run_time)
+        checked_positive("max_run_time", max_run_time)
+        number = self._estimate_block_size(min_run_time=0.05)
+
+        def is_steady(times: list[float]) -> bool:
+            if len(times) <= 3:
+                return False
+            so_far = Measurement(number, times, self._task_spec)
+            return so_far.meets_confidence(threshold=threshold)
+
+        times = self._repeat_block(number, callback, is_steady, min_run_time, max_run_time)
+        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+
+    def measure(
+        self,
+        *,
+        precision: float = 0.01,
+        min_run_time: float = 0.2,
+        max_run_time: float | None = None,
+    ) -> Measurement:
+        """Sample until the median's 95 % interval is within `precision` of it on either side.
+
+        At least 30 samples and `min_run_time` seconds, at most `max_run_time` (ten times
+        `min_run_time` unless given). The setup runs once. See docs/measuring.md.
+        """
+        return measure_together(
+            [self], precision=precision, min_run_time=min_run_time, max_run_time=max_run_time
+        )[0]
+
+    def repeat(self, repeat: int = -1, number: int = -1) -> None:
+        """Not offered, as in torch: `measure` repeats."""
+        del repeat, number
+        raise NotSupportedError("Timer has no repeat; use measure or blocked_autorange")
+
+    def autorange(self, callback: Callable[[int, float], object] | None = None) -> None:
+        """Not offered, as in torch: `measure` finds the number of runs."""
+        del callback
+        raise NotSupportedError("Timer has no autorange; use measure or blocked_autorange")
+
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        retain_out_file: bool = False,
+    ) -> Any:
+        """Not in this version."""
+        del number, repeats, collect_baseline, retain_out_file
+        raise NotSupportedError(
+            "instruction counts are not in this version of torchmark; "
+            "torch.utils.benchmark.Timer.collect_callgrind counts them"
+        )
+
+    def _bind_call(
+        self,
+        function: Callable[..., Any],
+        setup: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> tuple[str, str]:
+        bind, statement, names = call_of(function, args, kwargs)
+        self._globals.update(names)
+        return f"{_trimmed(setup)}\n{bind}", statement
+
+    def _make_loop(self, stmt: str, setup: str) -> Loop:
+        try:
+            # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
+            return cast(
+                "Loop",
+                self._timer_cls(
+                    stmt=stmt, setup=setup, timer=self._clock, globals=dict(self._globals)
+                ),
+            )
+        except SnippetSyntaxError as failure:
+            raise _syntax_error(failure) from None
+
+    def _timeit(self, number: int) -> float:
+        with users_frames_only():
+            return max(self._timer.timeit(number), _SHORTEST_TIME)
+
+    def _estimate_block_size(self, min_run_time: float) -> int:
+        with set_torch_threads(self._task_spec.num_threads):
+            overhead = single(sorted(self._timeit(0) for _ in range(5))[2])
+            number = 1
+            while True:
+                taken = self._timeit(number)
+                if overhead / taken <= 1e-4 and taken >= min_run_time / 1000:
+                    return number
+                if taken > min_run_time or number * 10 > MAX_NUMBER:
+                    return number
+                number *= 10
+
+    def _repeat_block(
+        self,
+        number: int,
+        callback: Callable[[int, float], object] | None,
+        may_stop: Callable[[list[float]], bool],
+        min_run_time: float,
+        max_run_time: float | None,
+    ) -> list[float]:
+        times: list[float] = []
+        total = 0.0
+        enough = False
+        with set_torch_threads(self._task_spec.num_threads):
+            while total < min_run_time or not enough:
+                taken = self._timeit(number)
+                times.append(taken)
+                total += taken
+                if callback is not None:
+                    callback(number, taken)
+                enough = may_stop(times)
+                if max_run_time is not None and total > max_run_time:
+                    break
+        return times
+
+
+def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement:
+    """Measure the call `fn(*args, **kwargs)`.
+
+    >>> import torch
+    >>> measure(torch.add, torch.ones(4), 1).median > 0
+    True
+    """
+    return Timer(fn, args=args, kwargs=kwargs).measure()
+
+
+def measure_together(
+    timers: Sequence[Timer],
+    *,
+    precision: float = 0.01,
+    min_run_time: float = 0.2,
+    max_run_time: float | None = None,
+    seed: int | None = None,
+) -> list[Measurement]:
+    """Measure several timers in rounds, one block of each in random order.
+
+    What changes on the machine then changes for all of them, and
+    `torchmark.analyse.ratios.ratio_of` can compare them round by round. The run times are per
+    timer. All must use the same number of threads: changing it between blocks would be measured.
+    """
+    checked_positive("precision", precision)
+    checked_positive("min_run_time", min_run_time)
+    if max_run_time is None:
+        max_run_time = 10 * min_run_time
+    elif checked_positive("max_run_time", max_run_time) < min_run_time:
+        raise InvalidArgumentError(
+            f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
+        )
+    threads = {timer.task_spec.num_threads for timer in timers}
+    if len(threads) != 1:
+        raise InvalidArgumentError(
+            f"timers that are measured together use one number of threads, got {sorted(threads)}"
+        )
+    tasks = [Task(timer.task_spec, timer._timer, timer._clock) for timer in timers]  # noqa: SLF001
+    limits = Limits(precision, min_run_time, max_run_time)
+    rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
+    with set_torch_threads(threads.pop()), users_frames_only():
+        return measure_in_rounds(tasks, limits, rng)
+
+
+def _trimmed(source: str) -> str:
+    """Source as it reads best: without common indent, leading newline and trailing blanks."""
+    return textwrap.dedent(source).removeprefix("\n").rstrip()
+
+
+def _blocks_of(number: int) -> int:
+    """Into how many equal blocks `number` runs go: all of them if possible, nearly all if not."""
+    most = min(number, _TIMEIT_BLOCKS)
+    whole = [blocks for blocks in range(most, 3, -1) if number % blocks == 0]
+    return whole[0] if whole else most
+
+
+def _checked_language(language: Language | str) -> Language:
+    names = {
+        "py": Language.PYTHON,
+        "python": Language.PYTHON,
+        "cpp": Language.CPP,
+        "c++": Language.CPP,
+    }
+    if isinstance(language, Language):
+        return language
+    if language not in names:
+        raise UnknownLanguageError(
+            f"unknown language {language!r}; Timer takes {', '.join(map(repr, names))} or Language"
+        )
+    return names[language]
+
+
+def _syntax_error(failure: SnippetSyntaxError) -> StatementSyntaxError:
+    error = failure.error
+    details = (f"<{failure.part}>", error.lineno, error.offset, error.text,
+               error.end_lineno, error.end_offset)  # fmt: skip
+    return StatementSyntaxError(f"the {failure.part} does not compile: {error.msg}", details)

@@ -1,0 +1,204 @@
+"""A statement and its setup, as text, become a timed loop in Python.
+
+The setup and the statement share one function, as in `timeit`, so that what the setup defines
+is a fast local variable of the loop. The pieces are joined as syntax trees, not as text: a
+multi-line string keeps its lines, and every line number is the user's own. The function is a
+generator, so that one setup serves many blocks.
+"""
+
+import ast
+import gc
+import itertools
+import linecache
+import textwrap
+import time
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
+
+Clock = Callable[[], float]
+
+SOURCE_PREFIX = "<torchmark snippet"
+"""File names that start so belong to a user's snippet."""
+
+_LOOP = """
+def _torchmark_blocks(_torchmark_clock, _torchmark_cpu_clock, _torchmark_repeat):
+    SETUP
+    _torchmark_number = yield
+    while True:
+        _torchmark_runs = _torchmark_repeat(None, _torchmark_number)
+        _torchmark_cpu = _torchmark_cpu_clock()
+        _torchmark_start = _torchmark_clock()
+        for _torchmark_run in _torchmark_runs:
+            STATEMENT
+        _torchmark_stop = _torchmark_clock()
+        _torchmark_number = yield (
+            _torchmark_stop - _torchmark_start,
+            _torchmark_cpu_clock() - _torchmark_cpu,
+        )
+"""
+
+_serial = itertools.count(1)
+
+
+class Block(NamedTuple):
+    """One block: the statement run `number` times between two readings of the clock."""
+
+    wall: float
+    """Seconds on the wall."""
+
+    cpu: float
+    """Seconds of CPU time of the thread that ran it."""
+
+
+class Place(NamedTuple):
+    """Where a line of a snippet stands in what the user wrote."""
+
+    part: str
+    """"setup" or "statement"."""
+
+    line: int
+    """Counted from 1 in that part."""
+
+
+class SnippetSyntaxError(Exception):
+    """The setup or the statement does not compile; `error` has the user's own line and column."""
+
+    def __init__(self, part: str, error: SyntaxError) -> None:
+        super().__init__(part, error)
+        self.part = part
+        self.error = error
+
+
+class Blocks:
+    """A running loop whose setup has been done: every call of `run` is one block."""
+
+    def __init__(self, generator: Generator[Any, int, Any]) -> None:
+        self._generator = generator
+        next(generator)
+
+    def run(self, number: int) -> Block:
+        return Block(*self._generator.send(number))
+
+    def close(self) -> None:
+        self._generator.close()
+
+
+class PythonLoop:
+    """`timeit.Timer`'s constructor and `timeit`, and blocks that share one setup."""
+
+    def __init__(
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        timer: Clock = time.perf_counter,
+        globals: Optional[Dict[str, Any]] = None,  # noqa: A002 - the name in timeit.Timer
+    ) -> None:
+        self._clock = timer
+        namespace = {} if globals is None else globals
+        self._make: Callable[..., Generator[Any, int, Any]] = _compile(stmt, setup, namespace)
+
+    def blocks(self) -> Blocks:
+        """Run the setup once and return the loop that is ready to run."""
+        return Blocks(self._make(self._clock, time.thread_time, itertools.repeat))
+
+    def timeit(self, number: int) -> float:
+        """Run the setup, then the statement `number` times; seconds for all of them."""
+        blocks = self.blocks()
+        try:
+            with garbage_collection_off():
+                return blocks.run(number).wall
+        finally:
+            blocks.close()
+
+
+class garbage_collection_off:  # noqa: N801 - reads as a statement in `with`
+    """The collector is off inside the block and afterwards as it was before."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
+def place_of(filename: str, line: int) -> Optional[Place]:
+    """The user's own line behind a line of a traceback, or None for a line of another file."""
+    if not filename.startswith(SOURCE_PREFIX):
+        return None
+    setup_lines = int(filename.rsplit("+", 1)[1].rstrip(">"))
+    if line <= setup_lines:
+        return Place("setup", line)
+    return Place("statement", line - setup_lines)
+
+
+def _compile(
+    stmt: str, setup: str, namespace: Dict[str, Any]
+) -> Callable[..., Generator[Any, int, Any]]:
+    setup_text, stmt_text = _as_lines(setup), _as_lines(stmt)
+    setup_lines = setup_text.count("\n")
+    # The name says where the statement starts, for `place_of`; it is what tracebacks show.
+    filename = "{} {}+{}>".format(SOURCE_PREFIX, next(_serial), setup_lines)
+    setup_body = _parse("setup", setup_text)
+    stmt_body = _parse("statement", stmt_text)
+    for node in stmt_body:
+        ast.increment_lineno(node, setup_lines)
+
+    template = ast.parse(_LOOP)
+    function = template.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    _splice(function.body, "SETUP", setup_body)
+    loop = function.body[-1]
+    assert isinstance(loop, ast.While)
+    for_statement = next(node for node in loop.body if isinstance(node, ast.For))
+    _splice(for_statement.body, "STATEMENT", stmt_body)
+
+    code = compile(template, filename, "exec")
+    text = setup_text + stmt_text
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    made: Dict[str, Any] = {}
+    exec(code, namespace, made)  # noqa: S102 - running the user's statement is the purpose
+    return made["_torchmark_blocks"]  # type: ignore[no-any-return]
+
+
+def _as_lines(source: str) -> str:
+    text = textwrap.dedent(source)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _parse(part: str, text: str) -> List[ast.stmt]:
+    """The statements of one part, checked as module code: `return` and `yield` are refused."""
+    try:
+        # compile() sees what the parser alone does not, such as `break` outside a loop.
+        compile(text, "<{}>".format(part), "exec", dont_inherit=True)
+        return ast.parse(text).body
+    except SyntaxError as error:
+        raise SnippetSyntaxError(part, error) from None
+    except ValueError as error:  # a NUL byte
+        raise SnippetSyntaxError(part, SyntaxError(str(error))) from None
+
+
+def _splice(body: List[ast.stmt], marker: str, statements: List[ast.stmt]) -> None:
+    for index, node in enumerate(body):
+        place = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(place, ast.Name) and place.id == marker:
+            body[index : index + 1] = statements or [ast.copy_location(ast.Pass(), node)]
+            return
+    raise AssertionError("the loop has no place for the {}".format(marker))
+
+
+def call_of(
+    function: Callable[..., Any], arguments: Tuple[Any, ...], keywords: Dict[str, Any]
+) -> Tuple[str, str, Dict[str, Any]]:
+    """Setup, statement and globals that call `function` with its arguments as local variables."""
+    names = ["_torchmark_argument_{}".format(index) for index in range(len(arguments))]
+    values: Dict[str, Any] = dict(zip(names, arguments))
+    passed = list(names)
+    for index, (keyword, value) in enumerate(keywords.items()):
+        name = "_torchmark_keyword_{}".format(index)
+        values[name] = value
+        passed.append("{}={}".format(keyword, name))
+    values["_torchmark_function"] = function
+    setup = "\n".join("{0} = {0}_global".format(name) for name in values)
+    statement = "_torchmark_function({})".format(", ".join(passed))
+    return setup, statement, {name + "_global": value for name, value in values.items()}

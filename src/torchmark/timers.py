@@ -16,7 +16,6 @@ from torchmark.arguments import checked_count, checked_positive
 from torchmark.errors import (
     InvalidArgumentError,
     NotSupportedError,
-    StatementSyntaxError,
     UnknownLanguageError,
 )
 from torchmark.model.arithmetic import single
@@ -24,12 +23,13 @@ from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
 from torchmark.run.rounds import Loop, Task, measure_in_rounds
+from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.run.tracebacks import users_frames_only
 from torchmark_probe.clocks import wall_clock
 from torchmark_probe.sampling import MAX_NUMBER, Limits
-from torchmark_probe.snippets import PythonLoop, SnippetSyntaxError, call_of
+from torchmark_probe.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -235,16 +235,11 @@ class Timer:
         return f"{_trimmed(setup)}\n{bind}", statement
 
     def _make_loop(self, stmt: str, setup: str) -> Loop:
-        try:
-            # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
-            return cast(
-                "Loop",
-                self._timer_cls(
-                    stmt=stmt, setup=setup, timer=self._clock, globals=dict(self._globals)
-                ),
-            )
-        except SnippetSyntaxError as failure:
-            raise _syntax_error(failure) from None
+        # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
+        names = dict(self._globals)
+        with as_user_error():
+            loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=names)
+        return cast("Loop", loop)
 
     def _timeit(self, number: int) -> float:
         with users_frames_only():
@@ -356,10 +351,3 @@ def _checked_language(language: Language | str) -> Language:
             f"unknown language {language!r}; Timer takes {', '.join(map(repr, names))} or Language"
         )
     return names[language]
-
-
-def _syntax_error(failure: SnippetSyntaxError) -> StatementSyntaxError:
-    error = failure.error
-    details = (f"<{failure.part}>", error.lineno, error.offset, error.text,
-               error.end_lineno, error.end_offset)  # fmt: skip
-    return StatementSyntaxError(f"the {failure.part} does not compile: {error.msg}", details)

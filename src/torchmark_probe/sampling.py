@@ -18,7 +18,7 @@ on the machine changes for all of them, and their times can be compared round by
 import itertools
 import random
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 from torchmark_probe.clocks import ClockFacts
 from torchmark_probe.intervals import median, median_interval, quantile_of_sorted
@@ -31,8 +31,9 @@ at 300 µs); longer ones are hit by more disturbances. Measured by docs/performa
 CLOCK_STEPS_PER_BLOCK = 1000
 """A block lasts this many steps of the clock, and readings of it, so both are below 0.1 %."""
 
-QUIET_PACE = 1.4
-"""A neighbour on the same core slows the metronome by 1.5 to 2.2; a cold cache by up to 1.3."""
+QUIET_PACE = 1.5
+"""A neighbour on the same core slows the metronome by 1.7 or more; what ran before it, and the
+states of the clock of a core that is its own, by up to 1.4."""
 
 MIN_SAMPLES = 30
 """Below this the interval of a median is too wide to mean much."""
@@ -76,7 +77,7 @@ class Sampling(NamedTuple):
     """The slower of the two metronome readings around each block, in seconds."""
 
     quiet_pace: float
-    """The metronome's reading on an undisturbed core, in seconds: the best this process saw."""
+    """The metronome's reading on an undisturbed core, in seconds: the best that is known."""
 
     clock_resolution: float
     """The step of the clock, in seconds."""
@@ -100,9 +101,16 @@ class Metronome:
         self.quiet_pace = float("inf")
 
     def beat(self) -> float:
-        """Run the bit of work (some 4 µs) and return its seconds."""
+        """Run the bit of work (some 6 µs) and return its seconds.
+
+        The first part is not timed: after a block of something else the caches and the branch
+        predictor are cold, and that would slow the beat by half.
+        """
+        for _ in itertools.repeat(None, 300):
+            pass
+        self._clock()
         start = self._clock()
-        for _ in itertools.repeat(None, 400):
+        for _ in itertools.repeat(None, 1000):
             pass
         return self._clock() - start
 
@@ -111,28 +119,23 @@ class Metronome:
         self.quiet_pace = min(self.quiet_pace, quantile_of_sorted(sorted(beats), 0.05))
 
 
-metronome = Metronome()
-"""The one of this process: the longer it lives, the better it knows the quiet pace."""
-
-
 def sample(
     loops: Sequence[Any],
     limits: Limits,
     rng: random.Random,
     clock: ClockFacts,
-    beats: Optional[Metronome] = None,
+    metronome: Metronome,
 ) -> List[Sampling]:
     """Take blocks of every loop (anything with `run(number) -> Block`) until the limits say stop.
 
     All loops get the same number of blocks, one each per round, so that the samples of one round
     belong together.
     """
-    pacer = metronome if beats is None else beats
     clock_error = max(clock.resolution, clock.cost)
     block_seconds = max(BLOCK_SECONDS, CLOCK_STEPS_PER_BLOCK * clock_error)
     with garbage_collection_off():
         numbers = [_block_size(loop, block_seconds, limits) for loop in loops]
-        rounds = _Rounds(loops, numbers, pacer, rng, clock.resolution)
+        rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
         while not rounds.satisfy(limits):
             rounds.run_one()
     return rounds.samplings()
@@ -170,18 +173,18 @@ class _Rounds:
         self,
         loops: Sequence[Any],
         numbers: Sequence[int],
-        pacer: Metronome,
+        metronome: Metronome,
         rng: random.Random,
         clock_resolution: float,
     ) -> None:
         self._loops = list(loops)
         self._clock_resolution = clock_resolution
         self._numbers = numbers
-        self._pacer = pacer
+        self._metronome = metronome
         self._rng = rng
         self._blocks: List[List[Block]] = [[] for _ in loops]
         self._paces: List[List[float]] = [[] for _ in loops]
-        self._beats: List[float] = [pacer.beat()]
+        self._beats: List[float] = [metronome.beat()]
         self._spent = 0.0
         self._next_look = 1
 
@@ -190,7 +193,7 @@ class _Rounds:
         self._rng.shuffle(order)
         for index in order:
             block = self._loops[index].run(self._numbers[index])
-            self._beats.append(self._pacer.beat())
+            self._beats.append(self._metronome.beat())
             self._blocks[index].append(block)
             self._paces[index].append(max(self._beats[-2:]))
             self._spent += block.wall
@@ -210,14 +213,14 @@ class _Rounds:
         return all(_is_precise(sampling, limits.precision) for sampling in self.samplings())
 
     def samplings(self) -> List[Sampling]:
-        self._pacer.learn(self._beats)
+        self._metronome.learn(self._beats)
         return [
             Sampling(
                 number=number,
                 wall=tuple(block.wall for block in blocks),
                 cpu=tuple(block.cpu for block in blocks),
                 pace=tuple(paces),
-                quiet_pace=self._pacer.quiet_pace,
+                quiet_pace=self._metronome.quiet_pace,
                 clock_resolution=self._clock_resolution,
             )
             for number, blocks, paces in zip(self._numbers, self._blocks, self._paces)

@@ -53,7 +53,7 @@ class Place(NamedTuple):
     """Where a line of a snippet stands in what the user wrote."""
 
     part: str
-    """"setup" or "statement"."""
+    """The setup, the statement or the global setup."""
 
     line: int
     """Counted from 1 in that part."""
@@ -122,11 +122,23 @@ class garbage_collection_off:  # noqa: N801 - reads as a statement in `with`
             gc.enable()
 
 
+def run_globally(source: str, namespace: Dict[str, Any]) -> None:
+    """Run a snippet as the code of a module, whose names are then globals of every statement."""
+    text = _as_lines(source)
+    _parse("global setup", text)
+    filename = "{} {}+global>".format(SOURCE_PREFIX, next(_serial))
+    _remember(filename, text)
+    exec(compile(text, filename, "exec", dont_inherit=True), namespace)  # noqa: S102
+
+
 def place_of(filename: str, line: int) -> Optional[Place]:
     """The user's own line behind a line of a traceback, or None for a line of another file."""
     if not filename.startswith(SOURCE_PREFIX):
         return None
-    setup_lines = int(filename.rsplit("+", 1)[1].rstrip(">"))
+    origin = filename.rsplit("+", 1)[1].rstrip(">")
+    if origin == "global":
+        return Place("global setup", line)
+    setup_lines = int(origin)
     if line <= setup_lines:
         return Place("setup", line)
     return Place("statement", line - setup_lines)
@@ -154,11 +166,15 @@ def _compile(
     _splice(for_statement.body, "STATEMENT", stmt_body)
 
     code = compile(template, filename, "exec")
-    text = setup_text + stmt_text
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    _remember(filename, setup_text + stmt_text)
     made: Dict[str, Any] = {}
     exec(code, namespace, made)  # noqa: S102 - running the user's statement is the purpose
     return made["_torchmark_blocks"]  # type: ignore[no-any-return]
+
+
+def _remember(filename: str, text: str) -> None:
+    """Let tracebacks show the lines of a file that does not exist."""
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
 
 
 def _as_lines(source: str) -> str:

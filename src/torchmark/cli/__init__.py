@@ -1,0 +1,76 @@
+"""The command line: a thin skin over the library, and the only place that prints or exits.
+
+Subcommands are imported when they are called, so that `torchmark --help` is quick; their one-line
+help stands here for the same reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from torchmark import __version__
+from torchmark.errors import TorchmarkError
+
+_COMMANDS = {
+    "run": "Compare real implementations of a batched dot product over several shapes.",
+    "time": "Time statements, like python -m timeit, for torch.",
+    "doctor": "Say what is on this machine and what each missing part would give.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Finds a command in the module of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"torchmark.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="torchmark COMMAND --help tells more. Without a command it does what `run` does.",
+)
+@click.version_option(__version__, prog_name="torchmark")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Micro-benchmarks for PyTorch whose numbers can be believed on a noisy machine."""
+    if ctx.invoked_subcommand is None:
+        command = cli.get_command(ctx, "run")
+        assert command is not None
+        ctx.invoke(command)
+
+
+def main() -> None:
+    """What the `torchmark` script calls: a mistake of the user ends in one message, not a trace."""
+    try:
+        cli.main(prog_name="torchmark", standalone_mode=True)
+    except TorchmarkError as error:
+        _fail(_message_of(error))
+
+
+def _message_of(error: TorchmarkError) -> str:
+    from torchmark.cli.messages import syntax_message  # noqa: PLC0415 - only in a failure
+
+    return syntax_message(error) if isinstance(error, SyntaxError) else str(error)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"torchmark: {message}", err=True)
+    sys.exit(1)

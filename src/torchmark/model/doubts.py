@@ -35,9 +35,6 @@ _DRIFT_SIZE = 0.02
 _DRIFT_Z = 4.0
 """Standard scores of the rank correlation with time; chance reaches 4 once in 16,000 runs."""
 
-_DISTURBED_SHARE = 0.5
-"""Above this share of disturbed samples the quiet ones are the exception."""
-
 
 class DoubtKind(enum.Enum):
     """What is doubtful."""
@@ -188,12 +185,13 @@ def _coarse_clock(sampling: Sampling) -> Doubt | None:
 
 
 def _disturbed(sampling: Sampling) -> Doubt | None:
-    quiet = sum(sampling.quiet())
-    share = 1 - quiet / len(sampling.wall)
-    if share <= _DISTURBED_SHARE:
+    """A disturbed machine is no doubt as long as it left enough quiet samples."""
+    quiet, taken = sum(sampling.quiet()), len(sampling.wall)
+    if quiet >= MIN_SAMPLES or quiet == taken:
         return None
-    counted = "all samples count" if quiet < MIN_QUIET else f"the {quiet} quiet samples count"
+    counted = "all samples count" if quiet < MIN_QUIET else "only those count"
     return Doubt(
         kind=DoubtKind.DISTURBED,
-        text=f"the core was slowed by something else around {share:.0%} of the samples; {counted}",
+        text=f"the core kept its pace around {quiet} of {taken} samples, {counted}; "
+        "something else slowed it, so try again or give it more time",
     )

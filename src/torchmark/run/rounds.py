@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
+from torchmark.run.pace import process_metronome, remember
 from torchmark_probe.clocks import ClockFacts, StoppedClockError, clock_facts
 from torchmark_probe.sampling import Limits, sample
 from torchmark_probe.snippets import Block, Blocks, PythonLoop
@@ -62,7 +63,9 @@ def measure_in_rounds(
     started: list[Blocks | _BlocksByTimeit] = []
     try:
         started.extend(_start(task.loop) for task in tasks)
-        samplings = sample(started, limits, rng, clock)
+        metronome = process_metronome()
+        samplings = sample(started, limits, rng, clock, metronome)
+        remember(metronome)
     finally:
         for blocks in started:
             blocks.close()

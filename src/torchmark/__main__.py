@@ -1,0 +1,5 @@
+"""`python -m torchmark` is the `torchmark` command."""
+
+from torchmark.cli import main
+
+main()

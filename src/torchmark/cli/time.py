@@ -1,0 +1,145 @@
+"""`torchmark time`: statements measured side by side, like `python -m timeit`, for torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchmark.analyse.ratios import Ratio, ratio_of
+from torchmark.cli.messages import failure_message
+from torchmark.cli.results import colours_wanted, doubt_lines
+from torchmark.compare import Compare
+from torchmark.errors import TorchmarkError
+from torchmark.model.units import select_unit
+from torchmark.run.snippet_errors import as_user_error
+from torchmark.run.torch_import import import_torch
+from torchmark.timers import Timer, measure_together
+from torchmark_probe.intervals import median
+from torchmark_probe.snippets import run_globally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchmark.model.measurement import Measurement
+
+
+@click.command("time")
+@click.argument("statements", metavar="STMT [STMT…]", nargs=-1, required=True)
+@click.option(
+    "-s", "--setup", default="pass", help="Run before each statement; its names are local."
+)
+@click.option("--global-setup", default="", help="Run once before all; its names are global.")
+@click.option("--threads", default=1, show_default=True, help="Threads that torch may use.")
+@click.option(
+    "--min-run-time",
+    default=0.2,
+    show_default=True,
+    help="Seconds of samples per statement; a noisy machine takes up to ten times as long.",
+)
+@click.option("--description", help="Title of the column.")
+@click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
+def command(
+    statements: tuple[str, ...],
+    setup: str,
+    global_setup: str,
+    threads: int,
+    min_run_time: float,
+    description: str | None,
+    as_json: bool,
+) -> None:
+    r"""Time one statement, or compare several.
+
+    Several statements are measured in rounds, one short block of each in random order, so that
+    a busy machine slows all of them alike. torch is imported for you.
+
+    \b
+    torchmark time "x + x" --setup "x = torch.ones(64)"
+    torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
+    """
+    try:
+        namespace: dict[str, Any] = {"torch": import_torch()}
+        with as_user_error():
+            run_globally(global_setup, namespace)
+        timers = [
+            Timer(
+                statement,
+                setup=setup,
+                globals=namespace,
+                sub_label=name,
+                description=description,
+                num_threads=threads,
+            )
+            for statement, name in zip(statements, _names(statements), strict=True)
+        ]
+        measurements = measure_together(timers, min_run_time=min_run_time)
+    except TorchmarkError:
+        raise
+    except Exception as error:  # whatever the user's statement raises
+        click.echo(f"torchmark: {failure_message(error)}", err=True)
+        sys.exit(1)
+    ratios = [ratio_of(other, measurements[0]) for other in measurements[1:]]
+    click.echo(_json(measurements, ratios) if as_json else _text(measurements, ratios))
+
+
+def _names(statements: Sequence[str]) -> list[str]:
+    """Statements on one line each; one that is given again is told apart by its number."""
+    seen: dict[str, int] = {}
+    names = []
+    for statement in statements:
+        name = "; ".join(line.strip() for line in statement.strip().splitlines()) or "pass"
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return names
+
+
+def _text(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:
+    compare = Compare(measurements)
+    if len(measurements) > 1 and colours_wanted():
+        compare.colorize()
+    lines = [str(compare).rstrip("\n"), ""]
+    lines += _ratio_lines(measurements, ratios) if ratios else _interval_lines(measurements[0])
+    return "\n".join([*lines, *doubt_lines(measurements)])
+
+
+def _interval_lines(measurement: Measurement) -> list[str]:
+    unit, scale = select_unit(measurement.median)
+    low, high = (bound / scale for bound in measurement.median_interval)
+    cpu = median(measurement.cpu_times or [0.0]) / scale
+    interval = f"95 % interval {low:.4g} to {high:.4g}"
+    return [
+        f"Median {measurement.median / scale:.4g} {unit}, {interval}; CPU time {cpu:.4g} {unit}.",
+        f"{len(measurement.times)} samples of {measurement.number_per_run} runs.",
+    ]
+
+
+def _ratio_lines(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> list[str]:
+    width = max(len(other.as_row_name) for other in measurements[1:])
+    lines = [f"Ratio to {measurements[0].as_row_name}, with its 95 % interval:"]
+    for other, ratio in zip(measurements[1:], ratios, strict=True):
+        low, high = ratio.interval
+        lines.append(
+            f"  {other.as_row_name.ljust(width)}  {ratio.value:.3f}  "
+            f"({low:.3f} to {high:.3f})  {ratio.verdict}"
+        )
+    return lines
+
+
+def _json(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:
+    record = {
+        "torchmark": "measurements",
+        "version": 1,
+        "measurements": [json.loads(measurement.to_json()) for measurement in measurements],
+        "ratios_to_first": [
+            {
+                "value": ratio.value,
+                "interval": list(ratio.interval),
+                "rounds": ratio.rounds,
+                "verdict": ratio.verdict,
+            }
+            for ratio in ratios
+        ],
+    }
+    return json.dumps(record, indent=2, allow_nan=False)

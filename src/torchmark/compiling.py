@@ -1,0 +1,147 @@
+"""What torch.compile costs and gives: the compilation apart from the runs.
+
+The first call of a compiled model compiles it, so that call is timed by itself and the runs are
+timed after it. A backend that cannot compile the model costs its own row alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from torchmark.arguments import checked_count
+from torchmark.errors import TorchmarkError
+from torchmark.report.markdown import pipe_table
+from torchmark.run.torch_import import import_torch
+from torchmark.timers import Timer, timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEADER = ("Train/Inference", "Backend", "Mode", "Compilation Time", "Average Running Time")
+
+
+class CompilationError(TorchmarkError, RuntimeError):
+    """What ran was not a model compiled once."""
+
+
+class CompilationWarning(UserWarning):
+    """A backend did not compile the model; its times are None."""
+
+
+def benchmark_compile(
+    model: Callable[..., Any],
+    sample_input: Any,
+    num_iters: int = 5,
+    backend: str | None = None,
+    mode: str | None = "default",
+    optimizer: Any = None,
+    loss_fn: Callable[..., Any] | None = None,
+) -> tuple[float | None, float | None]:
+    """Milliseconds of the first call, which compiles, and of a later one on average.
+
+    Without a backend the model runs as it is, and the first time is None. With an optimizer a
+    step of training is measured. Both are None, with a warning, where the backend fails.
+    """
+    checked_count("num_iters", num_iters)
+    if backend is None:
+        step = _step(model, sample_input, optimizer, loss_fn)
+        return None, _running_time(step, num_iters)
+    torch = import_torch()
+    torch._dynamo.reset()  # noqa: SLF001 - torch has no public name for it
+    try:
+        # An empty mode and "default" are the same to torch; some backends refuse any mode.
+        options = {} if mode in (None, "default") else {"mode": mode}
+        compiled = torch.compile(model, backend=backend, **options)
+        step = _step(compiled, sample_input, optimizer, loss_fn)
+        return _compile_and_run(step, num_iters, backend)
+    except Exception as error:  # a backend may fail in any way it likes
+        warnings.warn(
+            f"backend {backend!r} with mode {mode!r} failed: {type(error).__name__}: {error}",
+            CompilationWarning,
+            stacklevel=2,
+        )
+        return None, None
+    finally:
+        torch._dynamo.reset()  # noqa: SLF001
+
+
+def bench_all(
+    model: Callable[..., Any],
+    sample_input: Any,
+    num_iters: int = 5,
+    optimizer: Any = None,
+    loss_fn: Callable[..., Any] | None = None,
+) -> str:
+    """A Markdown table of the model as it is and under every backend and mode of torch.compile."""
+    torch = import_torch()
+    kind = "Training" if optimizer is not None else "Inference"
+    _, eager = benchmark_compile(
+        model, sample_input, num_iters, optimizer=optimizer, loss_fn=loss_fn
+    )
+    rows = [(kind, "Eager", "-", "-", _milliseconds(eager))]
+    for backend in torch._dynamo.list_backends():  # noqa: SLF001
+        for mode in _modes(torch, backend):
+            compilation, running = benchmark_compile(
+                model, sample_input, num_iters, backend, mode, optimizer, loss_fn
+            )
+            if running is not None:
+                times = _milliseconds(compilation), _milliseconds(running)
+                rows.append((kind, backend, mode or "-", *times))
+    return pipe_table(_HEADER, rows)
+
+
+def _step(
+    model: Callable[..., Any],
+    sample_input: Any,
+    optimizer: Any,
+    loss_fn: Callable[..., Any] | None,
+) -> Callable[[], Any]:
+    """One call of the model, or one step of its training."""
+
+    def infer() -> Any:
+        return model(sample_input)
+
+    def train() -> None:
+        output = model(sample_input)
+        loss = loss_fn(output) if loss_fn is not None else output.sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return infer if optimizer is None else train
+
+
+def _compile_and_run(step: Callable[[], Any], num_iters: int, backend: str) -> tuple[float, float]:
+    before = _graphs()
+    start = timer()
+    step()
+    compilation = timer() - start
+    compiled = _graphs()
+    if compiled == before:
+        raise CompilationError(f"{backend} compiled nothing of the model")
+    running = _running_time(step, num_iters)
+    if _graphs() != compiled:
+        raise CompilationError(f"{backend} compiled again while it was measured")
+    return round(compilation * 1e3, 2), running
+
+
+def _graphs() -> int:
+    """How many graphs torch.compile has made in this process."""
+    from torch._dynamo.utils import counters  # noqa: PLC0415 - imported with torch only
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _running_time(step: Callable[[], Any], num_iters: int) -> float:
+    return round(Timer(step).timeit(num_iters).mean * 1e3, 2)
+
+
+def _modes(torch: Any, backend: str) -> list[str | None]:
+    if backend != "inductor":
+        return [None]
+    return list(torch._inductor.list_mode_options())  # noqa: SLF001
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value} ms"

@@ -1,0 +1,148 @@
+"""What the ready-made fuzzers share: how sizes, steps and sparsity are drawn, and the limits.
+
+Names, order and probabilities are those of torch.utils.benchmark: a seed draws its parameters one
+after the other, so a changed name, place or probability here would change every trial.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchmark.fuzz import FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, ParameterAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+
+_AXES = range(3)
+"""Every ready-made fuzzer draws tensors of one to three dimensions."""
+
+_MIN_SIZE = 16
+_MAX_SIZE = 16 * 1024**2
+_POWERS_OF_TWO = tuple(2**exponent for exponent in range(4, 25))
+"""Every power of two from `_MIN_SIZE` to `_MAX_SIZE`."""
+
+_MIN_ELEMENTS = 4 * 1024
+_MAX_ELEMENTS = 32 * 1024**2
+_MAX_ALLOCATION_BYTES = 2 * 1024**3
+
+
+def dimensionality(name: str) -> FuzzedParameter:
+    return FuzzedParameter(name, distribution={1: 0.3, 2: 0.4, 3: 0.3}, strict=True)
+
+
+def any_sizes(minval: int, maxval: int) -> list[FuzzedParameter]:
+    return [FuzzedParameter(f"k_any_{i}", minval, maxval, "loguniform") for i in _AXES]
+
+
+def special_sizes(prefix: str, sizes: Sequence[int]) -> list[FuzzedParameter]:
+    """Sizes at which kernels take another path, each as likely as any other."""
+    evenly = {size: 1.0 / len(sizes) for size in sizes}
+    return [FuzzedParameter(f"{prefix}_{i}", distribution=evenly) for i in _AXES]
+
+
+def mixed_sizes(shares: Mapping[str, float]) -> list[FuzzedParameter]:
+    """The sizes `k0`, `k1`, `k2`, each taken from one of the families named, by their shares."""
+    return [
+        FuzzedParameter(
+            f"k{i}",
+            distribution={
+                ParameterAlias(f"{prefix}_{i}"): share for prefix, share in shares.items()
+            },
+            strict=True,
+        )
+        for i in _AXES
+    ]
+
+
+def any_or_power_of_two_sizes() -> list[FuzzedParameter]:
+    """Sizes of every kind, with one in five a power of two, which chance alone seldom draws."""
+    return [
+        *any_sizes(_MIN_SIZE, _MAX_SIZE),
+        *special_sizes("k_pow2", _POWERS_OF_TWO),
+        *mixed_sizes({"k_any": 0.8, "k_pow2": 0.2}),
+    ]
+
+
+def second_sizes(share_of_ones: float) -> list[FuzzedParameter]:
+    """Sizes of a second operand: those of the first, or one, which makes it broadcast."""
+    ones = {1: share_of_ones} if share_of_ones else {}
+    return [
+        FuzzedParameter(
+            f"y_k{i}",
+            distribution={ParameterAlias(f"k{i}"): 1 - share_of_ones, **ones},
+            strict=True,
+        )
+        for i in _AXES
+    ]
+
+
+def steps(*prefixes: str) -> list[FuzzedParameter]:
+    """Steps of strided access; one in five is more than one."""
+    distribution = {1: 0.8, 2: 0.06, 4: 0.06, 8: 0.04, 16: 0.04}
+    return [
+        FuzzedParameter(f"{prefix}_{i}", distribution=distribution)
+        for i in _AXES
+        for prefix in prefixes
+    ]
+
+
+def sparse_dimensionality() -> FuzzedParameter:
+    return FuzzedParameter("sparse_dim", distribution={1: 0.4, 2: 0.4, 3: 0.2}, strict=True)
+
+
+def sparsity() -> list[FuzzedParameter]:
+    return [
+        FuzzedParameter("density", distribution={0.1: 0.4, 0.05: 0.3, 0.01: 0.3}),
+        FuzzedParameter("coalesced", distribution={True: 0.5, False: 0.5}),
+    ]
+
+
+def random_value() -> FuzzedParameter:
+    """Repeatable randomness for whoever uses the sample."""
+    return FuzzedParameter("random_value", 0, 2**32 - 1, "uniform")
+
+
+def strided_tensor(
+    name: str,
+    sizes: str,
+    steps: str,
+    *,
+    dim_parameter: str,
+    dtype: torch.dtype,
+    cuda: bool,
+    min_elements: int | None = _MIN_ELEMENTS,
+    max_elements: int | None = _MAX_ELEMENTS,
+) -> FuzzedTensor:
+    return FuzzedTensor(
+        name,
+        size=_of_every_axis(sizes),
+        steps=_of_every_axis(steps),
+        probability_contiguous=0.75,
+        min_elements=min_elements,
+        max_elements=max_elements,
+        max_allocation_bytes=_MAX_ALLOCATION_BYTES,
+        dim_parameter=dim_parameter,
+        dtype=dtype,
+        cuda=cuda,
+    )
+
+
+def sparse_tensor(name: str, sizes: str, *, dtype: torch.dtype, cuda: bool) -> FuzzedSparseTensor:
+    return FuzzedSparseTensor(
+        name,
+        size=_of_every_axis(sizes),
+        min_elements=_MIN_ELEMENTS,
+        max_elements=_MAX_ELEMENTS,
+        dim_parameter="dim_parameter",
+        sparse_dim="sparse_dim",
+        density="density",
+        coalesced="coalesced",
+        dtype=dtype,
+        cuda=cuda,
+    )
+
+
+def _of_every_axis(prefix: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}{i}" for i in _AXES)

@@ -1,0 +1,49 @@
+"""Inputs for an operator of two dense tensors that broadcast."""
+
+from __future__ import annotations
+
+import torch
+
+from torchmark.fuzz import Fuzzer
+from torchmark.op_fuzzers import _common_parameters as common
+
+
+class BinaryOpFuzzer(Fuzzer):
+    """Tensors `x` and `y` of the same shape, but for dimensions of `y` that may be one.
+
+    >>> from torchmark.op_fuzzers.binary import BinaryOpFuzzer
+    >>> for tensors, properties, params in BinaryOpFuzzer(seed=17).take(1):
+    ...     print(tuple(tensors["x"].shape), tuple(tensors["y"].shape))
+    (227, 41) (227, 1)
+    """
+
+    def __init__(
+        self, seed: int | None, dtype: torch.dtype = torch.float32, cuda: bool = False
+    ) -> None:
+        super().__init__(
+            parameters=[
+                common.dimensionality("dim"),
+                common.any_or_power_of_two_sizes(),
+                common.second_sizes(share_of_ones=0.2),
+                common.steps("x_step", "y_step"),
+                common.random_value(),
+            ],
+            tensors=[
+                common.strided_tensor(
+                    "x", "k", "x_step_", dim_parameter="dim", dtype=dtype, cuda=cuda
+                ),
+                # y takes the steps of x, as in torch, although steps for y are drawn: with its
+                # own, the same seed would give another tensor than torch's.
+                common.strided_tensor(
+                    "y",
+                    "y_k",
+                    "x_step_",
+                    dim_parameter="dim",
+                    dtype=dtype,
+                    cuda=cuda,
+                    min_elements=None,
+                    max_elements=None,
+                ),
+            ],
+            seed=seed,
+        )

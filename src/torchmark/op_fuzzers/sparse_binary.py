@@ -1,0 +1,37 @@
+"""Inputs for an operator of two sparse tensors of one shape."""
+
+from __future__ import annotations
+
+import torch
+
+from torchmark.fuzz import Fuzzer
+from torchmark.op_fuzzers import _common_parameters as common
+
+
+class BinaryOpSparseFuzzer(Fuzzer):
+    """Sparse tensors `x` and `y` of one shape, one density and one number of sparse dimensions.
+
+    >>> from torchmark.op_fuzzers.sparse_binary import BinaryOpSparseFuzzer
+    >>> for tensors, properties, params in BinaryOpSparseFuzzer(seed=370).take(1):
+    ...     print(tensors["x"].shape == tensors["y"].shape, properties["y"]["density"])
+    True 0.05
+    """
+
+    def __init__(
+        self, seed: int | None, dtype: torch.dtype = torch.float32, cuda: bool = False
+    ) -> None:
+        super().__init__(
+            parameters=[
+                common.dimensionality("dim_parameter"),
+                common.sparse_dimensionality(),
+                common.any_or_power_of_two_sizes(),
+                common.second_sizes(share_of_ones=0.0),
+                common.sparsity(),
+                common.random_value(),
+            ],
+            tensors=[
+                common.sparse_tensor("x", "k", dtype=dtype, cuda=cuda),
+                common.sparse_tensor("y", "y_k", dtype=dtype, cuda=cuda),
+            ],
+            seed=seed,
+        )

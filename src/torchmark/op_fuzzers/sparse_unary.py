@@ -1,0 +1,35 @@
+"""Inputs for an operator of one sparse tensor."""
+
+from __future__ import annotations
+
+import torch
+
+from torchmark.fuzz import Fuzzer
+from torchmark.op_fuzzers import _common_parameters as common
+
+__all__ = ["UnaryOpSparseFuzzer"]
+
+
+class UnaryOpSparseFuzzer(Fuzzer):
+    """One sparse tensor `x`, hybrid when fewer dimensions are sparse than it has.
+
+    >>> from torchmark.op_fuzzers.sparse_unary import UnaryOpSparseFuzzer
+    >>> for tensors, properties, params in UnaryOpSparseFuzzer(seed=370).take(1):
+    ...     print(tuple(tensors["x"].shape), properties["x"]["density"])
+    (256, 18) 0.05
+    """
+
+    def __init__(
+        self, seed: int | None, dtype: torch.dtype | None = None, cuda: bool = False
+    ) -> None:
+        super().__init__(
+            parameters=[
+                common.dimensionality("dim_parameter"),
+                common.sparse_dimensionality(),
+                common.any_or_power_of_two_sizes(),
+                common.sparsity(),
+                common.random_value(),
+            ],
+            tensors=[common.sparse_tensor("x", "k", dtype=dtype or torch.float32, cuda=cuda)],
+            seed=seed,
+        )

@@ -313,6 +313,8 @@ def measure_together(
         raise InvalidArgumentError(
             f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
         )
+    if not timers:
+        raise InvalidArgumentError("there are no timers to measure")
     threads = {timer.task_spec.num_threads for timer in timers}
     if len(threads) != 1:
         raise InvalidArgumentError(

@@ -131,8 +131,9 @@ def sample(
     All loops get the same number of blocks, one each per round, so that the samples of one round
     belong together.
     """
-    clock_error = max(clock.resolution, clock.cost)
-    block_seconds = max(BLOCK_SECONDS, CLOCK_STEPS_PER_BLOCK * clock_error)
+    # A coarse clock asks for long blocks, but not so long that few of them fit.
+    wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
+    block_seconds = max(BLOCK_SECONDS, min(wanted, limits.max_run_time / MIN_SAMPLES))
     with garbage_collection_off():
         numbers = [_block_size(loop, block_seconds, limits) for loop in loops]
         rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
@@ -147,13 +148,14 @@ def _block_size(loop: Any, block_seconds: float, limits: Limits) -> int:
     The first block is cold and never the measure; a statement longer than a block gets one run.
     """
     number, spent = 1, 0.0
+    give_up = time.perf_counter() + limits.max_run_time
     loop.run(1)
     while True:
         taken = loop.run(number).wall
         spent += taken
         if taken >= block_seconds / 2 or number >= MAX_NUMBER:
             break
-        if spent > limits.max_run_time:
+        if spent > limits.max_run_time or time.perf_counter() > give_up:
             break
         growth = 0.75 * block_seconds / taken if taken > 0 else 10.0
         number = min(MAX_NUMBER, max(number + 1, int(number * min(10.0, max(growth, 2.0)))))

@@ -189,6 +189,9 @@ def _parse(part: str, text: str) -> List[ast.stmt]:
         compile(text, "<{}>".format(part), "exec", dont_inherit=True)
         return ast.parse(text).body
     except SyntaxError as error:
+        if error.text is None and error.lineno is not None:
+            # Errors found after parsing come without their line.
+            error.text = text.splitlines()[error.lineno - 1]
         raise SnippetSyntaxError(part, error) from None
     except ValueError as error:  # a NUL byte
         raise SnippetSyntaxError(part, SyntaxError(str(error))) from None

@@ -13,6 +13,10 @@ from torchmark_probe.sampling import MIN_QUIET, Sampling
 if TYPE_CHECKING:
     from torchmark.model.measurement import Measurement
 
+PROCESS_BIAS = 0.01
+"""Two copies of one statement in one process differ by up to half a per cent, for as long as the
+process lives, because their objects lie elsewhere. A smaller difference is not called one."""
+
 Verdict = Literal["faster", "slower", "same or too close to call"]
 
 
@@ -31,10 +35,10 @@ class Ratio:
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval says: it has to leave out 1."""
-        if self.interval.high < 1:
+        """What the interval says: it has to leave out 1 and what one process cannot resolve."""
+        if self.interval.high < 1 - PROCESS_BIAS:
             return "faster"
-        if self.interval.low > 1:
+        if self.interval.low > 1 + PROCESS_BIAS:
             return "slower"
         return "same or too close to call"
 

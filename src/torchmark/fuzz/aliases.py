@@ -14,7 +14,7 @@ from torchmark.errors import FuzzerDefinitionError
 from torchmark.fuzz.parameters import ParameterAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchmark.fuzz.parameters import FuzzedParameter
 
@@ -53,5 +53,5 @@ def _unknown_target(name: str, target: str) -> str:
     return f"parameter {name!r} is an alias of {target!r}, which is not a parameter of this Fuzzer"
 
 
-def _circle(names: Any) -> str:
+def _circle(names: Iterable[str]) -> str:
     return f"parameters are aliases of one another in a circle: {' -> '.join(names)}"

@@ -39,9 +39,12 @@ def log10_single(value: float) -> float:
 
 
 def std_single(points: Sequence[float]) -> float:
-    """`torch.tensor(points).std(unbiased=False)`: single precision in and out."""
+    """`torch.tensor(points).std(unbiased=False)`: single precision in, out and for the mean.
+
+    Equal to torch's within the rounding of that mean, which no result here depends on.
+    """
     rounded = [single(point) for point in points]
-    mean = math.fsum(rounded) / len(rounded)
+    mean = single(math.fsum(rounded) / len(rounded))
     return single(math.sqrt(math.fsum((point - mean) ** 2 for point in rounded) / len(rounded)))
 
 

@@ -19,7 +19,7 @@ IQR_DOUBTFUL = 0.1
 _COARSE_STEPS = 100
 """A block of fewer steps of the clock is read with an error of a per cent or more."""
 
-_MODE_SHARE = 0.1
+_MODE_SHARE = 0.15
 """The smaller of two groups must hold this share of the samples to be a mode, not outliers."""
 
 _MODE_DISTANCE = 0.05

@@ -113,7 +113,6 @@ def strided_tensor(
     dtype: torch.dtype,
     cuda: bool,
     min_elements: int | None = _MIN_ELEMENTS,
-    max_elements: int | None = _MAX_ELEMENTS,
 ) -> FuzzedTensor:
     return FuzzedTensor(
         name,
@@ -121,7 +120,7 @@ def strided_tensor(
         steps=_of_every_axis(steps),
         probability_contiguous=0.75,
         min_elements=min_elements,
-        max_elements=max_elements,
+        max_elements=_MAX_ELEMENTS,
         max_allocation_bytes=_MAX_ALLOCATION_BYTES,
         dim_parameter=dim_parameter,
         dtype=dtype,

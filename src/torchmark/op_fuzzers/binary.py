@@ -42,7 +42,6 @@ class BinaryOpFuzzer(Fuzzer):
                     dtype=dtype,
                     cuda=cuda,
                     min_elements=None,
-                    max_elements=None,
                 ),
             ],
             seed=seed,

@@ -1,0 +1,54 @@
+"""What every test relies on: the wheel under test, a cache of its own, nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from hypothesis import settings
+
+import torchmark
+from torchmark.run.pace import process_metronome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Shared machines stall for longer than hypothesis' default patience with one example.
+settings.register_profile("torchmark", deadline=None)
+settings.load_profile("torchmark")
+
+
+def pytest_sessionstart() -> None:
+    """`make test` unpacks the wheel and says where; tests of anything else would prove nothing."""
+    expected = os.environ.get("TORCHMARK_TESTED_FROM")
+    if expected is not None:
+        tested = Path(torchmark.__file__).resolve()
+        if Path(expected).resolve() not in tested.parents:
+            pytest.exit(f"the tests import {tested}, not the wheel in {expected}", returncode=3)
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the cache of the person who runs it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """torch's threads and the garbage collector are after a test as they were before it."""
+    threads = torch.get_num_threads()
+    yield
+    assert torch.get_num_threads() == threads
+    assert gc.isenabled()
+
+
+@pytest.fixture
+def fresh_metronome() -> Iterator[None]:
+    """The process forgets the metronome before and after."""
+    process_metronome.cache_clear()
+    yield
+    process_metronome.cache_clear()

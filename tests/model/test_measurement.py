@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch.utils.benchmark as reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchmark import Measurement, TaskSpec
+from torchmark.errors import (
+    EmptyMeasurementError,
+    InvalidArgumentError,
+    InvalidMeasurementError,
+    MeasurementFileError,
+    NotSerialisableError,
+)
+from torchmark_probe.sampling import Sampling
+
+SPEC = TaskSpec("x + y", "pass", label="add", sub_label="plain", description="4x4", env="main")
+
+positive_times = st.floats(min_value=2e-9, max_value=100)
+texts = st.sampled_from([None, "", "one", "two words"])
+specs = st.fixed_dictionaries(
+    {
+        "stmt": st.sampled_from(["x + y", "f(x)\ng(y)", ""]),
+        "setup": st.sampled_from(["pass", "", "x = 1", "x = 1\ny = 2"]),
+        "label": texts,
+        "sub_label": texts,
+        "description": texts,
+        "num_threads": st.integers(1, 4),
+    }
+)
+samplings = st.integers(1, 9).flatmap(
+    lambda count: st.builds(
+        Sampling,
+        number=st.integers(1, 1000),
+        wall=st.tuples(*[positive_times] * count),
+        cpu=st.tuples(*[positive_times] * count),
+        pace=st.tuples(*[positive_times] * count),
+        quiet_pace=positive_times,
+        clock_resolution=st.floats(min_value=0, max_value=1),
+    )
+)
+payloads = st.none() | st.dictionaries(
+    st.text(max_size=5),
+    st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    max_size=3,
+)
+measurements = st.builds(
+    Measurement,
+    number_per_run=st.integers(1, 10**9),
+    raw_times=st.lists(st.floats(min_value=0, max_value=1e6), max_size=20),
+    task_spec=st.builds(lambda kwargs: TaskSpec(**kwargs), specs),
+    metadata=payloads,
+    sampling=st.none() | samplings,
+)
+
+
+def without_address(text: str) -> str:
+    return re.sub(r"<\S+ object at 0x[0-9a-f]+>", "<object>", text)
+
+
+def both(number: int, times: list[float], spec: dict[str, Any]) -> tuple[Any, Measurement]:
+    theirs = reference.Measurement(number, times, reference.TaskSpec(**spec))
+    return theirs, Measurement(number, times, TaskSpec(**spec))
+
+
+@given(st.integers(1, 1000), st.lists(positive_times, min_size=1, max_size=40), specs)
+def test_statistics_and_text_are_torchs(
+    number: int, times: list[float], spec: dict[str, Any]
+) -> None:
+    theirs, ours = both(number, [time * number for time in times], spec)
+    assert without_address(repr(ours)) == without_address(repr(theirs))
+    for name in ("times", "mean", "median", "iqr", "significant_figures", "has_warnings",
+                 "title", "as_row_name", "stmt", "setup", "label", "sub_label", "description",
+                 "num_threads", "global_setup"):  # fmt: skip
+        assert getattr(ours, name) == getattr(theirs, name), name
+    for threshold in (0.05, 0.1, 0.5):
+        assert ours.meets_confidence(threshold) == theirs.meets_confidence(threshold)
+
+
+def test_env_is_the_one_that_was_given() -> None:
+    assert Measurement(1, [1.0], SPEC).env == "main"
+
+
+def test_a_missing_env_has_a_name_and_is_not_none() -> None:
+    assert Measurement(1, [1.0], replace(SPEC, env=None)).env == "Unspecified env"
+
+
+def test_there_is_no_forwarding_that_could_hide_a_typo() -> None:
+    with pytest.raises(AttributeError):
+        _ = Measurement(1, [1.0], SPEC).taskspec  # type: ignore[attr-defined]
+
+
+def test_zero_times_are_results_like_others() -> None:
+    zero = Measurement(1, [0.0] * 5, SPEC)
+    assert zero.median == zero.mean == zero.iqr == 0
+    assert zero.significant_figures == 1
+    assert zero.meets_confidence()
+    assert not zero.has_warnings
+    assert "0.00 ns" in repr(zero)
+
+
+def test_times_below_a_picosecond_are_shown_as_what_they_are() -> None:
+    assert "0.0005 ns" not in repr(Measurement(1, [5e-13], SPEC))
+    assert "0.00 ns" in repr(Measurement(1, [5e-13], SPEC))
+    assert "0.30 ns" in repr(Measurement(1, [3e-10], SPEC))
+
+
+def test_no_times_have_no_statistics() -> None:
+    empty = Measurement(1, [], SPEC)
+    assert "no measurements" in repr(empty)
+    assert "Median" not in repr(empty)
+    for statistic in ("median", "mean", "iqr", "std", "significant_figures", "has_warnings",
+                      "median_interval", "doubts"):  # fmt: skip
+        with pytest.raises(EmptyMeasurementError, match="add: plain"):
+            getattr(empty, statistic)
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -1e-9])
+def test_what_is_no_time_is_refused(time: float) -> None:
+    with pytest.raises(InvalidMeasurementError, match=r"raw_times\[1\]"):
+        Measurement(1, [1.0, time], SPEC)
+
+
+@pytest.mark.parametrize("number", [0, -3, True])
+def test_a_run_has_at_least_one_execution(number: int) -> None:
+    with pytest.raises(InvalidMeasurementError, match="number_per_run"):
+        Measurement(number, [1.0], SPEC)
+
+
+def test_the_deviation_and_percentiles_are_those_of_the_samples() -> None:
+    m = Measurement(2, [2.0, 4.0, 6.0, 8.0], SPEC)
+    assert m.std == pytest.approx(1.2909944)
+    assert [m.percentile(p) for p in (0, 50, 100)] == [1.0, 2.5, 4.0]
+    with pytest.raises(InvalidArgumentError):
+        m.percentile(101)
+
+
+def test_cpu_times_are_those_of_the_samples_that_count() -> None:
+    wall = (2.0,) * 6
+    sampling = Sampling(2, wall, (1.0, 3.0, 3.0, 3.0, 3.0, 3.0), (9.0, 1, 1, 1, 1, 1), 1.0, 1e-9)
+    assert Measurement(2, [2.0] * 5, SPEC, sampling=sampling).cpu_times == [1.5] * 5
+    assert Measurement(2, [2.0], SPEC).cpu_times is None
+
+
+@given(measurements)
+def test_json_and_back_is_the_same_measurement(measurement: Measurement) -> None:
+    merged = Measurement.merge([measurement, measurement])[0]
+    assert Measurement.from_json(measurement.to_json()) == measurement
+    assert Measurement.from_json(merged.to_json().encode()) == merged
+
+
+@given(measurements)
+def test_pickle_and_back_is_the_same_measurement(measurement: Measurement) -> None:
+    assert pickle.loads(pickle.dumps(measurement)) == measurement
+
+
+@pytest.mark.parametrize(
+    "payload", [{1: "key"}, {"t": (1, 2)}, {"s": {1}}, {"x": math.nan}, {"o": object()}]
+)
+def test_a_payload_that_json_would_change_is_refused(payload: dict[Any, Any]) -> None:
+    with pytest.raises(NotSerialisableError, match="metadata of 'add: plain'"):
+        Measurement(1, [1.0], SPEC, metadata=payload).to_json()
+
+
+def damaged(**changes: Any) -> str:
+    record = json.loads(Measurement(1, [1.0, 2.0], SPEC).to_json())
+    return json.dumps(record | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", "truncated"),
+        ("[]", "array"),
+        (damaged(raw_times=[1.0, math.nan]), "malformed"),
+        (damaged(raw_times=[1.0, None]), r"\$\.raw_times\[1\]"),
+        (damaged(raw_times=[1.0, -2.0]), r"raw_times\[1\]"),
+        (damaged(raw_times=[1.0, 2.0]).replace("2.0", "1e999"), "raw_times|out of range"),
+        (damaged(number_per_run=0), "number_per_run"),
+        (damaged(version=99), "version 99"),
+        (damaged(torchmark="trace"), "'trace'"),
+        (damaged(surprise=1), "surprise"),
+        (damaged(task={"stmt": 3, "setup": ""}), r"\$\.task\.stmt"),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_names_the_place(text: str, names: str) -> None:
+    with pytest.raises(MeasurementFileError, match=names):
+        Measurement.from_json(text)
+
+
+def test_a_sampling_with_lists_of_different_length_is_refused() -> None:
+    sampling = Sampling(1, (1.0,), (1.0,), (1.0,), 1.0, 0.0)
+    record = json.loads(Measurement(1, [1.0], SPEC, sampling=sampling).to_json())
+    record["sampling"]["cpu"] = []
+    with pytest.raises(MeasurementFileError, match="0 CPU times"):
+        Measurement.from_json(json.dumps(record))
+    record["sampling"] |= {"cpu": [1.0], "number": 0}
+    with pytest.raises(MeasurementFileError, match="at least 1 run"):
+        Measurement.from_json(json.dumps(record))
+
+
+@given(st.lists(measurements, max_size=6))
+def test_merging_loses_no_sample_and_no_raw_data(parts: list[Measurement]) -> None:
+    merged = Measurement.merge(parts)
+    assert len({m.task_spec for m in merged}) == len(merged)
+    assert sorted(t for m in merged for t in m.times) == sorted(t for m in parts for t in m.times)
+    kept = [replicate for m in merged for replicate in m.replicates]
+    assert len(kept) == len(parts)
+    assert all(any(replicate is part for part in parts) for replicate in kept)
+
+
+@given(st.lists(positive_times, min_size=1, max_size=9), st.integers(1, 50))
+def test_merged_times_are_torchs(times: list[float], number: int) -> None:
+    spec = {"stmt": "x", "setup": "pass"}
+    theirs, ours = both(number, times, spec)
+    merged = Measurement.merge([ours, ours])[0]
+    expected = reference.Measurement.merge([theirs, theirs])[0]
+    assert (merged.times, merged.number_per_run) == (expected.times, expected.number_per_run)

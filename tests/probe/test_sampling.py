@@ -1,0 +1,188 @@
+"""Sampling on made-up time: loops and a metronome that follow a script."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fakes import ScriptedLoop, ScriptedMetronome
+from torchmark_probe.clocks import ClockFacts
+from torchmark_probe.intervals import median
+from torchmark_probe.sampling import (
+    BLOCK_SECONDS,
+    MAX_NUMBER,
+    MIN_SAMPLES,
+    Limits,
+    Metronome,
+    Sampling,
+    sample,
+)
+
+GOOD_CLOCK = ClockFacts(resolution=1e-9, cost=5e-8)
+
+
+def noisy(seed: int, seconds: float, spread: float) -> ScriptedLoop:
+    draw = random.Random(seed)
+    return ScriptedLoop(lambda _: seconds * draw.gauss(1, spread))
+
+
+def take(
+    *loops: ScriptedLoop,
+    precision: float = 0.01,
+    least: float = 0.2,
+    most: float = 2.0,
+    metronome: Metronome | None = None,
+    clock: ClockFacts = GOOD_CLOCK,
+) -> list[Sampling]:
+    pace = ScriptedMetronome() if metronome is None else metronome
+    return sample(loops, Limits(precision, least, most), random.Random(0), clock, pace)
+
+
+@pytest.mark.parametrize("seconds", [3e-9, 1e-6, 2e-5])
+def test_a_block_is_as_long_as_it_should_be(seconds: float) -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: seconds))
+    assert median(sampling.wall) == pytest.approx(BLOCK_SECONDS, rel=0.1)
+
+
+def test_a_coarse_clock_gets_longer_blocks() -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-6), clock=ClockFacts(1e-5, 1e-6))
+    assert median(sampling.wall) == pytest.approx(1e-2, rel=0.1)
+
+
+def test_a_long_statement_gets_one_run_a_block() -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: 0.01))
+    assert sampling.number == 1
+    assert len(sampling.wall) >= 20
+
+
+def test_a_statement_longer_than_the_time_allows_is_still_measured() -> None:
+    loop = ScriptedLoop(lambda _: 60.0)
+    (sampling,) = take(loop)
+    assert (sampling.number, len(sampling.wall)) == (1, 1)
+    assert len(loop.numbers) == 3, "the cold run, the sizing run and the sample"
+
+
+def test_steady_samples_stop_at_the_least_time() -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-6))
+    assert 0.2 <= sum(sampling.wall) < 0.21
+
+
+def test_the_least_time_never_gives_fewer_samples_than_a_median_needs() -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: 0.01), least=0.001)
+    assert len(sampling.wall) >= MIN_SAMPLES
+
+
+@given(st.integers(0, 50))
+def test_noisy_samples_go_on_until_the_interval_is_as_narrow_as_asked(seed: int) -> None:
+    (sampling,) = take(noisy(seed, 1e-4, 0.3), precision=0.02, least=0.01, most=100.0)
+    spread = 1.25 * 0.3 / math.sqrt(len(sampling.wall))
+    assert 1.5 * spread < 0.02
+    assert len(sampling.wall) > 300
+
+
+def test_what_never_becomes_precise_ends_at_the_most_time() -> None:
+    (sampling,) = take(noisy(1, 1e-4, 0.3), precision=1e-6)
+    assert 2.0 <= sum(sampling.wall) < 2.02
+
+
+def test_a_clock_that_stands_still_during_blocks_does_not_hang() -> None:
+    (sampling,) = take(ScriptedLoop(lambda _: 0.0))
+    assert sampling.number == MAX_NUMBER
+    assert len(sampling.wall) == MIN_SAMPLES
+
+
+def test_loops_take_turns_in_random_order_and_get_as_many_blocks() -> None:
+    order: list[str] = []
+
+    class Named(ScriptedLoop):
+        def __init__(self, name: str) -> None:
+            super().__init__(lambda _: 1e-4)
+            self.name = name
+
+        def run(self, number: int) -> object:  # type: ignore[override]
+            order.append(self.name)
+            return super().run(number)
+
+    a, b, c = take(Named("a"), Named("b"), Named("c"))
+    assert len(a.wall) == len(b.wall) == len(c.wall)
+    rounds = [tuple(order[i : i + 3]) for i in range(len(order) - 3 * len(a.wall), len(order), 3)]
+    assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
+    assert len(set(rounds)) == 6, "every order occurs"
+
+
+def test_the_same_seed_gives_the_same_order() -> None:
+    def order() -> list[int]:
+        seen: list[int] = []
+        loops = [ScriptedLoop(lambda _, i=i: (seen.append(i), 1e-4)[1]) for i in range(3)]  # type: ignore[misc]
+        take(*loops, least=0.01)
+        return seen
+
+    assert order() == order()
+
+
+def test_blocks_beside_a_slow_beat_do_not_count() -> None:
+    # Beats 100 to 199 are slow: they surround blocks 99 to 199.
+    metronome = ScriptedMetronome(lambda i: 2.0 if 100 <= i < 200 else 1.0)
+    slow = range(99, 200)
+
+    started: list[int] = []
+
+    def seconds(index: int) -> float:
+        return 1e-4
+
+    (sampling,) = take(ScriptedLoop(seconds), metronome=metronome)
+    del started
+    disturbed = [index for index, quiet in enumerate(sampling.quiet()) if not quiet]
+    assert disturbed == list(slow)
+    assert set(sampling.counted()).isdisjoint(slow)
+
+
+def test_whether_a_block_counts_does_not_depend_on_its_own_time() -> None:
+    draw = random.Random(5)
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-4 * draw.choice([1, 1, 3])), precision=1.0)
+    assert all(sampling.quiet())
+    assert len(sampling.counted()) == len(sampling.wall)
+
+
+def test_a_disturbed_machine_is_waited_for() -> None:
+    """The first second is disturbed and slow; the quiet samples that follow give the median."""
+    metronome = ScriptedMetronome(lambda i: 2.0 if i < 3000 else 1.0)
+    metronome.quiet_pace = 1.0
+    (sampling,) = take(
+        ScriptedLoop(lambda i: 1.9e-4 if i < 3010 else 1e-4), metronome=metronome, most=5.0
+    )
+    counted = [sampling.wall[i] / sampling.number for i in sampling.counted()]
+    assert median(counted) == pytest.approx(1e-4)
+
+
+def test_where_nothing_is_quiet_all_samples_count() -> None:
+    metronome = ScriptedMetronome(lambda _: 2.0)
+    metronome.quiet_pace = 1.0
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), metronome=metronome)
+    assert not any(sampling.quiet())
+    assert sampling.counted() == tuple(range(len(sampling.wall)))
+    assert sum(sampling.wall) >= 2.0, "it waited as long as it was allowed"
+
+
+def test_the_metronome_keeps_the_best_pace_it_ever_had() -> None:
+    metronome = Metronome()
+    metronome.learn([2.0] * 50)
+    assert metronome.quiet_pace == 2.0
+    metronome.learn([1.0] * 50 + [9.0] * 50)
+    assert metronome.quiet_pace == 1.0
+    metronome.learn([3.0] * 50)
+    assert metronome.quiet_pace == 1.0
+
+
+def test_a_single_freak_beat_is_not_the_pace() -> None:
+    metronome = Metronome()
+    metronome.learn([0.1] + [1.0] * 99)
+    assert metronome.quiet_pace == 1.0
+
+
+def test_a_real_beat_takes_time() -> None:
+    assert Metronome().beat() > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torchmark_probe.sampling import Metronome
 from torchmark_probe.snippets import Block
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 class FakeLoop:
     """Stands in for `timeit.Timer`: costs by statement, seeded noise, and a log of the calls."""
 
-    costs: dict[str, float] = {"pass": 8e-9, "cheap()": 4e-6, "dear()": 20e-6, "slow()": 1.0}
+    costs: ClassVar[dict[str, float]] = {
+        "pass": 8e-9,
+        "cheap()": 4e-6,
+        "dear()": 20e-6,
+        "slow()": 1.0,
+    }
     noise = 0.05
     overhead = 100e-9
 

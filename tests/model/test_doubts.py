@@ -56,9 +56,7 @@ def test_a_few_outliers_are_not_a_second_mode() -> None:
 
 @pytest.mark.parametrize("change", [-0.08, 0.08])
 def test_samples_that_grow_or_shrink_are_drifting(change: float) -> None:
-    samples = [
-        time * (1 + change * index / 100) for index, time in enumerate(bell(2, 100, 0.01))
-    ]
+    samples = [time * (1 + change * index / 100) for index, time in enumerate(bell(2, 100, 0.01))]
     assert DoubtKind.DRIFTING in kinds(samples)
 
 

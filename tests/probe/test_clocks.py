@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,8 +95,6 @@ def test_a_whole_sampling_synchronises_twice_a_block() -> None:
     loop = PythonLoop("x = 1", timer=clock)
     blocks = loop.blocks()
     facts = clock_facts(time.perf_counter)
-    from random import Random
-
     (sampling,) = sample([blocks], Limits(1.0, 1e-3, 1e-2), Random(0), facts, Metronome())
     assert device.synchronisations % 2 == 0
     assert device.synchronisations < 4 * (len(sampling.wall) + 60)

@@ -22,6 +22,7 @@ from torchmark.model.arithmetic import single
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
+from torchmark.run.cpp.loop import CppLoop
 from torchmark.run.rounds import Loop, Task, measure_in_rounds
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.threads import set_torch_threads
@@ -92,11 +93,9 @@ class Timer:
     ) -> None:
         self._language = _checked_language(language)
         if self._language is Language.CPP:
-            raise NotSupportedError(
-                "C++ statements are not in this version of torchmark; "
-                "torch.utils.benchmark.Timer(language='cpp') times them"
-            )
-        if global_setup:
+            _check_cpp_arguments(stmt, globals, args, kwargs)
+            stmt, setup = _without_pass(stmt), _without_pass(setup)
+        elif global_setup:
             raise InvalidArgumentError(
                 f"global_setup is for C++ statements, got {global_setup!r}; "
                 "for a Python statement put it into setup"
@@ -113,11 +112,13 @@ class Timer:
         elif args or kwargs:
             raise InvalidArgumentError("args and kwargs go with a function, not with text")
         self._clock = timer
-        self._timer = self._make_loop(_trimmed(cast("str", loop_stmt)), _trimmed(loop_setup))
+        self._timer = self._make_loop(
+            _trimmed(cast("str", loop_stmt)), _trimmed(loop_setup), _trimmed(global_setup)
+        )
         self._task_spec = TaskSpec(
             stmt=_trimmed(stmt),
             setup=_trimmed(setup),
-            global_setup=global_setup,
+            global_setup=_trimmed(global_setup),
             label=label,
             sub_label=sub_label,
             description=description,
@@ -234,7 +235,13 @@ class Timer:
         self._globals.update(names)
         return f"{_trimmed(setup)}\n{bind}", statement
 
-    def _make_loop(self, stmt: str, setup: str) -> Loop:
+    def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
+        # A subclass that brings its own loop gets it for every language, so that a fake serves
+        # tests of C++ timers too; torch refuses that.
+        if self._language is Language.CPP and self._timer_cls is PythonLoop:
+            # The default clock is the loop's own, unless there is an accelerator to wait for.
+            clock = wall_clock(import_torch()) if self._clock is timer else self._clock
+            return CppLoop(stmt, setup, global_setup, clock)
         # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
         names = dict(self._globals)
         with as_user_error():
@@ -330,6 +337,28 @@ def measure_together(
 def _trimmed(source: str) -> str:
     """Source as it reads best: without common indent, leading newline and trailing blanks."""
     return textwrap.dedent(source).removeprefix("\n").rstrip()
+
+
+def _without_pass(source: Any) -> Any:
+    """`pass`, the default of every language, is no C++: it means nothing."""
+    return "" if isinstance(source, str) and source.strip() == "pass" else source
+
+
+def _check_cpp_arguments(
+    stmt: object,
+    names: Mapping[str, Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+) -> None:
+    if names:
+        raise InvalidArgumentError(
+            f"globals are Python's, got {sorted(names)} for a C++ statement; "
+            "make its values in setup or global_setup"
+        )
+    if not isinstance(stmt, str) or args or kwargs:
+        raise InvalidArgumentError(
+            f"a C++ statement is text, without args and kwargs; got {type(stmt).__name__} {stmt!r}"
+        )
 
 
 def _blocks_of(number: int) -> int:

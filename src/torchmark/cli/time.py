@@ -31,7 +31,18 @@ if TYPE_CHECKING:
 @click.option(
     "-s", "--setup", default="pass", help="Run before each statement; its names are local."
 )
-@click.option("--global-setup", default="", help="Run once before all; its names are global.")
+@click.option(
+    "--global-setup",
+    default="",
+    help="Run once before all; its names are global. C++: includes and functions.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["py", "cpp"]),
+    default="py",
+    show_default=True,
+    help="C++ is compiled first, all statements together; the setup runs for every sample.",
+)
 @click.option("--threads", default=1, show_default=True, help="Threads that torch may use.")
 @click.option(
     "--min-run-time",
@@ -45,6 +56,7 @@ def command(
     statements: tuple[str, ...],
     setup: str,
     global_setup: str,
+    language: str,
     threads: int,
     min_run_time: float,
     description: str | None,
@@ -60,14 +72,13 @@ def command(
     torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
     """
     try:
-        namespace: dict[str, Any] = {"torch": import_torch()}
-        with as_user_error():
-            run_globally(global_setup, namespace)
+        shared = _shared_by_all(language, global_setup)
         timers = [
             Timer(
                 statement,
                 setup=setup,
-                globals=namespace,
+                **shared,
+                language=language,
                 sub_label=name,
                 description=description,
                 num_threads=threads,
@@ -82,6 +93,16 @@ def command(
         sys.exit(1)
     ratios = [ratio_of(other, measurements[0]) for other in measurements[1:]]
     click.echo(_json(measurements, ratios) if as_json else _text(measurements, ratios))
+
+
+def _shared_by_all(language: str, global_setup: str) -> dict[str, Any]:
+    """What the global setup becomes: Python's is run once, C++'s is compiled with each."""
+    if language == "cpp":
+        return {"global_setup": global_setup}
+    namespace: dict[str, Any] = {"torch": import_torch()}
+    with as_user_error():
+        run_globally(global_setup, namespace)
+    return {"globals": namespace}
 
 
 def _names(statements: Sequence[str]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Counting instructions with callgrind, and reading what it wrote."""

@@ -74,6 +74,6 @@ def test_bench_all_is_a_table_with_eager_and_the_backends_that_work(
     monkeypatch.setattr(torch._dynamo, "list_backends", lambda: ["aot_eager", "no_such_backend"])
     with pytest.warns(CompilationWarning):
         table = torchmark.bench_all(model, X, num_iters=2).splitlines()
-    assert table[0].startswith("| Train/Inference | Backend")
+    assert table[0].split("|")[1].strip() == "Train/Inference"
     assert [line.split("|")[2].strip() for line in table[2:]] == ["Eager", "aot_eager"]
     assert all(line.split("|")[1].strip() == "Inference" for line in table[2:])

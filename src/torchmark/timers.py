@@ -101,6 +101,7 @@ class Timer:
                 f"global_setup is for C++ statements, got {global_setup!r}; "
                 "for a Python statement put it into setup"
             )
+        # A dict of its own: running code in it adds names, and the caller's stays clean.
         self._globals: dict[str, Any] = {"torch": import_torch(), **(globals or {})}
         loop_setup, loop_stmt = setup, stmt
         if callable(stmt):
@@ -235,10 +236,8 @@ class Timer:
         return f"{_trimmed(setup)}\n{bind}", statement
 
     def _make_loop(self, stmt: str, setup: str) -> Loop:
-        # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
-        names = dict(self._globals)
         with as_user_error():
-            loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=names)
+            loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
 
     def _timeit(self, number: int) -> float:

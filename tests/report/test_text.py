@@ -29,7 +29,8 @@ specs = st.fixed_dictionaries(
 results = st.lists(
     st.tuples(
         st.sampled_from([1, 100]),
-        st.lists(st.floats(min_value=1e-6, max_value=1.0), min_size=1, max_size=12),
+        st.lists(st.floats(min_value=1e-6, max_value=1.0), min_size=1, max_size=12)
+        | st.lists(st.floats(min_value=1e-7, max_value=4e-7), min_size=1, max_size=12),
         specs,
     ),
     min_size=1,

@@ -65,8 +65,7 @@ def test_a_function_that_is_compiled_again_in_each_run_is_not_measured() -> None
 
 def test_a_model_of_which_nothing_is_compiled_is_not_measured() -> None:
     with pytest.warns(CompilationWarning, match="compiled nothing"):
-        times = torchmark.benchmark_compile(torch.compiler.disable(torch.relu), X, 2, "eager")
-    assert times == (None, None)
+        assert torchmark.benchmark_compile(lambda x: x, X, backend="eager") == (None, None)
 
 
 def test_the_number_of_runs_is_checked(model: torch.nn.Module) -> None:

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import timeit
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,11 @@ import torch
 import torch.utils.benchmark
 
 import torchmark
+from torchmark.callgrind.parse import parse_file
 from torchmark.report.markdown import pipe_table
-from torchmark.run.callgrind.parse import parse_file
 from torchmark.run.zygote import PythonCase, Zygote
 from torchmark.run.zygotes import close_all
-from torchmark.timers import count_together
+from torchmark.together import count_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,7 @@ STATEMENTS = (
     "torch.nn.functional.layer_norm(x, (4,))", "torch.nn.functional.linear(x, y)",
     "torch.cat((x, y))", "torch.stack((x, y))",
 )  # fmt: skip
-"""Fifty that stand for the standard suite: creation, pointwise, copies, reductions, indexing, views."""
+"""Fifty for the standard suite: creation, pointwise, copies, reductions, indexing, views."""
 
 COMPARED = ("x + y", "x.sum()", "x[i]", "torch.mm(x, y)", "x.view(-1)", "x.max(0)",
             "x.add_(1)", "torch.cat((x, y))", "x.clone()", "torch.empty((1,))")  # fmt: skip
@@ -94,7 +95,7 @@ def cpp_timers(statements: list[str]) -> list[torchmark.Timer]:
 def measure_python(torch_statements: int) -> list[list[str]]:
     bare = min(bare_import() for _ in range(2))
     start, _ = seconds_of(lambda: count_together(timers(["pass"]), 100))
-    again = [seconds_of(lambda: count_together(timers([s]), 100))[0] for s in COMPARED]
+    again = [seconds_of(partial(count_together, timers([s]), 100))[0] for s in COMPARED]
     close_all()
     cold, _ = seconds_of(lambda: count_together(timers(STATEMENTS), 100))
     print(f"bare import under valgrind {bare:.1f} s; start of the zygote with a first count "
@@ -104,10 +105,10 @@ def measure_python(torch_statements: int) -> list[list[str]]:
     print(f"50 statements from cold: {cold:.1f} s", flush=True)
 
     rows, took = [], []
-    ours = {s: t for s, t in zip(COMPARED, count_together(timers(COMPARED), 100), strict=True)}
+    ours = dict(zip(COMPARED, count_together(timers(COMPARED), 100), strict=True))
     for statement in COMPARED[:torch_statements]:
         peer = torch.utils.benchmark.Timer(statement, SETUP)
-        seconds, theirs = seconds_of(lambda peer=peer: peer.collect_callgrind(100))
+        seconds, theirs = seconds_of(partial(peer.collect_callgrind, 100))
         took.append(seconds)
         mine = denoised_per_run(ours[statement])
         other = denoised_per_run(theirs)
@@ -116,8 +117,9 @@ def measure_python(torch_statements: int) -> list[list[str]]:
         print(" ", *rows[-1], flush=True)
     if took:
         peer_seconds = statistics.median(took)
-        print(f"torch: {peer_seconds:.1f} s a statement; torchmark takes {peer_seconds / small:.0f} "
-              f"times less for a small op, {50 * peer_seconds / cold:.0f} times less for fifty")  # fmt: skip
+        print(f"torch: {peer_seconds:.1f} s a statement; torchmark takes "
+              f"{peer_seconds / small:.0f} times less for a small op, "
+              f"{50 * peer_seconds / cold:.0f} times less for fifty", flush=True)  # fmt: skip
     return rows
 
 
@@ -149,10 +151,12 @@ def measure_cpp(torch_cpp: int) -> None:
             peer = torch.utils.benchmark.Timer(
                 f"auto z = x - y; (void){200 + k};", CPP_SETUP, language="cpp"
             )
-            timing, _ = seconds_of(lambda peer=peer: peer.timeit(100))
-            counting, _ = seconds_of(lambda peer=peer: peer.collect_callgrind(100))
+            timing, _ = seconds_of(partial(peer.timeit, 100))
+            counting, _ = seconds_of(partial(peer.collect_callgrind, 100))
             took.append((timing, counting))
-            print(f"  torch: {timing:.1f} s to build and time, {counting:.1f} s to count", flush=True)
+            print(
+                f"  torch: {timing:.1f} s to build and time, {counting:.1f} s to count", flush=True
+            )
         if took:
             timing = statistics.median(t for t, _ in took)
             both = statistics.median(t + c for t, c in took)
@@ -179,13 +183,17 @@ def counts_of_start(number: int, root: Path) -> dict[str, int]:
 def measure_repeats(starts: int) -> None:
     twice = count_together(timers(COMPARED) * 2, 100)
     totals = [stat.counts() for stat in twice]
-    same = sum(a == b for a, b in zip(totals[: len(COMPARED)], totals[len(COMPARED) :], strict=True))
+    same = sum(
+        a == b for a, b in zip(totals[: len(COMPARED)], totals[len(COMPARED) :], strict=True)
+    )
     print(f"repeats in one zygote: {same} of {len(COMPARED)} identical to the instruction")
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as root:
         runs = [counts_of_start(number, Path(root)) for number in range(starts)]
         os.chdir(before)
-    spread = {s: (max(r[s] for r in runs) - min(r[s] for r in runs)) / runs[0][s] for s in STATEMENTS}
+    spread = {
+        s: (max(r[s] for r in runs) - min(r[s] for r in runs)) / runs[0][s] for s in STATEMENTS
+    }
     moved = {s: v for s, v in spread.items() if v > 0}
     print(f"{starts} fresh starts, 50 statements: {50 - len(moved)} identical to the instruction; "
           f"largest difference {max(spread.values()):.4%}")  # fmt: skip

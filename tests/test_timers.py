@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import inspect
 import itertools
 import pickle
@@ -123,6 +124,12 @@ def test_timeit_refuses_what_is_no_number_of_runs(number: Any) -> None:
 def test_a_run_time_must_be_above_zero(method: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="min_run_time"):
         getattr(Timer("pass"), method)(min_run_time=value)
+
+
+def test_a_most_time_must_be_above_zero() -> None:
+    for method in ("adaptive_autorange", "measure"):
+        with pytest.raises(InvalidArgumentError, match="max_run_time"):
+            getattr(Timer("pass"), method)(max_run_time=0.0)
 
 
 def test_a_most_time_below_the_least_is_refused() -> None:
@@ -264,6 +271,12 @@ def test_measure_keeps_every_sample_with_wall_and_cpu_time() -> None:
     low, high = m.median_interval
     assert low <= m.median <= high
     assert Measurement.from_json(m.to_json()) == pickle.loads(pickle.dumps(m)) == m
+
+
+def test_the_collector_is_off_while_measure_samples() -> None:
+    seen: set[bool] = set()
+    Timer("seen.add(gc.isenabled())", globals={"seen": seen, "gc": gc}).measure(min_run_time=0.01)
+    assert seen == {False}
 
 
 def test_measure_runs_the_setup_once() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchmark.arguments import checked_count
 from torchmark.errors import TorchmarkError
 from torchmark.report.markdown import pipe_table
+from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.timers import Timer, timer
 
@@ -114,9 +115,11 @@ def _step(
 
 def _compile_and_run(step: Callable[[], Any], num_iters: int, backend: str) -> tuple[float, float]:
     before = _graphs()
-    start = timer()
-    step()
-    compilation = timer() - start
+    # As many threads as Timer uses: torch.compile compiles again when their number changes.
+    with set_torch_threads(1):
+        start = timer()
+        step()
+        compilation = timer() - start
     compiled = _graphs()
     if compiled == before:
         raise CompilationError(f"{backend} compiled nothing of the model")

@@ -47,6 +47,10 @@ class NotSerialisableError(TorchmarkError, TypeError):
     """A payload that would not survive the way to JSON and back."""
 
 
+class NotTransferableError(TorchmarkError, ValueError):
+    """A global that cannot be copied into the process that counts instructions."""
+
+
 class UnknownRowError(InvalidArgumentError):
     """A baseline row that the table does not have."""
 

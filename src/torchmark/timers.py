@@ -8,8 +8,8 @@ an interval, and a metronome that tells a slow statement from a slow machine.
 from __future__ import annotations
 
 import enum
-import random
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import checked_count, checked_positive
@@ -23,17 +23,22 @@ from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
 from torchmark.run.cpp.loop import CppLoop
-from torchmark.run.rounds import Loop, Task, measure_in_rounds
+from torchmark.run.rounds import Task
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.run.tracebacks import users_frames_only
+from torchmark.run.transfer import CopyIfCallgrind, recipes_for
+from torchmark.run.zygote import NativeCase, PythonCase
+from torchmark.together import count_together, measure_together
 from torchmark_probe.clocks import wall_clock
-from torchmark_probe.sampling import MAX_NUMBER, Limits
+from torchmark_probe.sampling import MAX_NUMBER
 from torchmark_probe.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from torchmark.run.rounds import Loop
 
 _SHORTEST_TIME = 1e-9
 """Seconds; torch's floor for a block, which also keeps divisions by it safe."""
@@ -100,7 +105,13 @@ class Timer:
                 f"global_setup is for C++ statements, got {global_setup!r}; "
                 "for a Python statement put it into setup"
             )
-        self._globals: dict[str, Any] = {"torch": import_torch(), **(globals or {})}
+        self._given_globals = dict(globals or {})
+        # A dict of its own: running code in it adds names, and the caller's stays clean.
+        self._globals: dict[str, Any] = {
+            "torch": import_torch(),
+            **CopyIfCallgrind.unwrap_all(self._given_globals),
+        }
+        self._is_call = callable(stmt)
         loop_setup, loop_stmt = setup, stmt
         if callable(stmt):
             loop_setup, loop_stmt = self._bind_call(stmt, setup, tuple(args), dict(kwargs or {}))
@@ -129,6 +140,11 @@ class Timer:
     @property
     def task_spec(self) -> TaskSpec:
         return self._task_spec
+
+    @property
+    def task(self) -> Task:
+        """The statement with its loop and clock, ready to be sampled."""
+        return Task(self._task_spec, self._timer, self._clock)
 
     def timeit(self, number: int = 1000000) -> Measurement:
         """Run the statement `number` times and keep the time of every twentieth part of them.
@@ -217,12 +233,41 @@ class Timer:
         collect_baseline: bool = True,
         retain_out_file: bool = False,
     ) -> Any:
-        """Not in this version."""
-        del number, repeats, collect_baseline, retain_out_file
-        raise NotSupportedError(
-            "instruction counts are not in this version of torchmark; "
-            "torch.utils.benchmark.Timer.collect_callgrind counts them"
+        """Count the instructions of `number` runs, in a process of its own under callgrind.
+
+        One `CallgrindStats`, or with `repeats` a tuple of as many. The baseline is the loop with
+        `pass` in it, counted once and taken off by `stats`. With `retain_out_file` callgrind's own
+        text is kept, for KCachegrind and flame graphs. The first count of a process waits for the
+        zygote to start; see docs/counting.md.
+        """
+        checked_count("repeats", repeats or 1)
+        stats = count_together(
+            [self] * (repeats or 1),
+            number,
+            collect_baseline=collect_baseline,
+            retain_out_file=retain_out_file,
         )
+        return stats[0] if repeats is None else tuple(stats)
+
+    def case_to_count(self, directory: Path) -> PythonCase | NativeCase:
+        """What the counting process is given; files that it needs are written to `directory`."""
+        if isinstance(self._timer, CppLoop):
+            return NativeCase(
+                library=Path(self._timer.built.library), symbol=self._timer.built.symbol
+            )
+        if self._is_call:
+            raise InvalidArgumentError(
+                f"{self._task_spec.stmt} is a function of this process, and instructions are "
+                "counted in another; give the statement as text"
+            )
+        names = {"torch": self._globals["torch"], **self._given_globals}
+        spec = self._task_spec
+        return PythonCase(stmt=spec.stmt, setup=spec.setup, globals=recipes_for(names, directory))
+
+    def run_once(self) -> None:
+        """Run the statement once in this process, so that a mistake in it shows at once."""
+        with set_torch_threads(self._task_spec.num_threads):
+            self._timeit(1)
 
     def _bind_call(
         self,
@@ -242,10 +287,8 @@ class Timer:
             # The default clock is the loop's own, unless there is an accelerator to wait for.
             clock = wall_clock(import_torch()) if self._clock is timer else self._clock
             return CppLoop(stmt, setup, global_setup, clock)
-        # The loop adds names of its own (`__builtins__`); the caller's dict stays clean.
-        names = dict(self._globals)
         with as_user_error():
-            loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=names)
+            loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
 
     def _timeit(self, number: int) -> float:
@@ -296,42 +339,6 @@ def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement
     True
     """
     return Timer(fn, args=args, kwargs=kwargs).measure()
-
-
-def measure_together(
-    timers: Sequence[Timer],
-    *,
-    precision: float = 0.01,
-    min_run_time: float = 0.2,
-    max_run_time: float | None = None,
-    seed: int | None = None,
-) -> list[Measurement]:
-    """Measure several timers in rounds, one block of each in random order.
-
-    What changes on the machine then changes for all of them, and
-    `torchmark.analyse.ratios.ratio_of` can compare them round by round. The run times are per
-    timer. All must use the same number of threads: changing it between blocks would be measured.
-    """
-    checked_positive("precision", precision)
-    checked_positive("min_run_time", min_run_time)
-    if max_run_time is None:
-        max_run_time = 10 * min_run_time
-    elif checked_positive("max_run_time", max_run_time) < min_run_time:
-        raise InvalidArgumentError(
-            f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
-        )
-    if not timers:
-        raise InvalidArgumentError("there are no timers to measure")
-    threads = {timer.task_spec.num_threads for timer in timers}
-    if len(threads) != 1:
-        raise InvalidArgumentError(
-            f"timers that are measured together use one number of threads, got {sorted(threads)}"
-        )
-    tasks = [Task(timer.task_spec, timer._timer, timer._clock) for timer in timers]  # noqa: SLF001
-    limits = Limits(precision, min_run_time, max_run_time)
-    rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
-    with set_torch_threads(threads.pop()), users_frames_only():
-        return measure_in_rounds(tasks, limits, rng)
 
 
 def _trimmed(source: str) -> str:

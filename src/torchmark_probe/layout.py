@@ -42,12 +42,22 @@ _CACHED = tuple(range(1032, 23, -16))
 _BINNED = tuple(range(32768, 1032, -2048))
 """Larger sizes, coarsely: these are rarely asked for in a loop."""
 
-_PIECE = 256 * 1024
-"""Bytes that a loop finds to cut from: more than most loops take, and so little that the C
-library, which gets a mebibyte at a time, always has twice as much."""
+_PIECE = 96 * 1024
+"""Bytes that a loop finds to cut from. What the C library gets at a time is twice that and a
+little: the request and 128 KiB."""
+
+_SMALLEST = 4096
+"""Bytes that are cut off at least: anything above the sizes of the quickest bins will do."""
+
+_GROWTH = 100_000
+"""Below 128 KiB, from where on a request gets pages of its own."""
 
 _MOST = 20_000
 """Pieces of one size that are taken at most, for a C library that works otherwise."""
+
+
+_MOST_LARGE = 200
+"""The same for the large pieces: after importing torch some thirty lie in the bins."""
 
 
 class Reserve:
@@ -131,17 +141,21 @@ def empty_the_bins() -> None:
 
 
 def _cut_to(wanted: int) -> int:
-    """Use memory up until the last piece has the wanted size; where it begins, 0 if it has not.
+    """Bring the last piece of memory to the wanted size; where it begins, 0 if it cannot be done.
 
-    Outside valgrind that piece grows by too little at a time.
+    Outside valgrind it cannot: there the C library gives the end of that piece back.
     """
-    address = 0
-    for _ in repeat(None, 20):
-        surplus = _libc.mallinfo().keepcost - wanted
-        if surplus == 0:
-            return address
+    for _ in repeat(None, _MOST_LARGE):
+        before = _libc.mallinfo().keepcost
+        surplus = before - wanted
         # A request has 8 bytes of bookkeeping before it, and is rounded up to 16.
-        address = _libc.malloc(surplus - 8 if surplus >= 4096 else 100_000) + surplus
+        address = _libc.malloc(surplus - 8 if surplus >= _SMALLEST else _GROWTH)
+        after = _libc.mallinfo().keepcost
+        if after == wanted:
+            return int(address) + surplus
+        if after != before:
+            # Cut from a new piece; freed, it is a part of it again.
+            _libc.free(address)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,23 @@ from torchmark_probe.sampling import (
     sample,
 )
 
+if TYPE_CHECKING:
+    from torchmark_probe.snippets import Block
+
 GOOD_CLOCK = ClockFacts(resolution=1e-9, cost=5e-8)
+
+
+class NamedLoop(ScriptedLoop):
+    """Writes its name into a shared list whenever it runs."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        super().__init__(lambda _: 1e-4)
+        self._name = name
+        self._order = order
+
+    def run(self, number: int) -> Block:
+        self._order.append(self._name)
+        return super().run(number)
 
 
 def noisy(seed: int, seconds: float, spread: float) -> ScriptedLoop:
@@ -97,17 +114,7 @@ def test_a_clock_that_stands_still_during_blocks_does_not_hang() -> None:
 
 def test_loops_take_turns_in_random_order_and_get_as_many_blocks() -> None:
     order: list[str] = []
-
-    class Named(ScriptedLoop):
-        def __init__(self, name: str) -> None:
-            super().__init__(lambda _: 1e-4)
-            self.name = name
-
-        def run(self, number: int) -> object:  # type: ignore[override]
-            order.append(self.name)
-            return super().run(number)
-
-    a, b, c = take(Named("a"), Named("b"), Named("c"))
+    a, b, c = take(*(NamedLoop(name, order) for name in "abc"))
     assert len(a.wall) == len(b.wall) == len(c.wall)
     rounds = [tuple(order[i : i + 3]) for i in range(len(order) - 3 * len(a.wall), len(order), 3)]
     assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
@@ -115,10 +122,9 @@ def test_loops_take_turns_in_random_order_and_get_as_many_blocks() -> None:
 
 
 def test_the_same_seed_gives_the_same_order() -> None:
-    def order() -> list[int]:
-        seen: list[int] = []
-        loops = [ScriptedLoop(lambda _, i=i: (seen.append(i), 1e-4)[1]) for i in range(3)]  # type: ignore[misc]
-        take(*loops, least=0.01)
+    def order() -> list[str]:
+        seen: list[str] = []
+        take(*(NamedLoop(name, seen) for name in "abc"), least=0.01)
         return seen
 
     assert order() == order()
@@ -128,14 +134,7 @@ def test_blocks_beside_a_slow_beat_do_not_count() -> None:
     # Beats 100 to 199 are slow: they surround blocks 99 to 199.
     metronome = ScriptedMetronome(lambda i: 2.0 if 100 <= i < 200 else 1.0)
     slow = range(99, 200)
-
-    started: list[int] = []
-
-    def seconds(index: int) -> float:
-        return 1e-4
-
-    (sampling,) = take(ScriptedLoop(seconds), metronome=metronome)
-    del started
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), metronome=metronome)
     disturbed = [index for index, quiet in enumerate(sampling.quiet()) if not quiet]
     assert disturbed == list(slow)
     assert set(sampling.counted()).isdisjoint(slow)

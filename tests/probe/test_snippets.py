@@ -99,9 +99,9 @@ def test_the_collector_is_off_during_a_run_and_on_after_it() -> None:
 def test_a_snippet_that_does_not_compile_tells_the_users_line_and_column(
     part: str, snippet: str, line: int, column: int
 ) -> None:
-    source = {"stmt": snippet} if part == "statement" else {"setup": snippet}
+    stmt, setup = (snippet, "pass") if part == "statement" else ("pass", snippet)
     with pytest.raises(SnippetSyntaxError) as caught:
-        PythonLoop(**source)
+        PythonLoop(stmt, setup)
     assert caught.value.part == part
     assert (caught.value.error.lineno, caught.value.error.offset) == (line, column)
     assert caught.value.error.text is not None

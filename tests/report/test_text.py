@@ -110,6 +110,12 @@ def test_zero_and_tiny_times_are_shown() -> None:
     assert "plus" in str(compare)
 
 
+def test_differences_below_100_ns_are_not_worth_a_colour() -> None:
+    compare = Compare([steady(SPEC, 3e-7), steady(replace(SPEC, sub_label="other"), 3.9e-7)])
+    compare.colorize()
+    assert str(compare).count("\033[92m") == 2
+
+
 def test_no_results_are_an_error_and_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for show in (Compare([]).print, Compare([]).to_csv, Compare([]).to_html,
                  Compare([]).to_json, Compare([]).to_markdown):  # fmt: skip

@@ -12,11 +12,12 @@ import sys
 import click
 
 from torchmark import __version__
-from torchmark.errors import TorchmarkError
+from torchmark.errors import StatementSyntaxError, TorchmarkError
 
 _COMMANDS = {
     "run": "Compare real implementations of a batched dot product over several shapes.",
     "time": "Time statements, like python -m timeit, for torch.",
+    "count": "Count the instructions of statements, exactly.",
     "doctor": "Say what is on this machine and what each missing part would give.",
 }
 
@@ -68,7 +69,7 @@ def main() -> None:
 def _message_of(error: TorchmarkError) -> str:
     from torchmark.cli.messages import syntax_message  # noqa: PLC0415 - only in a failure
 
-    return syntax_message(error) if isinstance(error, SyntaxError) else str(error)
+    return syntax_message(error) if isinstance(error, StatementSyntaxError) else str(error)
 
 
 def _fail(message: str) -> None:

@@ -12,7 +12,8 @@ import click
 from torchmark.cli.messages import failure_message
 from torchmark.cli.statements import statement_names
 from torchmark.errors import CaseFailedError, TorchmarkError
-from torchmark.timers import Timer, count_together
+from torchmark.timers import Timer
+from torchmark.together import count_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,7 @@ _USUAL_START = "usually 25 to 60 s"
 @click.argument("statements", metavar="STMT [STMT…]", nargs=-1, required=True)
 @click.option("-s", "--setup", default="pass", help="Run before each statement.")
 @click.option("--global-setup", default="", help="C++ only: includes and functions.")
-@click.option(
-    "--language", type=click.Choice(["py", "cpp"]), default="py", show_default=True
-)
+@click.option("--language", type=click.Choice(["py", "cpp"]), default="py", show_default=True)
 @click.option("--number", default=100, show_default=True, help="Runs that are counted.")
 @click.option("--threads", default=1, show_default=True, help="Threads that torch may use.")
 @click.option("--functions", default=10, show_default=True, help="Functions that are shown.")

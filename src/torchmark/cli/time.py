@@ -11,12 +11,14 @@ import click
 from torchmark.analyse.ratios import Ratio, ratio_of
 from torchmark.cli.messages import failure_message
 from torchmark.cli.results import colours_wanted, doubt_lines
+from torchmark.cli.statements import statement_names
 from torchmark.compare import Compare
 from torchmark.errors import TorchmarkError
 from torchmark.model.units import select_unit
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.torch_import import import_torch
-from torchmark.timers import Timer, measure_together
+from torchmark.timers import Timer
+from torchmark.together import measure_together
 from torchmark_probe.intervals import median
 from torchmark_probe.snippets import run_globally
 
@@ -83,7 +85,7 @@ def command(
                 description=description,
                 num_threads=threads,
             )
-            for statement, name in zip(statements, _names(statements), strict=True)
+            for statement, name in zip(statements, statement_names(statements), strict=True)
         ]
         measurements = measure_together(timers, min_run_time=min_run_time)
     except TorchmarkError:
@@ -103,17 +105,6 @@ def _shared_by_all(language: str, global_setup: str) -> dict[str, Any]:
     with as_user_error():
         run_globally(global_setup, namespace)
     return {"globals": namespace}
-
-
-def _names(statements: Sequence[str]) -> list[str]:
-    """Statements on one line each; one that is given again is told apart by its number."""
-    seen: dict[str, int] = {}
-    names = []
-    for statement in statements:
-        name = "; ".join(line.strip() for line in statement.strip().splitlines()) or "pass"
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return names
 
 
 def _text(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:

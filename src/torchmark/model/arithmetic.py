@@ -83,8 +83,8 @@ def _column_sums(values: Sequence[float], rows: int) -> list[float]:
             if done & ((step - 1) << (level * power)):
                 break
     total = levels[0]
-    for level in levels[1:]:
-        total = _added(total, level)
+    for higher in levels[1:]:
+        total = _added(total, higher)
     return total
 
 

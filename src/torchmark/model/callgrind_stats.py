@@ -16,7 +16,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.task_spec import TaskSpec
 
 if TYPE_CHECKING:
-    from torchmark.model.callgrind_profile import Profile
+    from torchmark.callgrind.profile import Profile
     from torchmark.model.function_counts import FunctionCounts
 
 _BUILD_PLACES = (
@@ -130,19 +130,19 @@ class CallgrindStats:
         return self.stmt_callgrind_out
 
     def to_folded(self) -> str:
-        """Folded stacks, a line each, for flame graphs; see `torchmark.report.folded`."""
-        from torchmark.report.folded import folded  # noqa: PLC0415 - a layer above, on demand
+        """Folded stacks, a line each, for flame graphs; see `torchmark.callgrind.folded`."""
+        from torchmark.callgrind.folded import folded  # noqa: PLC0415 - a layer above, on demand
 
         return folded(self._profile())
 
     def to_speedscope(self) -> str:
         """JSON for https://www.speedscope.app, from the stacks of `to_folded`."""
-        from torchmark.report.speedscope import speedscope  # noqa: PLC0415 - as above
+        from torchmark.callgrind.speedscope import speedscope  # noqa: PLC0415 - as above
 
         return speedscope(self._profile(), name=self.task_spec.title)
 
     def _profile(self) -> Profile:
-        from torchmark.run.callgrind.parse import parse_text  # noqa: PLC0415 - as above
+        from torchmark.callgrind.parse import parse_text  # noqa: PLC0415 - as above
 
         return parse_text(self.to_callgrind_out(), f"the callgrind file of {self.task_spec.title}")
 

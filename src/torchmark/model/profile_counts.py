@@ -8,7 +8,7 @@ Filters and `as_standardized` written for torch's names work on these. Three thi
   them up under the object that it read last.
 - A function whose count is the whole program's is kept; torch leaves it out, to be rid of calls
   that were under way when collection began. Such calls are no exclusive cost here to begin with.
-- The inclusive cost of recursive functions follows `torchmark.model.call_graph`, and never
+- The inclusive cost of recursive functions follows `torchmark.callgrind.call_graph`, and never
   exceeds the total.
 """
 
@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from torchmark.model.callgrind_profile import UNKNOWN
+from torchmark.callgrind.profile import UNKNOWN
 from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.function_counts import FunctionCounts, counts_of
 
 if TYPE_CHECKING:
-    from torchmark.model.callgrind_profile import Profile, SourceShare
+    from torchmark.callgrind.profile import Profile, SourceShare
     from torchmark.model.task_spec import TaskSpec
 
 

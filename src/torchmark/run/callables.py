@@ -28,9 +28,10 @@ def _name_of(function: Callable[..., Any]) -> str:
     if name is None:
         return type(function).__name__
     module = getattr(function, "__module__", None) or ""
-    # torch's builtins name a private class; torch.add is what people know them by.
-    if name.startswith("_VariableFunctionsClass."):
-        return "torch." + name.partition(".")[2]
+    # torch's builtins name private classes; people know them as torch.add and Tensor.add.
+    for private, public in (("_VariableFunctionsClass.", "torch."), ("TensorBase.", "Tensor.")):
+        if name.startswith(private):
+            return public + str(name.removeprefix(private))
     if module.startswith("torch.nn.functional"):
         return f"F.{name}"
     return str(name).rpartition("<locals>.")[2]

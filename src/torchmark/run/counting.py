@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import tempfile
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from torchmark.callgrind.parse import parse_file, parse_text, read_text
 from torchmark.model.profile_counts import stats_from_profiles
-from torchmark.run.callgrind.parse import parse_file, parse_text, read_text
-from torchmark.run.transfer import recipes_for
 from torchmark.run.zygote import TIME_LIMIT, NativeCase, PythonCase
 from torchmark.run.zygotes import warm_zygote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from torchmark.model.callgrind_profile import Profile
+    from torchmark.callgrind.profile import Profile
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.task_spec import TaskSpec
     from torchmark.run.zygote import Zygote
-
-
-def python_case(
-    stmt: str, setup: str, names: Mapping[str, Any], directory: Path
-) -> PythonCase:
-    """The case of a Python statement; its globals are written into `directory`."""
-    return PythonCase(stmt=stmt, setup=setup, globals=recipes_for(names, directory))
 
 
 def count(

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["literal", "import", "torch", "module", "script"]
 
-_UNDERSTOOD = "plain values, Python's modules, tensors, nn.Modules, TorchScript functions and modules"
+_UNDERSTOOD = (
+    "plain values, Python's modules, tensors, nn.Modules, TorchScript functions and modules"
+)
 
 
 class CopyIfCallgrind:

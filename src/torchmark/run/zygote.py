@@ -49,7 +49,7 @@ class PythonCase:
     """Run as the code of a module before the setup; its names are globals."""
 
     globals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How to make each global: {"kind": "json" or "import", "value": ...}, or
+    """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
     {"kind": "torch", "module" or "script", "path": ...}."""
 
     def request(self) -> dict[str, Any]:

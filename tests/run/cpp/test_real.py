@@ -17,7 +17,8 @@ from torchmark.model.measurement import Measurement
 from torchmark.run.cpp.build import BuildFailure
 from torchmark.run.cpp.loop import CppLoop
 from torchmark.run.rounds import Task, _facts_of
-from torchmark.timers import Language, Timer, measure_together
+from torchmark.timers import Language, Timer
+from torchmark.together import measure_together
 from torchmark_probe.native import NativeLoop
 from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK
 

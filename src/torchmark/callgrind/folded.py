@@ -19,10 +19,10 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.model.call_graph import cycles
+from torchmark.callgrind.call_graph import cycles
 
 if TYPE_CHECKING:
-    from torchmark.model.callgrind_profile import Profile, ProfiledFunction
+    from torchmark.callgrind.profile import Profile, ProfiledFunction
 
 SMALLEST_SHARE = 1e-4
 """Of the total: a tenth of a pixel in a flame graph a thousand pixels wide."""

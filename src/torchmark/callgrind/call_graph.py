@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchmark.model.callgrind_profile import Call
+    from torchmark.callgrind.profile import Call
 
 
 def inclusive_costs(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
     """By the rule above, for functions 0, 1, 2, … with these exclusive costs.
 
-    >>> from torchmark.model.callgrind_profile import Call
+    >>> from torchmark.callgrind.profile import Call
     >>> inclusive_costs([1, 20], [Call(0, 1, 1, 20), Call(1, 1, 4, 40)])
     [21, 20]
     """
@@ -65,7 +65,7 @@ def cycles(functions: int, calls: Sequence[Call]) -> list[int]:
     Tarjan's strongly connected components, without recursion: a call graph is deeper than
     Python's stack.
 
-    >>> from torchmark.model.callgrind_profile import Call
+    >>> from torchmark.callgrind.profile import Call
     >>> cycles(3, [Call(0, 1, 1, 9), Call(1, 2, 1, 5), Call(2, 1, 1, 5)])
     [1, 0, 0]
     """

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from torchmark.model.callgrind_profile import UNKNOWN
-from torchmark.report.folded import SMALLEST_SHARE, frame_label, stacks
+from torchmark.callgrind.folded import SMALLEST_SHARE, frame_label, stacks
+from torchmark.callgrind.profile import UNKNOWN
 
 if TYPE_CHECKING:
-    from torchmark.model.callgrind_profile import Profile, ProfiledFunction
+    from torchmark.callgrind.profile import Profile, ProfiledFunction
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

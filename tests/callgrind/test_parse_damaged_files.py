@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run.callgrind.samples import SMALL
+from tests.callgrind.samples import SMALL
+from torchmark.callgrind.parse import parse_file, parse_text, read_text
 from torchmark.errors import CallgrindFileError
-from torchmark.run.callgrind.parse import parse_file, parse_text, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.run.callgrind.programs import annotate, compile_program, count, without_object
+from tests.callgrind.programs import annotate, compile_program, count, without_object
+from torchmark.callgrind.parse import parse_file
 from torchmark.model.profile_counts import exclusive_counts, inclusive_counts
-from torchmark.run.callgrind.parse import parse_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.model.callgrind_profile import Profile
+    from torchmark.callgrind.profile import Profile
     from torchmark.model.function_counts import FunctionCounts
 
     Run = Callable[..., Path]

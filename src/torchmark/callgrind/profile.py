@@ -33,7 +33,7 @@ class ProfiledFunction(NamedTuple):
     """Instructions of the function itself, code inlined into it included."""
 
     inclusive: int
-    """Instructions of the function and of what it called; see `torchmark.model.call_graph`."""
+    """Instructions of the function and of what it called; see `torchmark.callgrind.call_graph`."""
 
 
 class SourceShare(NamedTuple):

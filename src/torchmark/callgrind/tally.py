@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchmark.model.call_graph import inclusive_costs
-from torchmark.model.callgrind_profile import (
+from torchmark.callgrind.call_graph import inclusive_costs
+from torchmark.callgrind.profile import (
     Call,
     Line,
     Profile,

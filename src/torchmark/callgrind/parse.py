@@ -21,14 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchmark.callgrind.tally import Tally
 from torchmark.errors import CallgrindFileError
-from torchmark.run.callgrind.tally import Tally
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-    from torchmark.model.callgrind_profile import Profile
+    from torchmark.callgrind.profile import Profile
 
 EVENT = b"Ir"
 """Instructions read: the event that is counted."""

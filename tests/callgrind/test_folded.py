@@ -8,12 +8,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run.callgrind.samples import SMALL
-from torchmark.model.call_graph import inclusive_costs
-from torchmark.model.callgrind_profile import Call, Profile, ProfiledFunction
-from torchmark.report.folded import folded, stacks
-from torchmark.report.speedscope import speedscope
-from torchmark.run.callgrind.parse import parse_text
+from tests.callgrind.samples import SMALL
+from torchmark.callgrind.call_graph import inclusive_costs
+from torchmark.callgrind.folded import folded, stacks
+from torchmark.callgrind.parse import parse_text
+from torchmark.callgrind.profile import Call, Profile, ProfiledFunction
+from torchmark.callgrind.speedscope import speedscope
 
 FOLDED = """\
 outer;inner 23

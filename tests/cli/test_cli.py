@@ -1,0 +1,243 @@
+"""The command as people call it: in a process of its own, from anywhere, with real torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import torchmark
+from torchmark.cli import cli
+from torchmark.model.measurement import Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+QUICK = ("--min-run-time", "0.005")
+
+
+def torchmark_command(
+    *args: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "torchmark", *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": site()} | environment,
+        check=False,
+        timeout=120,
+    )
+
+
+def site() -> str:
+    return str(Path(torchmark.__file__).resolve().parent.parent)
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": site()},
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torchmark; dir(torchmark)",
+        "import torchmark; torchmark.Compare; torchmark.Measurement",
+        "from torchmark.cli import cli; cli(['--help'], standalone_mode=False)",
+    ],
+)
+def test_neither_the_import_nor_the_help_imports_torch_or_numpy(code: str) -> None:
+    assert {"torch", "numpy"}.isdisjoint(modules_after(code))
+
+
+def test_the_help_costs_no_more_than_starting_python_and_click_several_times() -> None:
+    """A ratio, since machines differ: 0.25 s of CPU is the promise, some five bare starts."""
+
+    def cpu_seconds(arguments: Sequence[str]) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(arguments, check=True, capture_output=True,
+                       env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    bare = min(cpu_seconds([sys.executable, "-c", "import click"]) for _ in range(5))
+    full = min(cpu_seconds([sys.executable, "-m", "torchmark", "--help"]) for _ in range(5))
+    assert full < 3 * bare
+
+
+def test_one_statement_is_timed_from_any_directory(tmp_path: Path) -> None:
+    done = torchmark_command("time", "x + x", "-s", "x = torch.ones(4)", *QUICK, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "x + x" in done.stdout
+    assert "95 % interval" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def run(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, args, catch_exceptions=False)
+    return result.exit_code, result.output
+
+
+def test_several_statements_are_a_table_with_ratios_to_the_first() -> None:
+    code, text = run("time", "x.sum()", "x.sum() + x.sum()", "-s", "x = torch.ones(4)", *QUICK)
+    assert code == 0
+    assert "Ratio to x.sum()" in text
+    assert "slower" in text
+    assert "\033[" not in text, "no colours in a pipe"
+
+
+def test_the_same_statement_twice_is_two_rows() -> None:
+    code, text = run("time", "torch.ones(1)", "torch.ones(1)", *QUICK)
+    assert code == 0
+    assert "torch.ones(1) #2" in text
+
+
+def test_the_description_is_the_title_of_the_column() -> None:
+    assert "four by four" in run("time", "1", "--description", "four by four", *QUICK)[1]
+
+
+def test_a_statement_of_several_lines_is_one_row() -> None:
+    code, text = run("time", "x = 1\ny = x", "pass", *QUICK)
+    assert code == 0
+    assert "x = 1; y = x" in text
+
+
+def test_json_has_every_sample_and_the_ratios() -> None:
+    code, text = run("time", "torch.ones(1)", "torch.ones(2)", "--json", *QUICK)
+    record = json.loads(text)
+    assert code == 0
+    first, second = (Measurement.from_json(json.dumps(part)) for part in record["measurements"])
+    assert first.sampling is not None
+    assert second.sampling is not None
+    assert len(first.sampling.wall) == len(second.sampling.wall)
+    (ratio,) = record["ratios_to_first"]
+    assert ratio["interval"][0] <= ratio["value"] <= ratio["interval"][1]
+
+
+def test_threads_are_those_asked_for() -> None:
+    stmt = "assert torch.get_num_threads() == 2"
+    assert run("time", stmt, "--threads", "2", *QUICK)[0] == 0
+
+
+def test_the_global_setup_is_run_once_and_its_names_are_global() -> None:
+    setup = "import itertools\ncount = itertools.count()\nnext(count)\ndef f(): return next(count)"
+    code, _ = run("time", "f()", "assert f() > 0", "--global-setup", setup, *QUICK)
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["time", "x = = 1"], ["the statement does not compile", "    x = = 1\n        ^"]),
+        (["time", "1", "-s", "y = 2\nif y"], ["the setup does not compile", "(line 2)"]),
+        (["time", "1", "--global-setup", "def"], ["the global setup does not compile"]),
+        (["time", "return 1"], ["'return' outside function", "    return 1\n    ^"]),
+        (["time", "1", "--min-run-time", "0"], ["min_run_time must be finite and above zero"]),
+        (["time", "1", "--min-run-time", "nan"], ["min_run_time"]),
+        (["time", "1", "--threads", "0"], ["num_threads must be 1, 2, …"]),
+        (["time", "1", "--threads", "-3"], ["num_threads"]),
+        (["time", "f(3)", "-s", "def f(n):\n  return 1 / (n - 3)"],
+         ["In the statement, line 1:\n    f(3)", "In the setup, line 2:", "ZeroDivisionError"]),
+        (["time", "no_such_name"], ["NameError: name 'no_such_name' is not defined"]),
+        (["time", "1", "--global-setup", "1 / 0"], ["In the global setup, line 1:"]),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_message_and_nothing_that_looks_like_a_result(
+    arguments: list[str], says: list[str]
+) -> None:
+    done = torchmark_command(*arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("torchmark: ")
+    assert "Traceback" not in done.stderr
+    for text in says:
+        assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["time"], ["time", "1", "--no-such-option"], ["tiem"], ["time", "1", "--threads"]]
+)
+def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
+    code, text = run(*arguments)
+    assert code == 2
+    assert "Error: " in text
+
+
+def test_the_version_is_the_packages() -> None:
+    assert run("--version") == (0, f"torchmark, version {torchmark.__version__}\n")
+
+
+def test_every_command_has_a_help() -> None:
+    for command in ("run", "time", "doctor"):
+        code, text = run(command, "--help")
+        assert code == 0
+        assert "Usage:" in text
+
+
+def test_doctor_names_every_part() -> None:
+    code, text = run("doctor")
+    assert code == 0
+    parts = [line.split()[0] for line in text.splitlines()]
+    assert parts == ["torchmark", "torch", "clock", "valgrind", "compiler", "py-spy", "cores",
+                     "noise"]  # fmt: skip
+
+
+def test_doctor_says_what_a_missing_tool_would_give(tmp_path: Path) -> None:
+    done = torchmark_command("doctor", PATH=str(tmp_path))
+    assert "valgrind   missing  would count instructions: apt-get install valgrind" in done.stdout
+    assert "compiler   missing" in done.stdout
+
+
+def test_without_torch_doctor_and_time_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    path = f"{tmp_path}{os.pathsep}{site()}"
+    doctor = torchmark_command("doctor", PYTHONPATH=path)
+    assert doctor.returncode == 1
+    assert "torch      missing" in doctor.stdout
+    timed = torchmark_command("time", "1", PYTHONPATH=path)
+    assert timed.returncode == 1
+    assert "pip install torch" in timed.stderr
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    """Interrupted as soon as the second shape is announced: the first is in the table."""
+    running = subprocess.Popen(
+        [sys.executable, "-u", "-m", "torchmark", "run"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": site()},
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "2 of 4" in line:
+            running.send_signal(signal.SIGINT)
+            break
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted after 4 results" in err
+    assert "1x16" in out
+    assert "64x64" not in out
+
+
+def test_the_reader_of_a_pipe_may_leave_early() -> None:
+    command = f"{sys.executable} -m torchmark time 1 {' '.join(QUICK)} | head -c 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
+    assert "Traceback" not in done.stderr

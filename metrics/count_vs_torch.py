@@ -125,7 +125,7 @@ def measure_python(torch_statements: int) -> list[list[str]]:
 
 def denoised_per_run(stats: Any) -> float:
     """The functions that both know how to leave out: dictionary probing of any Python."""
-    counts = stats.stats(inclusive=False)
+    counts = stats.stmt_exclusive_stats - stats.baseline_exclusive_stats
     noise = ("dict_lookup", "unicodekeys", "lookdict", "dictkeys_stringlookup")
     kept = counts.filter(lambda name: not any(word in name for word in noise))
     return float(kept.sum()) / float(stats.number_per_run)

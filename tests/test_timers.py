@@ -155,9 +155,7 @@ def test_python_has_three_names(language: Language | str) -> None:
 
 
 def test_what_this_version_does_not_have_says_so() -> None:
-    with pytest.raises(NotSupportedError, match="C\\+\\+"):
-        Timer("int x = 1;", language="cpp")
-    for call in (Timer().repeat, Timer().autorange, Timer().collect_callgrind):
+    for call in (Timer().repeat, Timer().autorange):
         with pytest.raises(NotSupportedError):
             call()
 
@@ -360,8 +358,7 @@ def test_every_method_of_torchs_timer_takes_the_same_arguments(name: str) -> Non
 
 
 def test_every_public_name_of_torchs_module_is_here() -> None:
-    counted = {"CallgrindStats", "CopyIfCallgrind", "FunctionCount", "FunctionCounts"}
     not_torchs_own = {"torch", "utils", "math", "Number"}
-    public = {n for n in vars(reference) if not n.startswith("_")} - counted - not_torchs_own
+    public = {n for n in vars(reference) if not n.startswith("_")} - not_torchs_own
     assert public <= set(dir(torchmark))
     assert all(getattr(torchmark, name) is not None for name in public)

@@ -71,7 +71,11 @@ def _count(
         blocks = loop.blocks()
         layout.empty_the_bins()
         if warmup:
+            # The loop's own two toggles then switch the collection off and on again: what is
+            # collected and zeroed later does not vanish without a trace.
+            callgrind.toggle_collect()
             blocks.run(warmup)
+            callgrind.toggle_collect()
             callgrind.zero_stats()
         start = time.perf_counter()
         reserve.free_before_loop()

@@ -153,8 +153,9 @@ def _cut_to(wanted: int) -> int:
         after = _libc.mallinfo().keepcost
         if after == wanted:
             return int(address) + surplus
-        if after != before:
-            # Cut from a new piece; freed, it is a part of it again.
+        if after not in (before, before - _GROWTH - 16):
+            # Neither from a bin nor from what was left of the last piece, so it begins a new one;
+            # freed, it is a part of it again.
             _libc.free(address)
     return 0
 

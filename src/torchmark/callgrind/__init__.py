@@ -1,1 +1,1 @@
-"""Counting instructions with callgrind, and reading what it wrote."""
+"""What callgrind wrote: read exactly, summed by function, and turned into other tools' formats."""

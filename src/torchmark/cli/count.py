@@ -105,7 +105,7 @@ class _Progress:
 
 def per_run(stats: CallgrindStats) -> float:
     """Instructions of one run, the loop's own cost taken off."""
-    return stats.stats(inclusive=False).sum() / stats.number_per_run
+    return stats.without_loop().sum() / stats.number_per_run
 
 
 def _text(names: Sequence[str], stats: Sequence[CallgrindStats], functions: int) -> str:
@@ -118,9 +118,9 @@ def _text(names: Sequence[str], stats: Sequence[CallgrindStats], functions: int)
         if stat is not stats[0]:
             line += f"  {count - first:>+14,.1f}  {count / first - 1:+8.2%}" if first else ""
         lines.append(line)
-    lines += ["", *_functions(names[0], stats[0].stats(inclusive=False), stats[0], functions)]
+    lines += ["", *_functions(names[0], stats[0].without_loop(), stats[0], functions)]
     for name, stat in zip(names[1:], stats[1:], strict=True):
-        difference = stat.stats(inclusive=False) - stats[0].stats(inclusive=False)
+        difference = stat.delta(stats[0])
         lines += ["", *_functions(f"{name} minus {names[0]}", difference, stat, functions)]
     return "\n".join(lines)
 

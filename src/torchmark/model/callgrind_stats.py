@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torchmark.callgrind.folded import folded
+from torchmark.callgrind.parse import parse_text
+from torchmark.callgrind.speedscope import speedscope
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.task_spec import TaskSpec
 
@@ -67,6 +70,10 @@ class CallgrindStats:
         """Instructions in all, for `number_per_run` executions."""
         stats = self.stmt_exclusive_stats
         return (stats.denoise() if denoise else stats).sum()
+
+    def without_loop(self) -> FunctionCounts:
+        """Exclusive counts of the statement alone: those of the empty loop are taken off."""
+        return self.stmt_exclusive_stats - self.baseline_exclusive_stats
 
     def delta(self, other: CallgrindStats, inclusive: bool = False) -> FunctionCounts:
         """By function, how much more is counted here than in `other`."""
@@ -131,19 +138,13 @@ class CallgrindStats:
 
     def to_folded(self) -> str:
         """Folded stacks, a line each, for flame graphs; see `torchmark.callgrind.folded`."""
-        from torchmark.callgrind.folded import folded  # noqa: PLC0415 - a layer above, on demand
-
         return folded(self._profile())
 
     def to_speedscope(self) -> str:
-        """JSON for https://www.speedscope.app, from the stacks of `to_folded`."""
-        from torchmark.callgrind.speedscope import speedscope  # noqa: PLC0415 - as above
-
+        """JSON for speedscope, from the stacks of `to_folded`."""
         return speedscope(self._profile(), name=self.task_spec.title)
 
     def _profile(self) -> Profile:
-        from torchmark.callgrind.parse import parse_text  # noqa: PLC0415 - as above
-
         return parse_text(self.to_callgrind_out(), f"the callgrind file of {self.task_spec.title}")
 
 

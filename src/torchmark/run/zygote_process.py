@@ -3,7 +3,9 @@
 Counts are to be the same wherever and by whomever they are taken, and they depend on where
 objects lie, which depends on every byte that a process starts with. So a zygote gets a canonical
 environment, working directory, command line and descriptors: the probe is read from standard
-input under the name /proc/self/fd/0, and everything else is told over the channel.
+input under the name /proc/self/fd/0, and everything else is told over the channel. That input is
+a file in memory, since `inspect` follows the name to the file behind it, and a cache directory
+has the user's name in its path.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from torchmark.errors import MissingToolError, ZygoteError
-from torchmark.run.probe_archive import probe_archive
+from torchmark.run.probe_archive import archive_bytes
 from torchmark_probe import wire
 
 if TYPE_CHECKING:
@@ -109,6 +111,13 @@ def valgrind() -> str:
     return path
 
 
+def _in_memory(content: bytes) -> IO[bytes]:
+    file = os.fdopen(os.memfd_create("torchmark-probe"), "w+b")
+    file.write(content)
+    file.flush()
+    return file
+
+
 class ZygoteProcess:
     """One life of a zygote.
 
@@ -121,7 +130,6 @@ class ZygoteProcess:
         self._directory = directory
         self._log = directory / "zygote.log"
         self._command = command(launch, directory)
-        self._archive = probe_archive()
         self._channel, self._their_end = socket.socketpair()
         self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._gone = threading.Event()
@@ -198,7 +206,7 @@ class ZygoteProcess:
             self._told.put(None)
 
     def _start(self) -> None:
-        with open(self._archive, "rb") as archive, open(self._log, "wb") as log:
+        with _in_memory(archive_bytes()) as archive, open(self._log, "wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
                 self._command,
                 stdin=archive,

@@ -23,7 +23,7 @@ from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
 from torchmark.run.cpp.loop import CppLoop
-from torchmark.run.rounds import Task
+from torchmark.run.rounds import Task, timed_blocks
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
@@ -45,6 +45,11 @@ _SHORTEST_TIME = 1e-9
 
 _TIMEIT_BLOCKS = 20
 """Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
+
+
+_FEWEST_BLOCKS = 5
+_RUNS_PER_BLOCK = 10
+"""Blocks of fewer runs show the cold start of each; only a small number of runs gets them."""
 
 
 class Language(enum.Enum):
@@ -147,17 +152,23 @@ class Timer:
         return Task(self._task_spec, self._timer, self._clock)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Run the statement `number` times and keep the time of every twentieth part of them.
+        """Run the statement `number` times, in up to 20 equal blocks, and keep the time of each.
 
-        The parts are equal. Where `number` cannot be divided so, up to 19 runs join the warm-up.
+        Where `number` cannot be divided so, up to 19 runs join the warm-up. The setup runs once
+        for the warm-up and once for the blocks.
         """
-        checked_count("the number of runs", number)
+        number = checked_count("the number of runs", number)
         blocks = _blocks_of(number)
         per_block = number // blocks
         with set_torch_threads(self._task_spec.num_threads):
             self._timeit(max(number // 100, 2, number - blocks * per_block))
-            times = [self._timeit(per_block) for _ in range(blocks)]
-        return Measurement(number_per_run=per_block, raw_times=times, task_spec=self._task_spec)
+            with users_frames_only():
+                times = timed_blocks(self._timer, per_block, blocks)
+        return Measurement(
+            number_per_run=per_block,
+            raw_times=[max(time, _SHORTEST_TIME) for time in times],
+            task_spec=self._task_spec,
+        )
 
     def blocked_autorange(
         self,
@@ -179,7 +190,7 @@ class Timer:
         threshold: float = 0.1,
         *,
         min_run_time: float = 0.01,
-        max_run_time: float = 10.0,
+        max_run_time: float | None = 10.0,
         callback: Callable[[int, float], object] | None = None,
     ) -> Measurement:
         """Blocks until the interquartile range is below `threshold` of the median.
@@ -187,7 +198,8 @@ class Timer:
         At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
         """
         checked_positive("min_run_time", min_run_time)
-        checked_positive("max_run_time", max_run_time)
+        if max_run_time is not None:
+            checked_positive("max_run_time", max_run_time)
         number = self._estimate_block_size(min_run_time=0.05)
 
         def is_steady(times: list[float]) -> bool:
@@ -370,7 +382,7 @@ def _check_cpp_arguments(
 
 def _blocks_of(number: int) -> int:
     """Into how many equal blocks `number` runs go: all of them if possible, nearly all if not."""
-    most = min(number, _TIMEIT_BLOCKS)
+    most = min(number, _TIMEIT_BLOCKS, max(_FEWEST_BLOCKS, number // _RUNS_PER_BLOCK))
     whole = [blocks for blocks in range(most, 3, -1) if number % blocks == 0]
     return whole[0] if whole else most
 

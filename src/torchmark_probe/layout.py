@@ -164,7 +164,7 @@ def _take_all(size: int, start: int) -> int:
     """Take pieces of this size until one is cut from the last piece of memory; that one."""
     address = 0
     for _ in repeat(None, _MOST):
-        address = _libc.malloc(size)
+        address = int(_libc.malloc(size))
         if start <= address < start + 2 * _PIECE:
             break
     return address

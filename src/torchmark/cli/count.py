@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ _USUAL_START = "usually 25 to 60 s"
 
 @click.command("count")
 @click.argument("statements", metavar="STMT [STMT…]", nargs=-1, required=True)
-@click.option("-s", "--setup", default="pass", help="Run before each statement.")
+@click.option("-s", "--setup", multiple=True, help="Run before each statement; may be repeated.")
 @click.option("--global-setup", default="", help="C++ only: includes and functions.")
 @click.option("--language", type=click.Choice(["py", "cpp"]), default="py", show_default=True)
 @click.option("--number", default=100, show_default=True, help="Runs that are counted.")
@@ -36,7 +37,7 @@ _USUAL_START = "usually 25 to 60 s"
 @click.option("--json", "as_json", is_flag=True, help="Print the counts of all functions as JSON.")
 def command(
     statements: tuple[str, ...],
-    setup: str,
+    setup: tuple[str, ...],
     global_setup: str,
     language: str,
     number: int,
@@ -53,12 +54,13 @@ def command(
     torchmark count "x + x" --setup "x = torch.ones(64)"
     torchmark count "x.sum(0)" "torch.sum(x, 0)" -s "x = torch.ones(64, 64)"
     """
+    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     names = statement_names(statements)
     try:
         timers = [
             Timer(
                 statement,
-                setup=setup,
+                setup="\n".join(setup) or "pass",
                 global_setup=global_setup,
                 language=language,
                 sub_label=name,
@@ -73,7 +75,7 @@ def command(
         sys.exit(1)
     except TorchmarkError:
         raise
-    except Exception as error:  # whatever the user's statement raises
+    except (Exception, SystemExit) as error:  # whatever the user's statement raises
         click.echo(f"torchmark: {failure_message(error)}", err=True)
         sys.exit(1)
     click.echo(_json(stats) if as_json else _text(names, stats, functions))

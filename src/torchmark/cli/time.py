@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
 @click.command("time")
 @click.argument("statements", metavar="STMT [STMT…]", nargs=-1, required=True)
 @click.option(
-    "-s", "--setup", default="pass", help="Run before each statement; its names are local."
+    "-s",
+    "--setup",
+    multiple=True,
+    help="Run before each statement; its names are local. Several are joined as lines.",
 )
 @click.option(
     "--global-setup",
@@ -56,7 +61,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
 def command(
     statements: tuple[str, ...],
-    setup: str,
+    setup: tuple[str, ...],
     global_setup: str,
     language: str,
     threads: int,
@@ -73,12 +78,13 @@ def command(
     torchmark time "x + x" --setup "x = torch.ones(64)"
     torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
     """
+    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     try:
         shared = _shared_by_all(language, global_setup)
         timers = [
             Timer(
                 statement,
-                setup=setup,
+                setup="\n".join(setup) or "pass",
                 **shared,
                 language=language,
                 sub_label=name,
@@ -87,10 +93,12 @@ def command(
             )
             for statement, name in zip(statements, statement_names(statements), strict=True)
         ]
-        measurements = measure_together(timers, min_run_time=min_run_time)
+        # What the statements print must not mix with the result.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            measurements = measure_together(timers, min_run_time=min_run_time)
     except TorchmarkError:
         raise
-    except Exception as error:  # whatever the user's statement raises
+    except (Exception, SystemExit) as error:  # whatever the user's statement raises
         click.echo(f"torchmark: {failure_message(error)}", err=True)
         sys.exit(1)
     ratios = [ratio_of(other, measurements[0]) for other in measurements[1:]]
@@ -143,15 +151,27 @@ def _json(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:
     record = {
         "torchmark": "measurements",
         "version": 1,
+        "results": [_summary(measurement) for measurement in measurements],
         "measurements": [json.loads(measurement.to_json()) for measurement in measurements],
         "ratios_to_first": [
             {
+                "statement": other.as_row_name,
                 "value": ratio.value,
                 "interval": list(ratio.interval),
                 "rounds": ratio.rounds,
                 "verdict": ratio.verdict,
             }
-            for ratio in ratios
+            for other, ratio in zip(measurements[1:], ratios, strict=True)
         ],
     }
     return json.dumps(record, indent=2, allow_nan=False)
+
+
+def _summary(measurement: Measurement) -> dict[str, Any]:
+    """The figures that most readers of the JSON are after; times in seconds."""
+    return {
+        "statement": measurement.as_row_name,
+        "median": measurement.median,
+        "median_interval": list(measurement.median_interval),
+        "doubts": [str(doubt) for doubt in measurement.doubts],
+    }

@@ -11,7 +11,7 @@ from torchmark.run.cpp.loop import CppLoop, build_together
 from torchmark.run.pace import process_metronome, remember
 from torchmark_probe.clocks import ClockFacts, StoppedClockError, clock_facts
 from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK, Limits, sample
-from torchmark_probe.snippets import Block, Blocks, PythonLoop
+from torchmark_probe.snippets import Block, Blocks, PythonLoop, garbage_collection_off
 
 if TYPE_CHECKING:
     import random
@@ -57,6 +57,25 @@ def measure_in_rounds(
     tasks: Sequence[Task], limits: Limits, rng: random.Random
 ) -> list[Measurement]:
     """One measurement for each task, all sampled in the same rounds."""
+    with garbage_collection_off():  # a setup may switch it; afterwards it is as it was
+        return _measure_in_rounds(tasks, limits, rng)
+
+
+def timed_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
+    """Seconds of several blocks; they share one setup where the loop can do that."""
+    if type(loop) is not PythonLoop:
+        return [loop.timeit(number) for _ in range(blocks)]
+    with garbage_collection_off():
+        started = loop.blocks()
+        try:
+            return [started.run(number).wall for _ in range(blocks)]
+        finally:
+            started.close()
+
+
+def _measure_in_rounds(
+    tasks: Sequence[Task], limits: Limits, rng: random.Random
+) -> list[Measurement]:
     build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
     facts = [_facts_of(task) for task in tasks]
     clock = ClockFacts(
@@ -85,7 +104,8 @@ def measure_in_rounds(
 def _start(loop: Loop) -> Blocks | CppLoop | _BlocksByTimeit:
     if isinstance(loop, CppLoop):
         return loop
-    return loop.blocks() if isinstance(loop, PythonLoop) else _BlocksByTimeit(loop)
+    # A subclass may have its own `timeit`, and that is then what counts.
+    return loop.blocks() if type(loop) is PythonLoop else _BlocksByTimeit(loop)
 
 
 def _facts_of(task: Task) -> ClockFacts:

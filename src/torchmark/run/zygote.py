@@ -261,10 +261,21 @@ class Zygote:
         with self._starting:
             if self._is_closed:
                 raise ZygoteError("this zygote has been closed")
-            if self._process is None or not self._process.is_alive:
-                self._process = ZygoteProcess(self._launch, self._directory)
-                self._process.wait_until_ready(progress or self._progress)
+            if self._process is not None and not self._process.is_alive:
+                self._process.end()
+                self._process = None
+            if self._process is None:
+                self._process = self._started(progress or self._progress)
             return self._process
+
+    def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
+        process = ZygoteProcess(self._launch, self._directory)
+        try:
+            process.wait_until_ready(progress)
+        except BaseException:
+            process.end()
+            raise
+        return process
 
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""

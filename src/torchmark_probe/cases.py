@@ -64,6 +64,7 @@ def _count(
         layout.empty_the_bins()
         # Machine code both: no Python runs while callgrind counts.
         toggle = callgrind.toggle_collect
+        callgrind.zero_stats()
         seconds = native.run(number, warmup, toggle, toggle)
     else:
         reserve.free_before_setup()
@@ -71,12 +72,11 @@ def _count(
         blocks = loop.blocks()
         layout.empty_the_bins()
         if warmup:
-            # The loop's own two toggles then switch the collection off and on again: what is
-            # collected and zeroed later does not vanish without a trace.
-            callgrind.toggle_collect()
+            # Not counted and zeroed afterwards: that leaves traces in callgrind's file.
+            callgrind.arm_toggle(False)
             blocks.run(warmup)
-            callgrind.toggle_collect()
-            callgrind.zero_stats()
+            callgrind.arm_toggle(True)
+        callgrind.zero_stats()  # calls have been counted since instrumentation began
         start = time.perf_counter()
         reserve.free_before_loop()
         blocks.run(number)

@@ -29,9 +29,9 @@ _HEADER = 48
 _ALIGNMENT = 16
 _LARGEST = 512
 
-_SPARE = 500
-"""Objects of each size that fill the pools in use; after importing torch 2.13 under Python 3.11
-fewer than 300 places of a size were free."""
+_ROUNDS = 100
+"""How often more objects are made where the pools in use have room for all so far; after
+importing torch 2.13 under Python 3.11 one round fills them."""
 
 _OWN_POOLS = 5
 """Pools of each size that a child gets half of: four before the setup, one before the loop."""
@@ -69,27 +69,39 @@ class Reserve:
         self._before_loop: List[Any] = []
         for size in range(_ALIGNMENT, _LARGEST + 1, _ALIGNMENT):
             self._fill(size)
+        self._nothing = [None] * len(self._before_loop)
 
     def free_before_setup(self) -> None:
         self._before_setup.clear()
 
     def free_before_loop(self) -> None:
-        """To be called last: what is freed after it brings another pool to the front."""
-        self._before_loop.clear()
+        """To be called last: what is freed after it brings another pool to the front.
+
+        The objects go and the list stays: its own memory would lie in a bin of the C library.
+        """
+        self._before_loop[:] = self._nothing
 
     def _fill(self, size: int) -> None:
         places = (_POOL - _HEADER) // size
-        made = _objects(size, _SPARE + (_OWN_POOLS + 2) * places)
-        self._kept.append(made)
-        by_pool: Dict[int, List[int]] = {}
-        for index, thing in enumerate(made):
-            by_pool.setdefault(id(thing) // _POOL, []).append(index)
-        own = [indices for indices in by_pool.values() if len(indices) == places][-_OWN_POOLS:]
+        for _ in range(_ROUNDS):
+            made = _objects(size, (_OWN_POOLS + 2) * places)
+            self._kept.append(made)
+            own = _whole_pools(made, places)[-_OWN_POOLS:]
+            if len(own) == _OWN_POOLS:
+                break
         for number, indices in enumerate(own):
             freed = self._before_loop if number == len(own) - 1 else self._before_setup
             for index in indices[::2]:
                 freed.append(made[index])
                 made[index] = None
+
+
+def _whole_pools(made: List[Any], places: int) -> List[List[int]]:
+    """The pools that hold nothing but these objects, as the places of theirs in the list."""
+    by_pool: Dict[int, List[int]] = {}
+    for index, thing in enumerate(made):
+        by_pool.setdefault(id(thing) // _POOL, []).append(index)
+    return [indices for indices in by_pool.values() if len(indices) == places]
 
 
 def _objects(size: int, count: int) -> List[Any]:
@@ -152,7 +164,7 @@ def _cut_to(wanted: int) -> int:
         address = _libc.malloc(surplus - 8 if surplus >= _SMALLEST else _GROWTH)
         after = _libc.mallinfo().keepcost
         if after == wanted:
-            return int(address) + surplus
+            return int(address + surplus)
         if after not in (before, before - _GROWTH - 16):
             # Neither from a bin nor from what was left of the last piece, so it begins a new one;
             # freed, it is a part of it again.

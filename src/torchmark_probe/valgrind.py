@@ -58,10 +58,13 @@ class Requests(NamedTuple):
     """Forget what was counted so far."""
 
     toggle_collect: Callable[[], int]
-    """Begin to count in the thread that calls, or stop; the answer is always 0."""
+    """Begin to count in the thread that calls, or stop; the answer is always the same."""
 
     toggle_collect_address: int
     """The same as an address, for compiled code: a `void (*)(void)`."""
+
+    arm_toggle: Callable[[bool], None]
+    """Let `toggle_collect` do what it says, or run the same code to no effect: for warming up."""
 
     dump_stats_at: Callable[[bytes], int]
     """Write what was counted to the next file, with this remark in it, and forget it."""
@@ -96,6 +99,12 @@ def requests() -> Requests:
     call: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t)
     general: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_size_t, ctypes.c_void_p)(address)
 
+    words_of_toggle = _PAGE + 64 * codes.index(_TOGGLE_COLLECT)
+
+    def arm_toggle(is_armed: bool) -> None:
+        code = _TOGGLE_COLLECT if is_armed else _RUNNING_ON_VALGRIND
+        struct.pack_into("=Q", memory, words_of_toggle, code)
+
     def dump_stats_at(remark: bytes) -> int:
         text = ctypes.create_string_buffer(remark)
         words = (ctypes.c_size_t * 6)(_DUMP_STATS_AT, ctypes.addressof(text))
@@ -106,6 +115,7 @@ def requests() -> Requests:
         zero_stats=call(places[_ZERO_STATS]),
         toggle_collect=call(places[_TOGGLE_COLLECT]),
         toggle_collect_address=places[_TOGGLE_COLLECT],
+        arm_toggle=arm_toggle,
         dump_stats_at=dump_stats_at,
         start_instrumentation=call(places[_START_INSTRUMENTATION]),
         stop_instrumentation=call(places[_STOP_INSTRUMENTATION]),

@@ -55,8 +55,9 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
         tell("starting instrumentation")
         callgrind.start_instrumentation()
         tell("warming up callgrind")
+        callgrind.arm_toggle(False)
         _rehearse(torch, callgrind.toggle_collect)
-        callgrind.zero_stats()
+        callgrind.arm_toggle(True)
         layout.empty_the_bins()
     return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
 

@@ -13,6 +13,9 @@ def test_without_valgrind_every_request_is_answered_with_nothing() -> None:
     requests = valgrind.requests()
     assert requests.running_on_valgrind() == 0
     assert requests.toggle_collect() == 0
+    requests.arm_toggle(False)
+    assert requests.toggle_collect() == 0
+    requests.arm_toggle(True)
     assert requests.zero_stats() == 0
     assert requests.start_instrumentation() == 0
     assert requests.stop_instrumentation() == 0

@@ -9,9 +9,7 @@ run: setup
 test: lint types contracts wheel
 	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
-setup: .venv/.ready
-
-.venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
+setup:
 	@scripts/setup.sh
 
 lint: setup

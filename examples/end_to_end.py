@@ -12,6 +12,7 @@ seed draws the same inputs in each of them, and the results travel as JSON.
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def measure(names: Iterable[str], env: str | None) -> Iterable[benchmark.Measure
 
 def measure_in(name: str, source: str) -> list[benchmark.Measurement]:
     """The results of this very file, run after a shell command that the user gave."""
-    command = f"{source}\nexec python -m examples.end_to_end --worker {name}"
+    command = f"{source}\nexec python -m examples.end_to_end --worker {shlex.quote(name)}"
     done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=True)
     return [benchmark.Measurement.from_json(line) for line in done.stdout.splitlines()]
 
@@ -82,7 +83,9 @@ def main() -> None:
         return
     results: list[benchmark.Measurement] = []
     for env in options.env:
-        name, _, source = env.partition("=")
+        name, separator, source = env.partition("=")
+        if not separator:
+            parser.error(f"--env takes NAME=COMMAND, got {env!r}")
         results += measure_in(name, source)
     if not results:
         results = list(measure(IMPLEMENTATIONS, None))

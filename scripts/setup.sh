@@ -28,6 +28,11 @@ fi
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
   echo "setup: torchmark needs Python 3.10 or newer, '$python' is $("$python" -V). Set PYTHON=..." >&2; exit 1; }
+is_ready=yes
+for file in pyproject.toml constraints.txt scripts/setup.sh; do
+  [ .venv/.ready -nt "$file" ] || is_ready=no
+done
+[ $is_ready = no ] || exit 0
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 echo "setup: installing torchmark and its tools into .venv (about a minute the first time)"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]' 2>&1 | { grep -v '^WARNING: Location' || true; }

@@ -122,3 +122,13 @@ def test_without_ensurepip_nothing_can_go_on(machine: Machine) -> None:
 def test_the_script_is_executable_in_a_clone() -> None:
     assert os.access(ROOT / "scripts" / "setup.sh", os.X_OK)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_the_second_call_installs_nothing_but_still_misses_a_tool(machine: Machine) -> None:
+    for name in ("pyproject.toml", "constraints.txt"):
+        (machine.root / name).write_text("")
+    assert machine.set_up().returncode == 0
+    machine.log.write_text("")
+    assert machine.set_up().returncode == 0
+    assert "venv" not in machine.log.read_text()
+    assert machine.set_up(CI="true").returncode == 1

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         Fuzzer,
         ParameterAlias,
     )
+    from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.doubts import Doubt, DoubtKind
+    from torchmark.model.function_counts import FunctionCount, FunctionCounts
     from torchmark.model.measurement import Measurement
     from torchmark.model.task_spec import TaskSpec
     from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
         UnaryOpSparseFuzzer,
     )
     from torchmark.run.threads import set_torch_threads
-    from torchmark.timers import Language, Timer, measure, measure_together, timer
+    from torchmark.run.transfer import CopyIfCallgrind
+    from torchmark.timers import Language, Timer, measure, timer
+    from torchmark.together import count_together, measure_together
 
 __version__ = "0.1.0"
 
@@ -47,7 +51,9 @@ _HOMES = {
         "Fuzzer",
         "ParameterAlias",
     ),
+    "torchmark.model.callgrind_stats": ("CallgrindStats",),
     "torchmark.model.doubts": ("Doubt", "DoubtKind"),
+    "torchmark.model.function_counts": ("FunctionCount", "FunctionCounts"),
     "torchmark.model.measurement": ("Measurement",),
     "torchmark.model.task_spec": ("TaskSpec",),
     "torchmark.model.units": ("ordered_unique", "select_unit", "trim_sigfig", "unit_to_english"),
@@ -59,17 +65,23 @@ _HOMES = {
         "UnaryOpSparseFuzzer",
     ),
     "torchmark.run.threads": ("set_torch_threads",),
-    "torchmark.timers": ("Language", "Timer", "measure", "measure_together", "timer"),
+    "torchmark.run.transfer": ("CopyIfCallgrind",),
+    "torchmark.timers": ("Language", "Timer", "measure", "timer"),
+    "torchmark.together": ("count_together", "measure_together"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BinaryOpFuzzer",
     "BinaryOpSparseFuzzer",
+    "CallgrindStats",
     "Colorize",
     "Compare",
+    "CopyIfCallgrind",
     "Doubt",
     "DoubtKind",
+    "FunctionCount",
+    "FunctionCounts",
     "FuzzedParameter",
     "FuzzedSparseTensor",
     "FuzzedTensor",
@@ -85,6 +97,7 @@ __all__ = [
     "UnaryOpSparseFuzzer",
     "bench_all",
     "benchmark_compile",
+    "count_together",
     "measure",
     "measure_together",
     "ordered_unique",

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from torchmark.errors import InvalidArgumentError
 
 
 def checked_count(name: str, value: object) -> int:
     """`value` if it is a whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidArgumentError(f"{name} must be 1, 2, …, got {value!r}")
-    return value
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        count = operator.index(value)  # numpy's integers too
+        if count >= 1:
+            return count
+    raise InvalidArgumentError(f"{name} must be 1, 2, …, got {value!r}")
 
 
 def checked_positive(name: str, value: object) -> float:
     """`value` if it is a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         raise InvalidArgumentError(f"{name} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value > 0):
+    number = float(value)  # numpy's numbers too
+    if not (math.isfinite(number) and number > 0):
         raise InvalidArgumentError(f"{name} must be finite and above zero, got {value!r}")
-    return value
+    return number

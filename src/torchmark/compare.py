@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
+from torchmark.model.task_spec import TaskSpec
 from torchmark.report import csv, html, json, markdown, text
 from torchmark.report.table import Baseline, Table, tables_of
 from torchmark.report.text import Colorize, TextStyle
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["Colorize", "Compare"]
+
+_FIELDS = fields(TaskSpec)
 
 
 class Compare:
@@ -34,13 +38,7 @@ class Compare:
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
         """Add results to those that are shown."""
-        added = list(results)
-        for result in added:
-            if not isinstance(result, Measurement):
-                raise InvalidArgumentError(
-                    f"Compare shows instances of Measurement, got {type(result).__name__}"
-                )
-        self._results.extend(added)
+        self._results.extend([_as_measurement(result) for result in results])
 
     def trim_significant_figures(self) -> None:
         """Show only the figures that carry information."""
@@ -83,3 +81,16 @@ class Compare:
 
     def _tables(self) -> list[Table]:
         return tables_of(self._results)
+
+
+def _as_measurement(result: Any) -> Measurement:
+    """A result of torchmark, or one of `torch.utils.benchmark`, which has the same fields."""
+    if isinstance(result, Measurement):
+        return result
+    try:
+        spec = TaskSpec(**{field.name: getattr(result.task_spec, field.name) for field in _FIELDS})
+        return Measurement(result.number_per_run, list(result.raw_times), spec, result.metadata)
+    except (AttributeError, TypeError):
+        raise InvalidArgumentError(
+            f"Compare shows measurements, got {type(result).__name__}"
+        ) from None

@@ -47,6 +47,10 @@ class NotSerialisableError(TorchmarkError, TypeError):
     """A payload that would not survive the way to JSON and back."""
 
 
+class NotTransferableError(TorchmarkError, ValueError):
+    """A global that cannot be copied into the process that counts instructions."""
+
+
 class UnknownRowError(InvalidArgumentError):
     """A baseline row that the table does not have."""
 
@@ -57,3 +61,47 @@ class FuzzerDefinitionError(InvalidArgumentError):
 
 class ImpossibleConstraintError(TorchmarkError, ValueError):
     """No draw satisfied all the constraints of a Fuzzer."""
+
+
+class CallgrindFileError(TorchmarkError, ValueError):
+    """Text that should hold callgrind's counts and does not: damaged, cut, empty."""
+
+
+class MissingToolError(TorchmarkError, FileNotFoundError):
+    """A program that is needed is not installed; the message names its package."""
+
+
+class ZygoteError(TorchmarkError, RuntimeError):
+    """The process that forks the cases could not start, or died; carries its last words."""
+
+
+class CaseFailedError(TorchmarkError, RuntimeError):
+    """A case did not come to its end in the process that ran it; the next one is not affected."""
+
+    def __init__(
+        self, message: str, *, kind: str, traceback: str = "", stdout: str = "", stderr: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        """raised, crashed, exited, memory, timeout or lost."""
+
+        self.traceback = traceback
+        """The traceback of what it raised, from the user's own line on; empty if it did not."""
+
+        self.stdout = stdout
+        """What the case had printed by then."""
+
+        self.stderr = stderr
+        """What the case had written to stderr by then."""
+
+
+class CaseTimeoutError(CaseFailedError, TimeoutError):
+    """A case was stopped at its time limit."""
+
+
+class CompilerMissingError(TorchmarkError, FileNotFoundError):
+    """There is no C++ compiler; the message says how to get one."""
+
+
+class CompileError(TorchmarkError, RuntimeError):
+    """A C++ statement does not compile; the message has the user's own line."""

@@ -8,8 +8,8 @@ an interval, and a metronome that tells a slow statement from a slow machine.
 from __future__ import annotations
 
 import enum
-import random
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import checked_count, checked_positive
@@ -22,23 +22,34 @@ from torchmark.model.arithmetic import single
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
-from torchmark.run.rounds import Loop, Task, measure_in_rounds
+from torchmark.run.cpp.loop import CppLoop
+from torchmark.run.rounds import Task, timed_blocks
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.run.tracebacks import users_frames_only
+from torchmark.run.transfer import CopyIfCallgrind, recipes_for
+from torchmark.run.zygote import NativeCase, PythonCase
+from torchmark.together import count_together, measure_together
 from torchmark_probe.clocks import wall_clock
-from torchmark_probe.sampling import MAX_NUMBER, Limits
+from torchmark_probe.sampling import MAX_NUMBER
 from torchmark_probe.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from torchmark.run.rounds import Loop
 
 _SHORTEST_TIME = 1e-9
 """Seconds; torch's floor for a block, which also keeps divisions by it safe."""
 
 _TIMEIT_BLOCKS = 20
 """Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
+
+
+_FEWEST_BLOCKS = 5
+_RUNS_PER_BLOCK = 10
+"""Blocks of fewer runs show the cold start of each; only a small number of runs gets them."""
 
 
 class Language(enum.Enum):
@@ -92,17 +103,20 @@ class Timer:
     ) -> None:
         self._language = _checked_language(language)
         if self._language is Language.CPP:
-            raise NotSupportedError(
-                "C++ statements are not in this version of torchmark; "
-                "torch.utils.benchmark.Timer(language='cpp') times them"
-            )
-        if global_setup:
+            _check_cpp_arguments(stmt, globals, args, kwargs)
+            stmt, setup = _without_pass(stmt), _without_pass(setup)
+        elif global_setup:
             raise InvalidArgumentError(
                 f"global_setup is for C++ statements, got {global_setup!r}; "
                 "for a Python statement put it into setup"
             )
+        self._given_globals = dict(globals or {})
         # A dict of its own: running code in it adds names, and the caller's stays clean.
-        self._globals: dict[str, Any] = {"torch": import_torch(), **(globals or {})}
+        self._globals: dict[str, Any] = {
+            "torch": import_torch(),
+            **CopyIfCallgrind.unwrap_all(self._given_globals),
+        }
+        self._is_call = callable(stmt)
         loop_setup, loop_stmt = setup, stmt
         if callable(stmt):
             loop_setup, loop_stmt = self._bind_call(stmt, setup, tuple(args), dict(kwargs or {}))
@@ -114,11 +128,13 @@ class Timer:
         elif args or kwargs:
             raise InvalidArgumentError("args and kwargs go with a function, not with text")
         self._clock = timer
-        self._timer = self._make_loop(_trimmed(cast("str", loop_stmt)), _trimmed(loop_setup))
+        self._timer = self._make_loop(
+            _trimmed(cast("str", loop_stmt)), _trimmed(loop_setup), _trimmed(global_setup)
+        )
         self._task_spec = TaskSpec(
             stmt=_trimmed(stmt),
             setup=_trimmed(setup),
-            global_setup=global_setup,
+            global_setup=_trimmed(global_setup),
             label=label,
             sub_label=sub_label,
             description=description,
@@ -130,18 +146,29 @@ class Timer:
     def task_spec(self) -> TaskSpec:
         return self._task_spec
 
-    def timeit(self, number: int = 1000000) -> Measurement:
-        """Run the statement `number` times and keep the time of every twentieth part of them.
+    @property
+    def task(self) -> Task:
+        """The statement with its loop and clock, ready to be sampled."""
+        return Task(self._task_spec, self._timer, self._clock)
 
-        The parts are equal. Where `number` cannot be divided so, up to 19 runs join the warm-up.
+    def timeit(self, number: int = 1000000) -> Measurement:
+        """Run the statement `number` times, in up to 20 equal blocks, and keep the time of each.
+
+        Where `number` cannot be divided so, up to 19 runs join the warm-up. The setup runs once
+        for the warm-up and once for the blocks.
         """
-        checked_count("the number of runs", number)
+        number = checked_count("the number of runs", number)
         blocks = _blocks_of(number)
         per_block = number // blocks
         with set_torch_threads(self._task_spec.num_threads):
             self._timeit(max(number // 100, 2, number - blocks * per_block))
-            times = [self._timeit(per_block) for _ in range(blocks)]
-        return Measurement(number_per_run=per_block, raw_times=times, task_spec=self._task_spec)
+            with users_frames_only():
+                times = timed_blocks(self._timer, per_block, blocks)
+        return Measurement(
+            number_per_run=per_block,
+            raw_times=[max(time, _SHORTEST_TIME) for time in times],
+            task_spec=self._task_spec,
+        )
 
     def blocked_autorange(
         self,
@@ -163,7 +190,7 @@ class Timer:
         threshold: float = 0.1,
         *,
         min_run_time: float = 0.01,
-        max_run_time: float = 10.0,
+        max_run_time: float | None = 10.0,
         callback: Callable[[int, float], object] | None = None,
     ) -> Measurement:
         """Blocks until the interquartile range is below `threshold` of the median.
@@ -171,7 +198,8 @@ class Timer:
         At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
         """
         checked_positive("min_run_time", min_run_time)
-        checked_positive("max_run_time", max_run_time)
+        if max_run_time is not None:
+            checked_positive("max_run_time", max_run_time)
         number = self._estimate_block_size(min_run_time=0.05)
 
         def is_steady(times: list[float]) -> bool:
@@ -217,12 +245,41 @@ class Timer:
         collect_baseline: bool = True,
         retain_out_file: bool = False,
     ) -> Any:
-        """Not in this version."""
-        del number, repeats, collect_baseline, retain_out_file
-        raise NotSupportedError(
-            "instruction counts are not in this version of torchmark; "
-            "torch.utils.benchmark.Timer.collect_callgrind counts them"
+        """Count the instructions of `number` runs, in a process of its own under callgrind.
+
+        One `CallgrindStats`, or with `repeats` a tuple of as many. The baseline is the loop with
+        `pass` in it, counted once and taken off by `stats`. With `retain_out_file` callgrind's own
+        text is kept, for KCachegrind and flame graphs. The first count of a process waits for the
+        zygote to start; see docs/counting.md.
+        """
+        checked_count("repeats", repeats or 1)
+        stats = count_together(
+            [self] * (repeats or 1),
+            number,
+            collect_baseline=collect_baseline,
+            retain_out_file=retain_out_file,
         )
+        return stats[0] if repeats is None else tuple(stats)
+
+    def case_to_count(self, directory: Path) -> PythonCase | NativeCase:
+        """What the counting process is given; files that it needs are written to `directory`."""
+        if isinstance(self._timer, CppLoop):
+            return NativeCase(
+                library=Path(self._timer.built.library), symbol=self._timer.built.symbol
+            )
+        if self._is_call:
+            raise InvalidArgumentError(
+                f"{self._task_spec.stmt} is a function of this process, and instructions are "
+                "counted in another; give the statement as text"
+            )
+        names = {"torch": self._globals["torch"], **self._given_globals}
+        spec = self._task_spec
+        return PythonCase(stmt=spec.stmt, setup=spec.setup, globals=recipes_for(names, directory))
+
+    def run_once(self) -> None:
+        """Run the statement once in this process, so that a mistake in it shows at once."""
+        with set_torch_threads(self._task_spec.num_threads):
+            self._timeit(1)
 
     def _bind_call(
         self,
@@ -235,7 +292,13 @@ class Timer:
         self._globals.update(names)
         return f"{_trimmed(setup)}\n{bind}", statement
 
-    def _make_loop(self, stmt: str, setup: str) -> Loop:
+    def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
+        # A subclass that brings its own loop gets it for every language, so that a fake serves
+        # tests of C++ timers too; torch refuses that.
+        if self._language is Language.CPP and self._timer_cls is PythonLoop:
+            # The default clock is the loop's own, unless there is an accelerator to wait for.
+            clock = wall_clock(import_torch()) if self._clock is timer else self._clock
+            return CppLoop(stmt, setup, global_setup, clock)
         with as_user_error():
             loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
@@ -290,50 +353,36 @@ def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement
     return Timer(fn, args=args, kwargs=kwargs).measure()
 
 
-def measure_together(
-    timers: Sequence[Timer],
-    *,
-    precision: float = 0.01,
-    min_run_time: float = 0.2,
-    max_run_time: float | None = None,
-    seed: int | None = None,
-) -> list[Measurement]:
-    """Measure several timers in rounds, one block of each in random order.
-
-    What changes on the machine then changes for all of them, and
-    `torchmark.analyse.ratios.ratio_of` can compare them round by round. The run times are per
-    timer. All must use the same number of threads: changing it between blocks would be measured.
-    """
-    checked_positive("precision", precision)
-    checked_positive("min_run_time", min_run_time)
-    if max_run_time is None:
-        max_run_time = 10 * min_run_time
-    elif checked_positive("max_run_time", max_run_time) < min_run_time:
-        raise InvalidArgumentError(
-            f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
-        )
-    if not timers:
-        raise InvalidArgumentError("there are no timers to measure")
-    threads = {timer.task_spec.num_threads for timer in timers}
-    if len(threads) != 1:
-        raise InvalidArgumentError(
-            f"timers that are measured together use one number of threads, got {sorted(threads)}"
-        )
-    tasks = [Task(timer.task_spec, timer._timer, timer._clock) for timer in timers]  # noqa: SLF001
-    limits = Limits(precision, min_run_time, max_run_time)
-    rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
-    with set_torch_threads(threads.pop()), users_frames_only():
-        return measure_in_rounds(tasks, limits, rng)
-
-
 def _trimmed(source: str) -> str:
     """Source as it reads best: without common indent, leading newline and trailing blanks."""
     return textwrap.dedent(source).removeprefix("\n").rstrip()
 
 
+def _without_pass(source: Any) -> Any:
+    """`pass`, the default of every language, is no C++: it means nothing."""
+    return "" if isinstance(source, str) and source.strip() == "pass" else source
+
+
+def _check_cpp_arguments(
+    stmt: object,
+    names: Mapping[str, Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+) -> None:
+    if names:
+        raise InvalidArgumentError(
+            f"globals are Python's, got {sorted(names)} for a C++ statement; "
+            "make its values in setup or global_setup"
+        )
+    if not isinstance(stmt, str) or args or kwargs:
+        raise InvalidArgumentError(
+            f"a C++ statement is text, without args and kwargs; got {type(stmt).__name__} {stmt!r}"
+        )
+
+
 def _blocks_of(number: int) -> int:
     """Into how many equal blocks `number` runs go: all of them if possible, nearly all if not."""
-    most = min(number, _TIMEIT_BLOCKS)
+    most = min(number, _TIMEIT_BLOCKS, max(_FEWEST_BLOCKS, number // _RUNS_PER_BLOCK))
     whole = [blocks for blocks in range(most, 3, -1) if number % blocks == 0]
     return whole[0] if whole else most
 

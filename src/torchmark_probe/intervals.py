@@ -1,7 +1,7 @@
 """Quantiles and the interval of a median: pure functions of numbers.
 
 The quantile is the linear interpolation that torch and numpy use, to the bit. The interval is
-the wider of two: the one that order statistics give for independent samples, and the one that
+the widest of several: the one that order statistics give for independent samples, and those that
 the medians of consecutive batches give, because neighbouring samples on a shared machine are
 not independent.
 """
@@ -16,8 +16,9 @@ _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
           2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093)  # fmt: skip
 """Student's t quantile of 0.975 for 1 to 19 degrees of freedom."""
 
-_BATCHES = 20
-"""Batches whose medians show the drift between samples; more would make each too short."""
+_BATCHES = (20, 5)
+"""Numbers of batches whose medians show what drifts between samples: quickly, and slowly. What
+changes more slowly than a fifth of the samples, no interval of theirs can show."""
 
 _BATCH_LENGTH = 5
 """The fewest samples whose median still is one."""
@@ -54,9 +55,9 @@ def median_interval(samples: Sequence[float]) -> Interval:
 
     Fewer than six samples cannot carry 95 %: the interval is then their whole range.
     """
-    by_rank = _order_statistics_interval(sorted(samples))
-    by_batch = _batch_interval(samples)
-    return Interval(min(by_rank.low, by_batch.low), max(by_rank.high, by_batch.high))
+    ordered = _order_statistics_interval(sorted(samples))
+    intervals = [ordered, *(_batch_interval(samples, batches) for batches in _BATCHES)]
+    return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
 
 
 def _order_statistics_interval(ordered: Sequence[float]) -> Interval:
@@ -67,9 +68,9 @@ def _order_statistics_interval(ordered: Sequence[float]) -> Interval:
     return Interval(ordered[low], ordered[high])
 
 
-def _batch_interval(samples: Sequence[float]) -> Interval:
+def _batch_interval(samples: Sequence[float], most: int) -> Interval:
     centre = median(samples)
-    batches = min(_BATCHES, len(samples) // _BATCH_LENGTH)
+    batches = min(most, len(samples) // _BATCH_LENGTH)
     if batches < 2:
         return Interval(centre, centre)
     medians = [median(batch) for batch in _consecutive(samples, batches)]

@@ -48,6 +48,10 @@ _WARM_UP_SHARE = 0.05
 """Part of the least run time that is spent before the first sample, beyond sizing the block."""
 
 
+_SURELY_LONG = 0.1
+"""Seconds; a pause of the machine is shorter, so such a block is long by itself."""
+
+
 class Limits(NamedTuple):
     """When to stop: the stop rule asks for all the least values, or for one of the most."""
 
@@ -135,23 +139,41 @@ def sample(
     wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
     block_seconds = max(BLOCK_SECONDS, min(wanted, limits.max_run_time / MIN_SAMPLES))
     with garbage_collection_off():
-        numbers = [_block_size(loop, block_seconds, limits) for loop in loops]
+        numbers = _block_sizes(loops, block_seconds, limits)
         rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
         while not rounds.satisfy(limits):
             rounds.run_one()
     return rounds.samplings()
 
 
-def _block_size(loop: Any, block_seconds: float, limits: Limits) -> int:
-    """Runs per block that take `block_seconds`, found by growing blocks; this is the warm-up too.
+def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> List[int]:
+    """Runs per block of every loop. Beside a long statement the others get longer blocks too.
+
+    A round has one block of each, so with short blocks a quick statement would be measured for a
+    small part of the time that it was given.
+    """
+    sizes = [_block_size(loop, block_seconds, limits) for loop in loops]
+    longest = max(seconds for _, seconds in sizes)
+    wanted = max(block_seconds, min(longest, limits.max_run_time / MIN_SAMPLES))
+    return [
+        max(1, min(MAX_NUMBER, round(number * wanted / seconds)))
+        if 0 < seconds < wanted
+        else number
+        for number, seconds in sizes
+    ]
+
+
+def _block_size(loop: Any, block_seconds: float, limits: Limits) -> Tuple[int, float]:
+    """Runs that take `block_seconds`, and what they take; found by growing blocks, as a warm-up.
 
     The first block is cold and never the measure; a statement longer than a block gets one run.
     """
-    number, spent = 1, 0.0
+    number, spent = 1, loop.run(1).wall
+    if spent > limits.max_run_time:
+        return 1, spent
     give_up = time.perf_counter() + limits.max_run_time
-    loop.run(1)
     while True:
-        taken = loop.run(number).wall
+        taken = _least_time(loop, number, block_seconds)
         spent += taken
         if taken >= block_seconds / 2 or number >= MAX_NUMBER:
             break
@@ -159,13 +181,24 @@ def _block_size(loop: Any, block_seconds: float, limits: Limits) -> int:
             break
         growth = 0.75 * block_seconds / taken if taken > 0 else 10.0
         number = min(MAX_NUMBER, max(number + 1, int(number * min(10.0, max(growth, 2.0)))))
-    number = max(1, min(MAX_NUMBER, round(number * block_seconds / taken))) if taken > 0 else number
-    while spent < _WARM_UP_SHARE * limits.min_run_time:
-        block = loop.run(number).wall
-        if block <= 0:
-            break
-        spent += block
-    return number
+    if taken > 0:
+        fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
+        number, taken = fitting, taken * fitting / number
+    while taken > 0 and spent < _WARM_UP_SHARE * limits.min_run_time:
+        spent += loop.run(number).wall or taken
+    return number, taken
+
+
+def _least_time(loop: Any, number: int, block_seconds: float) -> float:
+    """What a block of this size takes, the least of three readings if the first is long.
+
+    One reading may hold a pause of the machine, and a block sized by it would be far too short.
+    """
+    first: float = loop.run(number).wall
+    if first < block_seconds / 2 or first > _SURELY_LONG:
+        return first
+    others: List[float] = [loop.run(number).wall for _ in range(2)]
+    return min(first, *others)
 
 
 class _Rounds:
@@ -234,4 +267,5 @@ def _is_precise(sampling: Sampling, precision: float) -> bool:
     quiet = [wall for wall, is_quiet in zip(sampling.wall, sampling.quiet()) if is_quiet]
     if len(quiet) < MIN_SAMPLES:
         return False
-    return median_interval(quiet).half_width <= precision * median(quiet)
+    centre, (low, high) = median(quiet), median_interval(quiet)
+    return max(centre - low, high - centre) <= precision * centre

@@ -9,6 +9,7 @@ generator, so that one setup serves many blocks.
 import ast
 import gc
 import itertools
+import keyword
 import linecache
 import textwrap
 import time
@@ -73,10 +74,12 @@ class Blocks:
 
     def __init__(self, generator: Generator[Any, int, Any]) -> None:
         self._generator = generator
-        next(generator)
+        with _stop_iteration_as_it_is():
+            next(generator)
 
     def run(self, number: int) -> Block:
-        return Block(*self._generator.send(number))
+        with _stop_iteration_as_it_is():
+            return Block(*self._generator.send(number))
 
     def close(self) -> None:
         self._generator.close()
@@ -102,12 +105,25 @@ class PythonLoop:
 
     def timeit(self, number: int) -> float:
         """Run the setup, then the statement `number` times; seconds for all of them."""
-        blocks = self.blocks()
-        try:
-            with garbage_collection_off():
+        with garbage_collection_off():  # around the setup, which may switch it on, as in timeit
+            blocks = self.blocks()
+            try:
                 return blocks.run(number).wall
-        finally:
-            blocks.close()
+            finally:
+                blocks.close()
+
+
+class _stop_iteration_as_it_is:  # noqa: N801 - reads as a statement in `with`
+    """Python turns a StopIteration that leaves a generator into a RuntimeError; turn it back."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: Optional[BaseException], frames: object) -> None:
+        cause = getattr(error, "__cause__", None)
+        was_turned = str(error) == "generator raised StopIteration"
+        if was_turned and isinstance(error, RuntimeError) and isinstance(cause, StopIteration):
+            raise cause
 
 
 class garbage_collection_off:  # noqa: N801 - reads as a statement in `with`
@@ -165,7 +181,10 @@ def _compile(
     for_statement = next(node for node in loop.body if isinstance(node, ast.For))
     _splice(for_statement.body, "STATEMENT", stmt_body)
 
-    code = compile(template, filename, "exec")
+    try:
+        code = compile(template, filename, "exec")
+    except SyntaxError as error:  # what only the two parts together get wrong
+        raise _in_its_part(error, filename, setup_text + stmt_text) from None
     _remember(filename, setup_text + stmt_text)
     made: Dict[str, Any] = {}
     exec(code, namespace, made)  # noqa: S102 - running the user's statement is the purpose
@@ -197,6 +216,17 @@ def _parse(part: str, text: str) -> List[ast.stmt]:
         raise SnippetSyntaxError(part, SyntaxError(str(error))) from None
 
 
+def _in_its_part(error: SyntaxError, filename: str, text: str) -> SnippetSyntaxError:
+    line = error.lineno or 1
+    place = place_of(filename, line)
+    assert place is not None
+    error.text = text.splitlines()[line - 1]
+    error.lineno = place.line
+    if error.end_lineno is not None:
+        error.end_lineno += place.line - line
+    return SnippetSyntaxError(place.part, error)
+
+
 def _splice(body: List[ast.stmt], marker: str, statements: List[ast.stmt]) -> None:
     for index, node in enumerate(body):
         place = node.value if isinstance(node, ast.Expr) else None
@@ -213,10 +243,11 @@ def call_of(
     names = ["_torchmark_argument_{}".format(index) for index in range(len(arguments))]
     values: Dict[str, Any] = dict(zip(names, arguments))
     passed = list(names)
-    for index, (keyword, value) in enumerate(keywords.items()):
-        name = "_torchmark_keyword_{}".format(index)
-        values[name] = value
-        passed.append("{}={}".format(keyword, name))
+    for index, (name, value) in enumerate(keywords.items()):
+        variable = "_torchmark_keyword_{}".format(index)
+        values[variable] = value
+        is_plain = name.isidentifier() and not keyword.iskeyword(name)
+        passed.append(("{}={}" if is_plain else "**{{{!r}: {}}}").format(name, variable))
     values["_torchmark_function"] = function
     setup = "\n".join("{0} = {0}_global".format(name) for name in values)
     statement = "_torchmark_function({})".format(", ".join(passed))

@@ -78,3 +78,8 @@ def test_measurements_that_were_not_taken_together_have_no_ratio() -> None:
 def test_times_of_zero_have_no_ratio() -> None:
     with pytest.raises(InvalidArgumentError, match="no round"):
         ratio_of(measured([0.0] * 40), measured([1.0] * 40))
+
+
+def test_a_few_rounds_carry_no_verdict() -> None:
+    assert ratio_of(measured([2.0] * 9), measured([1.0] * 9)).verdict == "same or too close to call"
+    assert ratio_of(measured([2.0] * 10), measured([1.0] * 10)).verdict == "slower"

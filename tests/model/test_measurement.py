@@ -166,13 +166,18 @@ def test_pickle_and_back_is_the_same_measurement(measurement: Measurement) -> No
     "payload", [{1: "key"}, {"t": (1, 2)}, {"s": {1}}, {"x": math.nan}, {"o": object()}]
 )
 def test_a_payload_that_json_would_change_is_refused(payload: dict[Any, Any]) -> None:
-    with pytest.raises(NotSerialisableError, match="metadata of 'add: plain'"):
+    with pytest.raises(NotSerialisableError, match="measurement of 'add: plain'"):
         Measurement(1, [1.0], SPEC, metadata=payload).to_json()
 
 
 def damaged(**changes: Any) -> str:
     record = json.loads(Measurement(1, [1.0, 2.0], SPEC).to_json())
     return json.dumps(record | changes)
+
+
+def damaged_task(**changes: Any) -> dict[str, Any]:
+    task: dict[str, Any] = json.loads(Measurement(1, [1.0], SPEC).to_json())["task"]
+    return task | changes
 
 
 @pytest.mark.parametrize(
@@ -189,6 +194,8 @@ def damaged(**changes: Any) -> str:
         (damaged(torchmark="trace"), "'trace'"),
         (damaged(surprise=1), "surprise"),
         (damaged(task={"stmt": 3, "setup": ""}), r"\$\.task\.stmt"),
+        (damaged(task=damaged_task(num_threads=-3)), r"\$\.task\.num_threads"),
+        (damaged(task=damaged_task(colour="red")), "colour"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_names_the_place(text: str, names: str) -> None:
@@ -203,7 +210,7 @@ def test_a_sampling_with_lists_of_different_length_is_refused() -> None:
     with pytest.raises(MeasurementFileError, match="0 CPU times"):
         Measurement.from_json(json.dumps(record))
     record["sampling"] |= {"cpu": [1.0], "number": 0}
-    with pytest.raises(MeasurementFileError, match="at least 1 run"):
+    with pytest.raises(MeasurementFileError, match="number"):
         Measurement.from_json(json.dumps(record))
 
 
@@ -224,3 +231,18 @@ def test_merged_times_are_torchs(times: list[float], number: int) -> None:
     merged = Measurement.merge([ours, ours])[0]
     expected = reference.Measurement.merge([theirs, theirs])[0]
     assert (merged.times, merged.number_per_run) == (expected.times, expected.number_per_run)
+
+
+def test_merging_keeps_the_doubts_and_cpu_times_of_its_parts() -> None:
+    coarse = Sampling(1, (1e-4,) * 40, (2e-4,) * 40, (9.0,) * 40, 1.0, 1e-4)
+    part = Measurement(1, [1e-4] * 40, SPEC, sampling=coarse)
+    merged = Measurement.merge([part, part])[0]
+    assert [doubt.kind.value for doubt in merged.doubts] == ["disturbed", "clock too coarse"]
+    assert merged.cpu_times == [2e-4] * 80
+    assert Measurement.merge([part, Measurement(1, [1.0], SPEC)])[0].cpu_times is None
+
+
+@pytest.mark.parametrize("value", [None, "1", [1.0]])
+def test_a_time_is_a_number(value: Any) -> None:
+    with pytest.raises(InvalidMeasurementError, match=r"raw_times\[0\]"):
+        Measurement(1, [value], SPEC)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import ScriptedLoop, ScriptedMetronome
 from torchmark_probe.clocks import ClockFacts
-from torchmark_probe.intervals import median
+from torchmark_probe.intervals import median, median_interval
 from torchmark_probe.sampling import (
     BLOCK_SECONDS,
     MAX_NUMBER,
@@ -80,7 +80,7 @@ def test_a_statement_longer_than_the_time_allows_is_still_measured() -> None:
     loop = ScriptedLoop(lambda _: 60.0)
     (sampling,) = take(loop)
     assert (sampling.number, len(sampling.wall)) == (1, 1)
-    assert len(loop.numbers) == 3, "the cold run, the sizing run and the sample"
+    assert len(loop.numbers) == 2, "the cold run and the sample"
 
 
 def test_steady_samples_stop_at_the_least_time() -> None:
@@ -185,3 +185,35 @@ def test_a_single_freak_beat_is_not_the_pace() -> None:
 
 def test_a_real_beat_takes_time() -> None:
     assert Metronome().beat() > 0
+
+
+@pytest.mark.parametrize("hiccup", range(8))
+def test_a_pause_of_the_machine_while_the_block_is_sized_does_not_shrink_it(hiccup: int) -> None:
+    class Paused(ScriptedLoop):
+        def run(self, number: int) -> Block:
+            block = super().run(number)
+            pause = 4e-3 if len(self.numbers) - 1 == hiccup else 0.0
+            return type(block)(block.wall + pause, block.cpu)
+
+    (sampling,) = take(Paused(lambda _: 2e-6))
+    assert sampling.number == pytest.approx(150, rel=0.3)
+
+
+def test_a_quick_statement_beside_a_slow_one_gets_its_time() -> None:
+    quick, slow = take(ScriptedLoop(lambda _: 1e-6), ScriptedLoop(lambda _: 0.3))
+    assert slow.number == 1
+    assert sum(quick.wall) > 0.2
+
+
+def test_precision_is_asked_of_both_sides_of_the_median() -> None:
+    draw = random.Random(3)
+    (sampling,) = take(
+        ScriptedLoop(lambda _: 1e-4 * (1 + draw.expovariate(4))),
+        precision=0.02,
+        least=0.01,
+        most=50,
+    )
+    low, high = median_interval(sampling.wall)
+    assert max(high - median(sampling.wall), median(sampling.wall) - low) <= 0.021 * median(
+        sampling.wall
+    )

@@ -157,3 +157,44 @@ def test_the_loop_costs_what_timeits_costs() -> None:
     ours = min(mine.timeit(20_000) for _ in range(30))
     reference = min(theirs.timeit(20_000) for _ in range(30))
     assert ours < 1.3 * reference
+
+
+def test_a_stop_iteration_stays_one() -> None:
+    with pytest.raises(StopIteration):
+        PythonLoop("next(it)", "it = iter(range(3))").timeit(10)
+    with pytest.raises(StopIteration):
+        PythonLoop("pass", "next(iter(()))").timeit(1)
+
+
+def test_a_runtime_error_of_the_user_is_not_taken_for_one() -> None:
+    with pytest.raises(RuntimeError, match="mine"):
+        PythonLoop("raise RuntimeError('mine') from StopIteration()").timeit(1)
+
+
+def test_the_setup_may_switch_the_collector_on_as_in_timeit() -> None:
+    assert run("seen.append(gc.isenabled())", "gc.enable()", gc=gc) == [True] * 3
+    run("pass", "gc.disable()", gc=gc)
+    assert gc.isenabled(), "and afterwards it is as it was"
+
+
+@pytest.mark.parametrize(
+    ("stmt", "setup", "part", "text"),
+    [
+        ("pass", "x = 1\nfrom math import *", "setup", "from math import *"),
+        ("y = 1\nglobal x", "x = 2", "statement", "global x"),
+    ],
+)
+def test_what_only_both_parts_together_get_wrong_is_told_in_its_part(
+    stmt: str, setup: str, part: str, text: str
+) -> None:
+    with pytest.raises(SnippetSyntaxError) as caught:
+        PythonLoop(stmt, setup)
+    assert (caught.value.part, caught.value.error.text) == (part, text)
+    assert caught.value.error.lineno == 2
+
+
+def test_a_keyword_that_is_no_name_is_passed_all_the_same() -> None:
+    seen: list[Any] = []
+    setup, stmt, names = call_of(lambda **kwargs: seen.append(kwargs), (), {"class": 1, "x": 2})
+    PythonLoop(stmt, setup, globals=names).timeit(1)
+    assert seen == [{"class": 1, "x": 2}]

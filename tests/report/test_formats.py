@@ -29,11 +29,11 @@ def compare() -> Compare:
 def test_markdown_is_a_table_for_each_label() -> None:
     first, second = compare().to_markdown().split("\n\n")
     assert first.splitlines() == [
-        "| add                      | 4x4 (us) | big (us) |",
-        "|--------------------------|---------:|---------:|",
-        "| plus [1 thread]          |        2 |          |",
-        "| a\\|b <i>&</i> [1 thread] |        3 |          |",
-        "| plus [2 threads]         |          |     1000 |",
+        "| add                        | 4x4 (us) | big (us) |",
+        "|----------------------------|---------:|---------:|",
+        "| plus [1 thread]            |        2 |          |",
+        "| a\\|b \\<i>&\\</i> [1 thread] |        3 |          |",
+        "| plus [2 threads]           |          |     1000 |",
     ]
     assert "1.5 (!)" in second
 

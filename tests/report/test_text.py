@@ -192,3 +192,11 @@ def test_a_baseline_may_be_a_row_of_another_env() -> None:
 def test_colorize_is_public_as_in_torch() -> None:
     names = {member.name for member in torchmark.Colorize}
     assert names == {member.name for member in reference.utils.compare.Colorize}
+
+
+def test_results_of_torch_itself_are_shown_too() -> None:
+    theirs = reference.Measurement(1, [2e-6] * 5, reference.TaskSpec("x", "pass", label="add",
+                                   sub_label="torch's", description="4x4"))  # fmt: skip
+    shown = str(Compare([steady(SPEC, 1e-6), theirs]))  # type: ignore[list-item]
+    assert "torch's" in shown
+    assert "2.0" in shown

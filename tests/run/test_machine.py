@@ -71,3 +71,7 @@ def test_listening_gives_shares() -> None:
     noise = listen()
     assert 0 <= noise.disturbed <= 1
     assert noise.spread >= 0
+
+
+def test_a_machine_that_never_has_its_best_pace_is_wholly_disturbed() -> None:
+    assert noise_of([3.0] * 10, quiet_pace=1.0).disturbed == 1.0

@@ -92,3 +92,14 @@ def test_a_process_that_knows_nothing_listens_and_keeps_what_it_heard() -> None:
     heard = pace.process_metronome().quiet_pace
     assert 0 < heard < 1
     assert pace.load() == heard
+
+
+def test_a_user_without_a_home_has_no_cache_and_no_stray_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda text: text)
+    monkeypatch.chdir(tmp_path)
+    pace.save(1e-6)
+    assert pace.load() is None
+    assert list(tmp_path.iterdir()) == []

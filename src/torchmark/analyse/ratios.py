@@ -17,6 +17,9 @@ PROCESS_BIAS = 0.01
 """Two copies of one statement in one process differ by up to half a per cent, for as long as the
 process lives, because their objects lie elsewhere. A smaller difference is not called one."""
 
+FEWEST_ROUNDS = 10
+"""Below six rounds the interval is their whole range, and a little more gives it some sense."""
+
 Verdict = Literal["faster", "slower", "same or too close to call"]
 
 
@@ -36,6 +39,8 @@ class Ratio:
     @property
     def verdict(self) -> Verdict:
         """What the interval says: it has to leave out 1 and what one process cannot resolve."""
+        if self.rounds < FEWEST_ROUNDS:
+            return "same or too close to call"
         if self.interval.high < 1 - PROCESS_BIAS:
             return "faster"
         if self.interval.low > 1 + PROCESS_BIAS:

@@ -6,17 +6,21 @@ help stands here for the same reason.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 import click
 
 from torchmark import __version__
-from torchmark.errors import StatementSyntaxError, TorchmarkError
+from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
 
 _COMMANDS = {
     "run": "Compare real implementations of a batched dot product over several shapes.",
     "time": "Time statements, like python -m timeit, for torch.",
+    "count": "Count the instructions of statements, exactly.",
     "doctor": "Say what is on this machine and what each missing part would give.",
 }
 
@@ -60,9 +64,20 @@ def cli(ctx: click.Context) -> None:
 def main() -> None:
     """What the `torchmark` script calls: a mistake of the user ends in one message, not a trace."""
     try:
-        cli.main(prog_name="torchmark", standalone_mode=True)
+        sys.exit(cli.main(prog_name="torchmark", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        _fail("interrupted", 130)
     except TorchmarkError as error:
-        _fail(_message_of(error))
+        _fail(_message_of(error), 2 if isinstance(error, InvalidArgumentError) else 1)
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            _fail(f"cannot write the output: {error}", 1)
+        # The reader of a pipe has seen enough; what is left unwritten must not be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _message_of(error: TorchmarkError) -> str:
@@ -71,6 +86,6 @@ def _message_of(error: TorchmarkError) -> str:
     return syntax_message(error) if isinstance(error, StatementSyntaxError) else str(error)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     click.echo(f"torchmark: {message}", err=True)
-    sys.exit(1)
+    sys.exit(code)

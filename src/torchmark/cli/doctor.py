@@ -17,6 +17,7 @@ from torchmark.run.machine import (
     listen,
     why_py_spy_cannot_attach,
 )
+from torchmark.run.pace import path
 from torchmark.run.torch_import import import_torch
 from torchmark_probe.clocks import clock_facts, wall_clock
 
@@ -122,6 +123,9 @@ def _cores() -> Finding:
 
 def _noise() -> Finding:
     noise = listen()
+    if noise.disturbed == 1.0:
+        text = f"the core never had its best known pace; if it has become slower, remove {path()}"
+        return Finding("noise", "look", text)
     text = (
         f"the core was slowed in {noise.disturbed:.0%} of a second, "
         f"otherwise steady within {noise.spread:.1%}"

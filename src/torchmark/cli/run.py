@@ -10,7 +10,7 @@ import click
 from torchmark.cli.results import colours_wanted, doubt_lines
 from torchmark.compare import Compare
 from torchmark.suites import batched_dot
-from torchmark.timers import measure_together
+from torchmark.together import measure_together
 
 if TYPE_CHECKING:
     from torchmark.model.measurement import Measurement

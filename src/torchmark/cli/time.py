@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,14 @@ import click
 from torchmark.analyse.ratios import Ratio, ratio_of
 from torchmark.cli.messages import failure_message
 from torchmark.cli.results import colours_wanted, doubt_lines
+from torchmark.cli.statements import statement_names
 from torchmark.compare import Compare
 from torchmark.errors import TorchmarkError
 from torchmark.model.units import select_unit
 from torchmark.run.snippet_errors import as_user_error
 from torchmark.run.torch_import import import_torch
-from torchmark.timers import Timer, measure_together
+from torchmark.timers import Timer
+from torchmark.together import measure_together
 from torchmark_probe.intervals import median
 from torchmark_probe.snippets import run_globally
 
@@ -29,9 +33,23 @@ if TYPE_CHECKING:
 @click.command("time")
 @click.argument("statements", metavar="STMT [STMT…]", nargs=-1, required=True)
 @click.option(
-    "-s", "--setup", default="pass", help="Run before each statement; its names are local."
+    "-s",
+    "--setup",
+    multiple=True,
+    help="Run before each statement; its names are local. Several are joined as lines.",
 )
-@click.option("--global-setup", default="", help="Run once before all; its names are global.")
+@click.option(
+    "--global-setup",
+    default="",
+    help="Run once before all; its names are global. C++: includes and functions.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["py", "cpp"]),
+    default="py",
+    show_default=True,
+    help="C++ is compiled first, all statements together; the setup runs for every sample.",
+)
 @click.option("--threads", default=1, show_default=True, help="Threads that torch may use.")
 @click.option(
     "--min-run-time",
@@ -43,8 +61,9 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
 def command(
     statements: tuple[str, ...],
-    setup: str,
+    setup: tuple[str, ...],
     global_setup: str,
+    language: str,
     threads: int,
     min_run_time: float,
     description: str | None,
@@ -59,40 +78,41 @@ def command(
     torchmark time "x + x" --setup "x = torch.ones(64)"
     torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
     """
+    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     try:
-        namespace: dict[str, Any] = {"torch": import_torch()}
-        with as_user_error():
-            run_globally(global_setup, namespace)
+        shared = _shared_by_all(language, global_setup)
         timers = [
             Timer(
                 statement,
-                setup=setup,
-                globals=namespace,
+                setup="\n".join(setup) or "pass",
+                **shared,
+                language=language,
                 sub_label=name,
                 description=description,
                 num_threads=threads,
             )
-            for statement, name in zip(statements, _names(statements), strict=True)
+            for statement, name in zip(statements, statement_names(statements), strict=True)
         ]
-        measurements = measure_together(timers, min_run_time=min_run_time)
+        # What the statements print must not mix with the result.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            measurements = measure_together(timers, min_run_time=min_run_time)
     except TorchmarkError:
         raise
-    except Exception as error:  # whatever the user's statement raises
+    except (Exception, SystemExit) as error:  # whatever the user's statement raises
         click.echo(f"torchmark: {failure_message(error)}", err=True)
         sys.exit(1)
     ratios = [ratio_of(other, measurements[0]) for other in measurements[1:]]
     click.echo(_json(measurements, ratios) if as_json else _text(measurements, ratios))
 
 
-def _names(statements: Sequence[str]) -> list[str]:
-    """Statements on one line each; one that is given again is told apart by its number."""
-    seen: dict[str, int] = {}
-    names = []
-    for statement in statements:
-        name = "; ".join(line.strip() for line in statement.strip().splitlines()) or "pass"
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return names
+def _shared_by_all(language: str, global_setup: str) -> dict[str, Any]:
+    """What the global setup becomes: Python's is run once, C++'s is compiled with each."""
+    if language == "cpp":
+        return {"global_setup": global_setup}
+    namespace: dict[str, Any] = {"torch": import_torch()}
+    with as_user_error():
+        run_globally(global_setup, namespace)
+    return {"globals": namespace}
 
 
 def _text(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:
@@ -131,15 +151,27 @@ def _json(measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> str:
     record = {
         "torchmark": "measurements",
         "version": 1,
+        "results": [_summary(measurement) for measurement in measurements],
         "measurements": [json.loads(measurement.to_json()) for measurement in measurements],
         "ratios_to_first": [
             {
+                "statement": other.as_row_name,
                 "value": ratio.value,
                 "interval": list(ratio.interval),
                 "rounds": ratio.rounds,
                 "verdict": ratio.verdict,
             }
-            for ratio in ratios
+            for other, ratio in zip(measurements[1:], ratios, strict=True)
         ],
     }
     return json.dumps(record, indent=2, allow_nan=False)
+
+
+def _summary(measurement: Measurement) -> dict[str, Any]:
+    """The figures that most readers of the JSON are after; times in seconds."""
+    return {
+        "statement": measurement.as_row_name,
+        "median": measurement.median,
+        "median_interval": list(measurement.median_interval),
+        "doubts": [str(doubt) for doubt in measurement.doubts],
+    }

@@ -32,6 +32,14 @@ _MIN_CONFIDENCE_INTERVAL = 25e-9
 """Seconds; torch trusts no estimate below the cost of reading a clock."""
 
 
+def _is_time(value: Any) -> bool:
+    """Whether a value can be the result of a clock: a finite number, not negative."""
+    try:
+        return math.isfinite(value) and value >= 0
+    except TypeError:
+        return False
+
+
 @dataclass(repr=False)
 class Measurement:
     """One or more timings of a statement, `number_per_run` executions each.
@@ -66,7 +74,7 @@ class Measurement:
                 f"number_per_run must be at least 1, got {self.number_per_run!r}"
             )
         for index, time in enumerate(self.raw_times):
-            if not (math.isfinite(time) and time >= 0):
+            if not _is_time(time):
                 raise InvalidMeasurementError(
                     f"raw_times[{index}] of {self.task_spec.title!r} is {time!r}; "
                     "a time is finite and not negative"
@@ -123,16 +131,25 @@ class Measurement:
     @property
     def cpu_times(self) -> list[float] | None:
         """CPU seconds of the timing thread for one execution, where they were taken."""
-        if self.sampling is None:
+        if self.sampling is not None:
+            cpu, number = self.sampling.cpu, self.sampling.number
+            return [cpu[index] / number for index in self.sampling.counted()]
+        parts = [replicate.cpu_times for replicate in self.replicates]
+        if not parts or any(part is None for part in parts):
             return None
-        cpu, number = self.sampling.cpu, self.sampling.number
-        return [cpu[index] / number for index in self.sampling.counted()]
+        return [seconds for part in parts for seconds in part or ()]
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """What makes this result doubtful; empty for a good one."""
-        about_sampling = doubts_of_sampling(self.sampling) if self.sampling is not None else ()
-        return (*doubts_of(self._samples()), *about_sampling)
+        return (*doubts_of(self._samples()), *self._doubts_of_sampling())
+
+    def _doubts_of_sampling(self) -> tuple[Doubt, ...]:
+        """One of each kind, of this measurement or of those it was merged from."""
+        if self.sampling is not None:
+            return doubts_of_sampling(self.sampling)
+        found = [doubt for part in self.replicates for doubt in part._doubts_of_sampling()]  # noqa: SLF001
+        return tuple({doubt.kind: doubt for doubt in reversed(found)}.values())
 
     @property
     def significant_figures(self) -> int:

@@ -6,7 +6,9 @@ an error that names the place.
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,13 +20,27 @@ from torchmark_probe.sampling import Sampling
 VERSION = 1
 
 
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+
+
 class _SamplingRecord(msgspec.Struct, forbid_unknown_fields=True):
-    number: int
-    wall: list[float]
-    cpu: list[float]
-    pace: list[float]
-    quiet_pace: float
-    clock_resolution: float
+    number: Annotated[int, msgspec.Meta(ge=1)]
+    wall: list[_Seconds]
+    cpu: list[_Seconds]
+    pace: list[_Seconds]
+    quiet_pace: _Seconds
+    clock_resolution: _Seconds
+
+
+class _TaskRecord(msgspec.Struct, forbid_unknown_fields=True):
+    stmt: str
+    setup: str
+    global_setup: str
+    label: str | None
+    sub_label: str | None
+    description: str | None
+    env: str | None
+    num_threads: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _MeasurementRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,7 +48,7 @@ class _MeasurementRecord(msgspec.Struct, forbid_unknown_fields=True):
     """What the text is: "measurement"."""
 
     version: int
-    task: TaskSpec
+    task: _TaskRecord
     number_per_run: int
     raw_times: list[float]
     metadata: dict[str, Any] | None
@@ -63,8 +79,8 @@ def decode(text: str | bytes) -> Measurement:
 
 def _cannot_hold(measurement: Measurement, reason: str) -> NotSerialisableError:
     return NotSerialisableError(
-        f"the metadata of {measurement.title!r} cannot be kept in JSON: {reason}; "
-        "use dicts with text keys, lists, text, numbers, booleans and None"
+        f"the measurement of {measurement.title!r} cannot be kept in JSON: {reason}; "
+        "its metadata may have dicts with text keys, lists, text, numbers, booleans and None"
     )
 
 
@@ -77,9 +93,9 @@ def _record_of(measurement: Measurement) -> _MeasurementRecord:
     return _MeasurementRecord(
         torchmark="measurement",
         version=VERSION,
-        task=measurement.task_spec,
-        number_per_run=measurement.number_per_run,
-        raw_times=list(measurement.raw_times),
+        task=_TaskRecord(**asdict(measurement.task_spec)),
+        number_per_run=int(measurement.number_per_run),
+        raw_times=[float(time) for time in measurement.raw_times],
         metadata=measurement.metadata,
         sampling=msgspec.convert(sampling._asdict(), _SamplingRecord) if sampling else None,
         replicates=[_record_of(replicate) for replicate in measurement.replicates],
@@ -96,7 +112,7 @@ def _measurement_of(record: _MeasurementRecord) -> Measurement:
         return Measurement(
             number_per_run=record.number_per_run,
             raw_times=record.raw_times,
-            task_spec=record.task,
+            task_spec=TaskSpec(**msgspec.structs.asdict(record.task)),
             metadata=record.metadata,
             sampling=_sampling_of(record.sampling) if record.sampling else None,
             replicates=tuple(_measurement_of(replicate) for replicate in record.replicates),
@@ -111,8 +127,6 @@ def _sampling_of(record: _SamplingRecord) -> Sampling:
             f"the sampling has {len(record.wall)} wall times, {len(record.cpu)} CPU times and "
             f"{len(record.pace)} paces; there must be one of each per sample"
         )
-    if record.number < 1:
-        raise MeasurementFileError(f"a block has at least 1 run, the sampling says {record.number}")
     return Sampling(
         number=record.number,
         wall=tuple(record.wall),

@@ -30,8 +30,9 @@ def render(tables: Sequence[Table], baseline: Baseline | None) -> str:
                 if cell is None:
                     continue
                 ratio = table.ratio(row, index, baseline) if baseline is not None else None
+                env = cell.task_spec.env or ""
                 writer.writerow(
-                    [table.label or "", row.num_threads, row.env, row.name, table.columns[index],
+                    [table.label or "", row.num_threads, env, row.name, table.columns[index],
                      cell.median, cell.mean, cell.std, cell.iqr, *cell.median_interval,
                      len(cell.times), "" if ratio is None else ratio]
                 )  # fmt: skip

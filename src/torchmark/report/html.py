@@ -71,6 +71,7 @@ def _best(table: Table, row: int, column: int) -> str:
 
 
 def _legend(table: Table, baseline: Baseline | None) -> str:
+    bold = "Bold: within 1 % of the fastest."
     if baseline is not None:
-        return f"Ratios of medians to {baseline.row}; below 1 is faster. Bold: the fastest."
-    return f"Medians in {table.unit}. Bold: within 1 % of the fastest. (!): high variance."
+        return f"Ratios of medians to {baseline.row}; below 1 is faster. {bold}"
+    return f"Medians in {table.unit}. {bold} (!): high variance."

@@ -38,7 +38,7 @@ def _table(table: Table, baseline: Baseline | None) -> dict[str, Any]:
 def _row(table: Table, row: Row, baseline: Baseline | None) -> dict[str, Any]:
     return {
         "num_threads": row.num_threads,
-        "env": row.env,
+        "env": next(cell.task_spec.env for cell in row.cells if cell is not None),
         "name": row.name,
         "cells": [
             None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from torchmark.report.cells import cell_texts, row_titles
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.report.table import Baseline, Table
+
+
+_SPECIAL = re.compile(r"[\\|*_<`~]")
 
 
 def render(table: Table, baseline: Baseline | None) -> str:
@@ -46,8 +50,8 @@ def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Line ends and pipes would end a cell."""
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Pipes and line ends would end a cell; the others would be read as Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", " ")
 
 
 def _unit(table: Table, baseline: Baseline | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,20 +27,39 @@ def describe_call(
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     if name is None:
-        return type(function).__name__
-    module = getattr(function, "__module__", None) or ""
+        return _numbered(function, type(function).__name__)
     # torch's builtins name private classes; people know them as torch.add and Tensor.add.
     for private, public in (("_VariableFunctionsClass.", "torch."), ("TensorBase.", "Tensor.")):
         if name.startswith(private):
             return public + str(name.removeprefix(private))
-    if module.startswith("torch.nn.functional"):
+    if (getattr(function, "__module__", None) or "").startswith("torch.nn.functional"):
         return f"F.{name}"
-    return str(name).rpartition("<locals>.")[2]
+    return _numbered(function, str(name).rpartition("<locals>.")[2])
+
+
+_namesakes: dict[str, list[weakref.ref[Any]]] = {}
+
+
+def _numbered(function: Callable[..., Any], name: str) -> str:
+    """Tell functions of one name apart: results of equal text are taken for replicates."""
+    known = [ref for ref in _namesakes.get(name, []) if ref() is not None]
+    _namesakes[name] = known
+    for number, ref in enumerate(known, start=1):
+        if ref() == function:
+            return name if number == 1 else f"{name} #{number}"
+    try:
+        known.append(weakref.ref(function))
+    except TypeError:  # a kind of callable that cannot be referred to so
+        return name
+    return name if len(known) == 1 else f"{name} #{len(known)}"
 
 
 def _describe(value: Any) -> str:
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        dtype = str(value.dtype).removeprefix("torch.")
-        return f"{dtype}[{', '.join(map(str, value.shape))}]"
-    text = repr(value)
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            dtype = str(value.dtype).removeprefix("torch.")
+            return f"{dtype}[{', '.join(map(str, value.shape))}]"
+        text = repr(value)
+    except Exception:
+        return type(value).__name__
     return text if len(text) <= _LONGEST and "\n" not in text else type(value).__name__

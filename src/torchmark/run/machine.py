@@ -96,6 +96,8 @@ def noise_of(beats: list[float], quiet_pace: float) -> Noise:
     """The share of disturbed time, and the spread of the undisturbed beats."""
     limit = QUIET_PACE * quiet_pace
     quiet = sorted(beat for beat in beats if beat <= limit)
+    if not quiet:
+        return Noise(disturbed=1.0, spread=0.0)
     middle = quantile_of_sorted(quiet, 0.75) - quantile_of_sorted(quiet, 0.25)
     return Noise(
         disturbed=1 - sum(quiet) / sum(beats), spread=middle / quantile_of_sorted(quiet, 0.5)

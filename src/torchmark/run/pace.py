@@ -54,7 +54,7 @@ def remember(metronome: Metronome) -> None:
 def load() -> float | None:
     """The quiet pace in seconds that is known of this machine and interpreter, if any."""
     try:
-        record = json.loads(_path().read_text())
+        record = json.loads(path().read_text())
         pace, when = float(record["quiet_pace"]), float(record["time"])
         fits = record["machine"] == _machine()
     except (OSError, ValueError, KeyError, TypeError):
@@ -66,14 +66,14 @@ def load() -> float | None:
 def save(pace: float) -> None:
     """Write the pace in one step, so that no other process reads half of it; or do without."""
     record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
-    path = _path()
+    file_path = path()
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        file_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=file_path.parent, prefix=file_path.name)
         try:
             with os.fdopen(handle, "w") as file:
                 json.dump(record, file)
-            os.replace(name, path)
+            os.replace(name, file_path)
         except OSError:
             os.unlink(name)
 
@@ -86,9 +86,10 @@ def _listen(metronome: Metronome) -> list[float]:
     return beats
 
 
-def _path() -> Path:
+def path() -> Path:
+    """The file of the cache; below nowhere, so that no file is found, for a user without home."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root) / "torchmark" / "pace.json"
+    return Path(root if os.path.isabs(root) else os.devnull) / "torchmark" / "pace.json"
 
 
 def _machine() -> dict[str, Any]:

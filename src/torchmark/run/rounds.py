@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
+from torchmark.run.cpp.loop import CppLoop, build_together
 from torchmark.run.pace import process_metronome, remember
 from torchmark_probe.clocks import ClockFacts, StoppedClockError, clock_facts
-from torchmark_probe.sampling import Limits, sample
-from torchmark_probe.snippets import Block, Blocks, PythonLoop
+from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK, Limits, sample
+from torchmark_probe.snippets import Block, Blocks, PythonLoop, garbage_collection_off
 
 if TYPE_CHECKING:
     import random
@@ -56,11 +57,31 @@ def measure_in_rounds(
     tasks: Sequence[Task], limits: Limits, rng: random.Random
 ) -> list[Measurement]:
     """One measurement for each task, all sampled in the same rounds."""
+    with garbage_collection_off():  # a setup may switch it; afterwards it is as it was
+        return _measure_in_rounds(tasks, limits, rng)
+
+
+def timed_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
+    """Seconds of several blocks; they share one setup where the loop can do that."""
+    if type(loop) is not PythonLoop:
+        return [loop.timeit(number) for _ in range(blocks)]
+    with garbage_collection_off():
+        started = loop.blocks()
+        try:
+            return [started.run(number).wall for _ in range(blocks)]
+        finally:
+            started.close()
+
+
+def _measure_in_rounds(
+    tasks: Sequence[Task], limits: Limits, rng: random.Random
+) -> list[Measurement]:
+    build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
     facts = [_facts_of(task) for task in tasks]
     clock = ClockFacts(
         resolution=max(fact.resolution for fact in facts), cost=max(fact.cost for fact in facts)
     )
-    started: list[Blocks | _BlocksByTimeit] = []
+    started: list[Blocks | CppLoop | _BlocksByTimeit] = []
     try:
         started.extend(_start(task.loop) for task in tasks)
         metronome = process_metronome()
@@ -80,16 +101,26 @@ def measure_in_rounds(
     ]
 
 
-def _start(loop: Loop) -> Blocks | _BlocksByTimeit:
-    return loop.blocks() if isinstance(loop, PythonLoop) else _BlocksByTimeit(loop)
+def _start(loop: Loop) -> Blocks | CppLoop | _BlocksByTimeit:
+    if isinstance(loop, CppLoop):
+        return loop
+    # A subclass may have its own `timeit`, and that is then what counts.
+    return loop.blocks() if type(loop) is PythonLoop else _BlocksByTimeit(loop)
 
 
 def _facts_of(task: Task) -> ClockFacts:
-    if not isinstance(task.loop, PythonLoop):
+    # The steady clock of a C++ loop is the one behind `time.perf_counter`.
+    if not isinstance(task.loop, (PythonLoop, CppLoop)):
         return ClockFacts(resolution=0.0, cost=0.0)
     try:
-        return clock_facts(task.clock)
+        facts = clock_facts(task.clock)
     except StoppedClockError:
         raise InvalidArgumentError(
             f"the clock {task.clock!r} stands still; timer= must return growing seconds"
         ) from None
+    if isinstance(task.loop, CppLoop):
+        # Its setup runs before every block, so a block lasts at least as long as the setup:
+        # sampling then takes no more than twice the time that is measured.
+        per_step = task.loop.setup_seconds() / CLOCK_STEPS_PER_BLOCK
+        return facts._replace(cost=max(facts.cost, per_step))
+    return facts

@@ -6,6 +6,7 @@ type; only the frames between the call of torchmark and the statement are taken 
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _OWN_ROOTS = (
-    str(Path(__file__).resolve().parent.parent),
-    str(Path(str(torchmark_probe.__file__)).resolve().parent),
+    str(Path(__file__).resolve().parent.parent) + os.sep,
+    str(Path(str(torchmark_probe.__file__)).resolve().parent) + os.sep,
 )
+
+
+_SHOWN_LINES = 12
+"""Lines of a traceback that are shown at its start and at its end; a recursion has thousands."""
 
 
 class users_frames_only:  # noqa: N801 - reads as a statement in `with`
@@ -51,7 +56,13 @@ def format_users_frames(error: BaseException) -> str:
         if frame.line:
             frames.append(f"    {frame.line}")
     kept = _from_first_snippet_line(frames)
-    return "\n".join([*kept, *(line.rstrip("\n") for line in summary.format_exception_only())])
+    if len(kept) > 2 * _SHOWN_LINES:
+        left_out = len(kept) - 2 * _SHOWN_LINES
+        kept[_SHOWN_LINES:-_SHOWN_LINES] = [f"  … {left_out} lines left out …"]
+    said = [line.rstrip("\n") for line in summary.format_exception_only()]
+    if summary.__cause__ is not None:
+        said += [f"caused by {line.rstrip()}" for line in summary.__cause__.format_exception_only()]
+    return "\n".join([*kept, *said])
 
 
 def _from_first_snippet_line(frames: list[str]) -> list[str]:

@@ -1,0 +1,1 @@
+"""What callgrind wrote: read exactly, summed by function, and turned into other tools' formats."""

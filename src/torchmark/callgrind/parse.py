@@ -1,0 +1,268 @@
+"""A callgrind output file, read into a `Profile`: callgrind's own format, line by line, no Perl.
+
+The format in short. A header (`events:`, `positions:`) is followed by cost lines, `position…
+cost…`, that belong to the function and file last named by `ob=`, `fl=`, `fi=`, `fe=`, `fn=`. A
+`calls=` line, after `cob=`, `cfi=`, `cfn=` for the callee, makes the next cost line the inclusive
+cost of that call. Names come compressed, `(id) name` once and `(id)` from then on; positions come
+as `+n`, `-n` or `*` relative to the cost line before. A part ends with `totals:`, and a file may
+have several parts.
+
+What is trusted: a part's exclusive costs must add up to its `totals:` line, to the instruction,
+or the file is damaged; a part without that line was cut. `summary:` is not used: callgrind takes
+it from a counter of its own, which differs by a few instructions from what it then writes when
+it simulates caches. A call with the count 0 was under way when collection began; its cost
+is still a call's, where callgrind_annotate takes it for the function's own.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchmark.callgrind.tally import Tally
+from torchmark.errors import CallgrindFileError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from torchmark.callgrind.profile import Profile
+
+EVENT = b"Ir"
+"""Instructions read: the event that is counted."""
+
+_FIRST_OF_POSITIONS, _LAST_OF_POSITIONS = ord("*"), ord("9")
+"""A cost line begins with `*`, `+`, `-` or a digit, and nothing else that is valid lies between."""
+
+_SIGNS = b"+-"
+
+
+def parse_file(path: str | os.PathLike[str]) -> Profile:
+    """The profile in a callgrind output file; a `CallgrindFileError` if it is not whole."""
+    with Path(path).open("rb") as lines:
+        return _parse(lines, str(path))
+
+
+def parse_text(text: str, name: str = "<callgrind.out>") -> Profile:
+    """The profile in the text of a callgrind output file; `name` is how errors call it."""
+    return _parse(io.BytesIO(text.encode("utf-8", "surrogatepass")), name)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a callgrind output file, for keeping; bytes that are not UTF-8 are escaped."""
+    return Path(path).read_bytes().decode("utf-8", "backslashreplace")
+
+
+def _parse(lines: Iterable[bytes], name: str) -> Profile:
+    reader = _Reader()
+    try:
+        reader.read(lines)
+        reader.end()
+    except (_DamageError, ValueError, IndexError) as error:
+        reason = error if isinstance(error, _DamageError) else f"this line says nothing ({error})"
+        raise CallgrindFileError(
+            f"{name}, line {reader.line_number}: {reason}; "
+            "the callgrind file is damaged or incomplete, so count again"
+        ) from error
+    return reader.tally.profile()
+
+
+class _DamageError(Exception):
+    """What is wrong with the line at which the reader stands."""
+
+
+class _Reader:
+    """The state that the lines so far have left; the costs go to `tally`."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.line_number = 0
+        self._positions = [b"line"]
+        self._cost_column: int | None = None
+        self._known_costs: dict[bytes, tuple[bool, int, int]] = {}
+        self._total_at_part_start = 0
+        self._in_part = False
+        self._parts = 0
+        self._objects: dict[bytes, str] = {}
+        self._files: dict[bytes, str] = {}
+        self._functions: dict[bytes, str] = {}
+        self._object = self._file = ""
+        self._function: int | None = None
+        self._callee_object: str | None = None
+        self._callee_file: str | None = None
+        self._callee: int | None = None
+        self._call_count: int | None = None
+        self._handlers: dict[bytes, Callable[[bytes], object]] = {
+            b"ob": self._set_object,
+            b"fl": self._set_file,
+            b"fi": self._set_file,
+            b"fe": self._set_file,
+            b"fn": self._set_function,
+            b"cob": self._set_callee_object,
+            b"cfi": self._set_callee_file,
+            b"cfl": self._set_callee_file,
+            b"cfn": self._set_callee,
+            b"calls": self._begin_call,
+            # Jumps cost nothing, but their targets may be where a name is first given.
+            b"jfi": partial(_name, self._files),
+            b"jfn": partial(_name, self._functions),
+            b"jump": len,
+            b"jcnd": len,
+        }
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        """The hot loop: most lines are cost lines, and most of these are like an earlier one."""
+        number = line = exclusive = 0
+        known = self._known_costs
+        line_costs = self.tally.lines_of(self._file)
+        try:
+            for number, raw in enumerate(lines, 1):  # noqa: B007 - read when a line is bad
+                cost_line = known.get(raw)
+                if cost_line is None:
+                    if not _FIRST_OF_POSITIONS <= raw[0] <= _LAST_OF_POSITIONS:
+                        if exclusive:
+                            self._end_costs(exclusive)
+                            exclusive = 0
+                        self._read_other(raw.strip())
+                        line_costs = self.tally.lines_of(self._file)
+                        continue
+                    cost_line = known[raw] = self._cost_line(raw)
+                absolute, step, cost = cost_line
+                line = step if absolute else line + step
+                if self._call_count is not None:
+                    self._end_call(cost)
+                elif cost:
+                    exclusive += cost
+                    line_costs[line] = line_costs.get(line, 0) + cost
+        finally:
+            self.line_number = number
+        if exclusive:
+            self._end_costs(exclusive)
+
+    def _cost_line(self, raw: bytes) -> tuple[bool, int, int]:
+        """Whether the line number is absolute, that number or the step to it, and the cost."""
+        if self._cost_column is None:
+            raise _DamageError("a cost comes before 'events:'")
+        fields = raw.split()
+        # Costs that are zero are left out at the end of a line.
+        cost = int(fields[self._cost_column]) if len(fields) > self._cost_column else 0
+        if cost < 0:
+            raise _DamageError(f"a cost of {cost}")
+        if b"line" not in self._positions:
+            return True, 0, cost
+        position = fields[self._positions.index(b"line")]
+        if position == b"*":
+            return False, 0, cost
+        return position[0] not in _SIGNS, int(position), cost
+
+    def end(self) -> None:
+        if self._in_part or not self._parts:
+            raise _DamageError(
+                "the file ends without a 'totals:' line"
+                if self.line_number
+                else "the file is empty"
+            )
+
+    def _end_costs(self, exclusive: int) -> None:
+        if self._function is None:
+            raise _DamageError("a cost comes before the first 'fn='")
+        self.tally.add_exclusive(self._function, self._file, exclusive)
+        self._in_part = True
+
+    def _end_call(self, cost: int) -> None:
+        assert self._function is not None
+        assert self._callee is not None
+        assert self._call_count is not None
+        self.tally.add_call(self._function, self._file, self._callee, self._call_count, cost)
+        self._callee = self._call_count = None
+
+    def _read_other(self, text: bytes) -> None:
+        if self._call_count is not None:
+            raise _DamageError("a 'calls=' line is not followed by its cost")
+        key, equals, value = text.partition(b"=")
+        handle = self._handlers.get(key)
+        if equals and handle is not None:
+            handle(value)
+        elif text and not text.startswith(b"#"):
+            key, colon, value = text.partition(b":")
+            if not colon or not key.isalpha():
+                raise _DamageError(f"{_shown(text)} is no line of the format")
+            self._read_header(key, value.split())
+
+    def _set_object(self, value: bytes) -> None:
+        self._object = _name(self._objects, value)
+
+    def _set_file(self, value: bytes) -> None:
+        self._file = _name(self._files, value)
+
+    def _set_function(self, value: bytes) -> None:
+        name = _name(self._functions, value)
+        self._function = self.tally.function(self._object, self._file, name)
+
+    def _set_callee_object(self, value: bytes) -> None:
+        self._callee_object = _name(self._objects, value)
+
+    def _set_callee_file(self, value: bytes) -> None:
+        self._callee_file = _name(self._files, value)
+
+    def _set_callee(self, value: bytes) -> None:
+        """What is not named is the caller's; an object or file that is named holds for one call."""
+        object_file = self._object if self._callee_object is None else self._callee_object
+        source_file = self._file if self._callee_file is None else self._callee_file
+        self._callee = self.tally.function(object_file, source_file, _name(self._functions, value))
+        self._callee_object = self._callee_file = None
+
+    def _begin_call(self, value: bytes) -> None:
+        if self._callee is None or self._function is None:
+            raise _DamageError("'calls=' comes before 'fn=' or 'cfn='")
+        count = int(value.split()[0])
+        if count < 0:
+            raise _DamageError(f"{count} calls")
+        self._call_count = count
+
+    def _read_header(self, key: bytes, values: list[bytes]) -> None:
+        """Of the header only what costs mean; other keys describe the run and are passed over."""
+        if key == b"version" and values != [b"1"]:
+            raise _DamageError("only version 1 of the format can be read")
+        if key == b"positions":
+            self._positions = values
+        elif key == b"events":
+            if EVENT not in values:
+                raise _DamageError("the events have no 'Ir', so instructions were not counted")
+            self._cost_column = len(self._positions) + values.index(EVENT)
+            self._known_costs.clear()
+            self._in_part = True
+        elif key == b"totals":
+            self._end_part(values)
+
+    def _end_part(self, values: list[bytes]) -> None:
+        if self._cost_column is None:
+            raise _DamageError("'totals:' comes before 'events:'")
+        column = self._cost_column - len(self._positions)
+        expected = int(values[column]) if len(values) > column else 0
+        found = self.tally.total - self._total_at_part_start
+        if found != expected:
+            raise _DamageError(f"the costs add up to {found}, and the totals say {expected}")
+        self._total_at_part_start = self.tally.total
+        self._in_part = False
+        self._parts += 1
+
+
+def _name(known: dict[bytes, str], value: bytes) -> str:
+    """`(id) name` defines a name, `(id)` uses it, and anything else is a name as it is."""
+    name = known.get(value)
+    if name is not None:
+        return name
+    number, bracket, rest = value.partition(b")")
+    if not (bracket and number[:1] == b"(" and number[1:].isdigit()):
+        return value.decode("utf-8", "backslashreplace")
+    if not rest:
+        raise _DamageError(f"the name {_shown(value)} is used before it is given")
+    name = known[number + bracket] = rest.strip().decode("utf-8", "backslashreplace")
+    return name
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:40].decode("utf-8", "backslashreplace"))

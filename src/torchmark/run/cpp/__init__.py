@@ -1,0 +1,1 @@
+"""C++ statements: text becomes a shared object that the probe loads."""

@@ -1,0 +1,310 @@
+"""A batch of C++ statements becomes one translation unit.
+
+Parsing torch's headers costs 15 s and a statement a fraction of one, so statements share a unit.
+What keeps them apart:
+
+- each has a namespace, so that helpers of one name do not clash, and macros of a statement end
+  with it; the `#include` lines of a global setup go to the top, where headers must stand;
+- `#line` directives name the user's own parts, so that the compiler's messages do;
+- code that could reach over its end (an unclosed bracket, a namespace that is torch's or std's)
+  is found by `stands_alone`, and gets a unit of its own.
+
+Each statement becomes `double torchmark_run_K(number, warmup, before, after)` with C linkage, and
+`const char* torchmark_error_K()` for the text of what it threw.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RUN_SYMBOL = "torchmark_run_"
+"""Start of the name of a statement's entry point; its number follows."""
+
+PRELUDE = """\
+#include <c10/util/Exception.h>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <string>
+namespace torchmark_support {
+inline void describe_exception(std::string& text) noexcept {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    text = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "an exception that is not a std::exception";
+  }
+}
+}  // namespace torchmark_support
+"""
+"""What every unit starts with, after torch's header; part of the precompiled header."""
+
+# The warm-up and the timed runs go through one copy of the statement: labels and static variables
+# of the statement stand once, and what is timed is the code that has been warmed up. The names
+# end in an underscore because the user's setup and statement share their scope. A `break` of the
+# user would shorten the loop and pass for speed, hence the look at the count. The empty assembly
+# is no instruction, but keeps the compiler from folding a loop of `++n` into one addition: such a
+# loop takes no time, and whoever samples until a time has passed would never end.
+_FUNCTION = """\
+#line 1 "<torchmark {number}>"
+;
+static thread_local ::std::string torchmark_text_;
+extern "C" const char* torchmark_error_{number}() {{ return torchmark_text_.c_str(); }}
+extern "C" double torchmark_run_{number}(
+    ::int64_t torchmark_number_, ::int64_t torchmark_warmup_,
+    void (*torchmark_before_)(void), void (*torchmark_after_)(void)) {{
+  double torchmark_seconds_ = 0.0;
+  bool torchmark_open_ = false;
+  try {{
+#line 1 "<setup {number}>"
+{setup}
+#line 20 "<torchmark {number}>"
+;
+    for (int torchmark_phase_ = 0; torchmark_phase_ < 2; ++torchmark_phase_) {{
+      const ::int64_t torchmark_runs_ = torchmark_phase_ ? torchmark_number_ : torchmark_warmup_;
+      ::int64_t torchmark_done_ = 0;
+      if (torchmark_phase_) {{
+        torchmark_open_ = true;
+        if (torchmark_before_) torchmark_before_();
+      }}
+      const auto torchmark_start_ = ::std::chrono::steady_clock::now();
+      for (; torchmark_done_ < torchmark_runs_; ++torchmark_done_) {{
+#line 1 "<stmt {number}>"
+{stmt}
+#line 40 "<torchmark {number}>"
+;
+        __asm__ __volatile__("");
+      }}
+      const auto torchmark_stop_ = ::std::chrono::steady_clock::now();
+      if (torchmark_phase_) {{
+        torchmark_open_ = false;
+        if (torchmark_after_) torchmark_after_();
+      }}
+      if (torchmark_done_ < torchmark_runs_)
+        throw ::std::logic_error("the statement left its loop with break");
+      torchmark_seconds_ =
+          ::std::chrono::duration<double>(torchmark_stop_ - torchmark_start_).count();
+    }}
+  }} catch (...) {{
+    ::torchmark_support::describe_exception(torchmark_text_);
+    if (torchmark_open_ && torchmark_after_) torchmark_after_();
+    torchmark_seconds_ = -1.0;
+  }}
+  return torchmark_seconds_;
+}}
+"""
+
+_LITERAL = re.compile(
+    r"""
+    (?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)          # 1'000: its quote opens no character
+    | //[^\n]* | /\*.*?\*/
+    | (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+    | "(?:\\.|[^"\\\n])*"
+    | '(?:\\.|[^'\\\n])*'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(\w*)", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$")
+_FILE_SCOPE_ONLY = re.compile(
+    r"""\b(?:inline\s+)?namespace\s+(?:std|torch|at|c10|caffe2)\b[\s\w:]*\{ | \bextern\s*"\s*" """,
+    re.VERBOSE,
+)
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+
+
+class CppStatement(NamedTuple):
+    """What the user wrote."""
+
+    stmt: str
+    """What is timed."""
+
+    setup: str = ""
+    """Runs once before; its variables are locals of the function that has the loop."""
+
+    global_setup: str = ""
+    """Includes, helper functions and types, outside of the function."""
+
+    def parts(self) -> dict[str, str]:
+        """The parts by the names that `#line` gives them."""
+        return {"stmt": self.stmt, "setup": self.setup, "global_setup": self.global_setup}
+
+
+class Imbalance(NamedTuple):
+    """A bracket, quote, comment or `#if` that has no partner."""
+
+    part: str
+    line: int
+    """Counted from 1 in that part."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _GlobalSetup:
+    """A global setup, taken apart."""
+
+    includes: dict[int, str]
+    """The `#include` lines that go to the top, by their line number."""
+
+    rest: str
+    """Everything else, on the lines where the user wrote it."""
+
+
+def render(members: Mapping[int, CppStatement]) -> str:
+    """The translation unit for these statements, by their numbers; the prelude comes before it.
+
+    A statement that `stands_alone` must be the only one.
+    """
+    if len(members) == 1 and stands_alone(next(iter(members.values()))):
+        ((number, statement),) = members.items()
+        return _function(
+            number, statement, f'#line 1 "<global_setup {number}>"\n{statement.global_setup}\n'
+        )
+    setups = {number: _take_apart(statement.global_setup) for number, statement in members.items()}
+    lines: dict[str, str] = {}
+    for number, setup in setups.items():
+        for line, include in setup.includes.items():
+            lines.setdefault(include, f'#line {line} "<global_setup {number}>"\n{include}\n')
+    units = [
+        _in_namespace(number, statement, setups[number].rest)
+        for number, statement in members.items()
+    ]
+    return "".join([*lines.values(), *units])
+
+
+def includes_of(statement: CppStatement) -> dict[int, str]:
+    """The lines of the global setup that `render` puts to the top of the unit."""
+    return _take_apart(statement.global_setup).includes
+
+
+def stands_alone(statement: CppStatement) -> bool:
+    """Whether the statement could disturb its neighbours, or means something else beside them."""
+    if imbalance_of(statement) is not None:
+        return True
+    text = _without_literals(statement.global_setup)
+    if _FILE_SCOPE_ONLY.search(text):
+        return True
+    depth = 0
+    seen_define = False
+    for directive in _DIRECTIVE.finditer(text):
+        kind = directive[1]
+        depth += kind.startswith("if") - (kind == "endif")
+        seen_define = seen_define or kind in ("define", "undef")
+        if kind == "include" and (depth or seen_define):
+            return True
+    return False
+
+
+def imbalance_of(statement: CppStatement) -> Imbalance | None:
+    """The first thing that is opened and not closed, or closed and not opened, in any part."""
+    for part, source in statement.parts().items():
+        text = _without_literals(source)
+        found = _unclosed_literal(text) or _unclosed_bracket(text) or _unclosed_condition(text)
+        if found is not None:
+            position, message = found
+            return Imbalance(part, text.count("\n", 0, position) + 1, message)
+    return None
+
+
+def quotes_an_include(statement: CppStatement) -> bool:
+    """Whether an include is looked up relative to the working directory."""
+    return any('"' in line for line in includes_of(statement).values()) or (
+        stands_alone(statement) and '#include "' in statement.global_setup
+    )
+
+
+def _in_namespace(number: int, statement: CppStatement, global_setup: str) -> str:
+    macros = _macros_of(statement.parts().values())
+    saved = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
+    restored = "".join(f'#pragma pop_macro("{name}")\n' for name in macros)
+    before = (
+        f'{saved}namespace torchmark_{number} {{\n#line 1 "<global_setup {number}>"\n'
+        f"{global_setup}\n"
+    )
+    return f"{_function(number, statement, before)}}}\n{restored}"
+
+
+def _function(number: int, statement: CppStatement, before: str) -> str:
+    return before + _FUNCTION.format(number=number, setup=statement.setup, stmt=statement.stmt)
+
+
+def _take_apart(global_setup: str) -> _GlobalSetup:
+    # Whether a line is an include is asked of the text without comments; the line is the user's.
+    lines = global_setup.split("\n")
+    plain = _without_literals(global_setup).split("\n")
+    includes = {
+        index: lines[index - 1] for index, line in enumerate(plain, start=1) if _INCLUDE.match(line)
+    }
+    rest = ["" if index in includes else line for index, line in enumerate(lines, start=1)]
+    return _GlobalSetup(includes, "\n".join(rest))
+
+
+def _macros_of(sources: Iterable[str]) -> list[str]:
+    names = [
+        directive[2]
+        for source in sources
+        for directive in _DIRECTIVE.finditer(_without_literals(source))
+        if directive[1] in ("define", "undef") and directive[2]
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _without_literals(source: str) -> str:
+    """The source with comments and the insides of literals blanked; every line stays in place."""
+
+    def blank(match: re.Match[str]) -> str:
+        if match["number"]:
+            return match[0].replace("'", "0")
+        inside = re.sub(r"[^\n]", " ", match[0])
+        return inside if match[0].startswith("/") else '"' + inside[1:-1] + '"'
+
+    return _LITERAL.sub(blank, source)
+
+
+def _unclosed_literal(text: str) -> tuple[int, str] | None:
+    for mark, name in (("/*", "comment"), ("*/", "comment")):
+        if mark in text:
+            return text.index(mark), f"a {name} that is not whole: {mark}"
+    closed = re.sub(r'"\s*"', lambda match: " " * len(match[0]), text)
+    for position, character in enumerate(closed):
+        if character in "\"'" and not _is_in_directive(text, position):
+            return position, f"a literal that is not whole: {character}"
+    return None
+
+
+def _is_in_directive(text: str, position: int) -> bool:
+    start = text.rfind("\n", 0, position) + 1
+    return text[start:position].lstrip().startswith("#")
+
+
+def _unclosed_bracket(text: str) -> tuple[int, str] | None:
+    opened: list[tuple[int, str]] = []
+    for position, character in enumerate(text):
+        if character in "([{":
+            opened.append((position, character))
+        elif character in _CLOSING:
+            if not opened or opened[-1][1] != _CLOSING[character]:
+                return position, f"'{character}' closes nothing"
+            opened.pop()
+    return (opened[-1][0], f"'{opened[-1][1]}' is never closed") if opened else None
+
+
+def _unclosed_condition(text: str) -> tuple[int, str] | None:
+    opened: list[int] = []
+    for directive in _DIRECTIVE.finditer(text):
+        if directive[1].startswith("if"):
+            opened.append(directive.start())
+        elif directive[1] == "endif":
+            if not opened:
+                return directive.start(), "#endif closes nothing"
+            opened.pop()
+    return (opened[-1], "#if is never closed") if opened else None

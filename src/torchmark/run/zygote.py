@@ -1,0 +1,323 @@
+"""A zygote, as the control side sees it: count this, sample that, several at once.
+
+torch is imported once, in the zygote; every case runs in a fork of it. A case that raises,
+crashes, hangs or eats its memory costs itself alone, and a zygote that died is started again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchmark.errors import CaseFailedError, ZygoteError
+from torchmark.run.interpreters import interpreter
+from torchmark.run.pace import process_metronome
+from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of
+from torchmark.run.zygote_process import Launch, ZygoteProcess
+from torchmark_probe.sampling import Limits, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+WARMUP = 10
+"""Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
+eight runs, and looks things up to do so; those lookups are not the statement's."""
+
+TIME_LIMIT = 300.0
+"""Seconds that a case may take where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonCase:
+    """A statement in Python, with all that it needs, as text and files."""
+
+    stmt: str
+    """What is run again and again."""
+
+    setup: str = "pass"
+    """What is run once before."""
+
+    global_setup: str = ""
+    """Run as the code of a module before the setup; its names are globals."""
+
+    globals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
+    {"kind": "torch", "module" or "script", "path": ...}."""
+
+    def request(self) -> dict[str, Any]:
+        return {
+            "stmt": self.stmt,
+            "setup": self.setup,
+            "global_setup": self.global_setup,
+            "globals": {name: dict(recipe) for name, recipe in self.globals.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeCase:
+    """A compiled statement: an entry point of a shared object, as torchmark_probe.native has it."""
+
+    library: Path
+    symbol: str
+
+    def request(self) -> dict[str, Any]:
+        return {"library": str(self.library), "symbol": self.symbol}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What a case that was counted left."""
+
+    out_file: Path
+    """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
+
+    output: Output
+    """What the case printed."""
+
+    loop_seconds: float
+    """What the counted loop took, under callgrind."""
+
+    seconds: float
+    """What the whole case took, from the fork to the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What a case that was timed left."""
+
+    sampling: Sampling
+    """Every block, in the order taken."""
+
+    output: Output
+    """What the case printed."""
+
+    seconds: float
+    """What the whole case took, from the fork to the end."""
+
+
+class Zygote:
+    """Starts with its first case, or by `start`; ends by `close` or with the `with` block."""
+
+    def __init__(
+        self,
+        *,
+        python: str = sys.executable,
+        threads: int = 1,
+        under_callgrind: bool = False,
+        environment: Mapping[str, str] | None = None,
+        at_once: int | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self._launch = Launch(
+            interpreter=interpreter(python),
+            threads=threads,
+            under_callgrind=under_callgrind,
+            environment=tuple(sorted((environment or {}).items())),
+        )
+        self._progress = progress or (lambda _stage: None)
+        self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
+        self._directory = Path(tempfile.mkdtemp(prefix="torchmark-zygote-"))
+        self._starting = threading.Lock()
+        self._process: ZygoteProcess | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a case would find the zygote warm."""
+        return self._process is not None and self._process.is_alive
+
+    def start(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+        """Start it unless it runs already, and return what it says of its environment."""
+        return self._warm(progress).facts
+
+    def close(self) -> None:
+        """End the zygote with all its cases, and remove what they left."""
+        self._is_closed = True
+        with self._starting:
+            if self._process is not None:
+                self._process.end()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def count(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        number: int = 100,
+        warmup: int = WARMUP,
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Count:
+        """Instructions of `number` runs, after `warmup` uncounted ones; needs callgrind."""
+        return self.submit_count(
+            case, number=number, warmup=warmup, time_limit=time_limit, memory_limit=memory_limit
+        ).result()
+
+    def submit_count(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        number: int = 100,
+        warmup: int = WARMUP,
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Future[Count]:
+        """Like `count`, but the result comes later, and other cases may run at the same time."""
+        request = {
+            "kind": "count", "number": number, "warmup": warmup, "memory": memory_limit,
+            **case.request(),
+        }  # fmt: skip
+        return self._submit(lambda: self._count(self._run(request, time_limit)))
+
+    def sample(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        limits: Limits,
+        seed: int = 0,
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Sample:
+        """Times of the statement, block by block, until the limits say stop."""
+        return self.submit_sample(
+            case, limits=limits, seed=seed, time_limit=time_limit, memory_limit=memory_limit
+        ).result()
+
+    def submit_sample(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        limits: Limits,
+        seed: int = 0,
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Future[Sample]:
+        """Like `sample`, but the result comes later.
+
+        Cases that are timed side by side disturb each other; that is for the caller to want.
+        """
+        request = {
+            "kind": "sample", "limits": list(limits), "seed": seed, "memory": memory_limit,
+            "quiet_pace": process_metronome().quiet_pace,
+            **case.request(),
+        }  # fmt: skip
+        return self._submit(lambda: _sample(self._run(request, time_limit)))
+
+    def _submit(self, work: Callable[[], Any]) -> Future[Any]:
+        """Do the work in a thread of its own.
+
+        Not in a pool of concurrent.futures: those are joined when the interpreter ends, so that a
+        case that hangs would hold up the end of the program.
+        """
+        future: Future[Any] = Future()
+
+        def do() -> None:
+            with self._seats:
+                if not future.set_running_or_notify_cancel():
+                    return
+                try:
+                    result = work()
+                except BaseException as error:  # it is the future that raises it
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+
+        threading.Thread(target=do, name="torchmark case", daemon=True).start()
+        return future
+
+    def _run(self, request: dict[str, Any], limit: float) -> Ending:
+        process = self._warm()
+        request = {**request, "path": self._extra_path()}
+        try:
+            conversation = Conversation(process, os.getcwd())
+        except OSError as error:
+            raise process.death() from error
+        try:
+            ending = conversation.hold(request, limit)
+        finally:
+            conversation.close()
+        if ending.status is None:
+            # Nobody was left to tell the end: is it the keeper alone, or the zygote?
+            if ending.limit is not None:
+                process.end()
+            if not process.is_alive:
+                raise process.death()
+        return ending
+
+    def _warm(self, progress: Callable[[str], None] | None = None) -> ZygoteProcess:
+        with self._starting:
+            if self._is_closed:
+                raise ZygoteError("this zygote has been closed")
+            if self._process is not None and not self._process.is_alive:
+                self._process.end()
+                self._process = None
+            if self._process is None:
+                self._process = self._started(progress or self._progress)
+            return self._process
+
+    def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
+        process = ZygoteProcess(self._launch, self._directory)
+        try:
+            process.wait_until_ready(progress)
+        except BaseException:
+            process.end()
+            raise
+        return process
+
+    def _extra_path(self) -> list[str]:
+        """Where this process finds modules and the zygote would not: the user's own."""
+        if self._launch.interpreter.executable != sys.executable:
+            return []
+        known = self._launch.interpreter.sys_path
+        here = os.getcwd()
+        # The working directory has a name of its own to Python, of the same length for everybody.
+        return ["" if entry == here else entry for entry in sys.path if entry not in known]
+
+    def _count(self, ending: Ending) -> Count:
+        dumped = sorted(self._directory.glob(f"case.{ending.pid}*"))
+        try:
+            answer = answer_of(ending)
+            wanted = self._directory / f"case.{ending.pid}.1"
+            if wanted not in dumped:
+                raise CaseFailedError(
+                    f"callgrind wrote no counts into {self._directory}; is the disk full?",
+                    kind="lost",
+                )
+            kept = self._directory / f"callgrind.out.{ending.pid}"
+            dumped.remove(wanted)
+            wanted.rename(kept)
+        finally:
+            for path in dumped:
+                path.unlink(missing_ok=True)
+        return Count(
+            out_file=kept,
+            output=ending.output,
+            loop_seconds=answer["seconds"],
+            seconds=ending.seconds,
+        )
+
+
+def _sample(ending: Ending) -> Sample:
+    raw = answer_of(ending)["sampling"]
+    sampling = Sampling(
+        number=raw["number"],
+        wall=tuple(raw["wall"]),
+        cpu=tuple(raw["cpu"]),
+        pace=tuple(raw["pace"]),
+        quiet_pace=raw["quiet_pace"],
+        clock_resolution=raw["clock_resolution"],
+    )
+    return Sample(sampling=sampling, output=ending.output, seconds=ending.seconds)

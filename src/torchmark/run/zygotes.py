@@ -1,0 +1,84 @@
+"""The zygotes of this process: each starts once, stays warm, and ends with the process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark.run.interpreters import interpreter
+from torchmark.run.zygote import Zygote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class _Key(NamedTuple):
+    """What makes two zygotes the same."""
+
+    executable: str
+    torch_file: str
+    torch_version: str | None
+    threads: int
+    under_callgrind: bool
+    environment: tuple[tuple[str, str], ...]
+
+
+_warm: dict[_Key, Zygote] = {}
+_lock = threading.Lock()
+
+
+def warm_zygote(
+    *,
+    python: str = sys.executable,
+    threads: int = 1,
+    under_callgrind: bool = False,
+    environment: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Zygote:
+    """The zygote for this interpreter, torch, number of threads and mode, started and ready.
+
+    `progress` gets the name of each stage while it starts, and nothing if it is warm already.
+    """
+    asked = interpreter(python)
+    key = _Key(
+        asked.executable,
+        asked.torch_file,
+        asked.torch_version,
+        threads,
+        under_callgrind,
+        tuple(sorted((environment or {}).items())),
+    )
+    with _lock:
+        if key not in _warm:
+            _warm[key] = Zygote(
+                python=python,
+                threads=threads,
+                under_callgrind=under_callgrind,
+                environment=environment,
+            )
+        zygote = _warm[key]
+    zygote.start(progress)
+    return zygote
+
+
+def close_all() -> None:
+    """End every zygote of this process; the next use starts a new one."""
+    with _lock:
+        zygotes = list(_warm.values())
+        _warm.clear()
+    for zygote in zygotes:
+        zygote.close()
+
+
+def _forget() -> None:
+    """In a fork of this process: the zygotes belong to the parent, which still needs them."""
+    global _lock  # noqa: PLW0603 - the old one may be held by a thread that this process lacks
+    _lock = threading.Lock()
+    _warm.clear()
+
+
+atexit.register(close_all)
+os.register_at_fork(after_in_child=_forget)

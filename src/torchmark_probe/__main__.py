@@ -1,0 +1,87 @@
+"""The zygote: import torch once, warm up, then fork a child for every case.
+
+Launched plainly it gives times; launched under callgrind, instruction counts. Its channel to the
+control side is a Unix socket at descriptor 1; whatever torch or anybody prints goes to
+descriptor 2. Where torch cannot be imported, the traceback goes there too.
+"""
+
+import linecache
+import os
+import signal
+import socket
+import sys
+import warnings
+from typing import Any
+
+from torchmark_probe import cases, children, warmup, wire
+
+
+def main() -> None:
+    channel = _own_channel()
+    order = wire.receive(channel.fileno())
+    if order is None:
+        return
+    around = _start(order, channel)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the keepers
+    serve(channel, around)
+
+
+def serve(channel: socket.socket, around: cases.Surroundings) -> None:
+    """Fork for every case that is handed over, until the control side is gone.
+
+    Nothing here depends on the case: the next fork finds the heap as the last one did.
+    """
+    zygote = os.getpid()
+    while True:
+        files = wire.take_over(channel)
+        if files is None:
+            return
+        try:
+            keeper = os.fork()
+        except OSError as error:
+            wire.send(files.talk, {"no_fork": str(error)})
+            keeper = -1
+        if keeper == 0:
+            channel.close()
+            children.keep(files, around, zygote)
+        for descriptor in files:
+            os.close(descriptor)
+
+
+def _own_channel() -> socket.socket:
+    """Take the channel from descriptor 1, and let everything that prints use descriptor 2."""
+    channel = socket.socket(fileno=os.dup(1))
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # If the control side died before this, the channel has reached its end, which is seen next.
+    children.die_with_parent(signal.SIGKILL)
+    return channel
+
+
+def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
+    def tell(stage: str) -> None:
+        wire.send(channel.fileno(), {"stage": stage})
+
+    # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+    _remember_own_lines()
+    sys.path[:] = order["sys_path"]
+    around = warmup.warmed_up(order["threads"], tell)
+    wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
+    return around
+
+
+def _remember_own_lines() -> None:
+    """Keep the probe's own source for tracebacks: a child has no longer the archive to read."""
+    for module in list(sys.modules.values()):
+        name: str = getattr(module, "__name__", "")
+        loader: Any = getattr(module, "__loader__", None)
+        if name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source"):
+            text = loader.get_source(name) or ""
+            file = str(module.__file__)
+            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)

@@ -1,0 +1,165 @@
+"""What a child does for its case: read the request, do it, answer, and be gone.
+
+A `count` runs under callgrind: the collection is on for the loop alone, because the loop's clock
+*is* the request that toggles it. So the same code runs as in a timed loop, and what is counted
+beside the statement (the way out of one call of the clock and into the other) is the same for
+every statement: the count of `pass` has it too.
+"""
+
+import contextlib
+import ctypes
+import gc
+import random
+import resource
+import sys
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from torchmark_probe import layout, values
+from torchmark_probe.clocks import clock_facts, wall_clock
+from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
+from torchmark_probe.sampling import Limits, Metronome, sample
+from torchmark_probe.snippets import Block, PythonLoop, run_globally
+from torchmark_probe.valgrind import Requests
+
+_PAGE_SIZE = resource.getpagesize()
+
+
+class Surroundings(NamedTuple):
+    """What the zygote gives to every case."""
+
+    torch: Any
+    """The module, imported once for all cases."""
+
+    callgrind: Optional[Requests]
+    """Callgrind's requests, or None in a zygote that was launched plainly."""
+
+    reserve: Optional[layout.Reserve]
+    """What a child frees before it counts, so that allocations cost the same in all of them."""
+
+
+class UnknownRequestError(Exception):
+    """A request that this zygote does not answer."""
+
+
+def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    """Do what the request asks and return the answer; what the case raises passes through."""
+    _limit_memory(request.get("memory"), around.callgrind is not None)
+    sys.path[:0] = request.get("path", [])
+    _seed_everything(around.torch)
+    kind = request["kind"]
+    if kind == "sample":
+        return _sample(request, around)
+    if kind == "count" and around.callgrind is not None and around.reserve is not None:
+        return _count(request, around, around.callgrind, around.reserve)
+    raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
+
+
+def _count(
+    request: Dict[str, Any], around: Surroundings, callgrind: Requests, reserve: layout.Reserve
+) -> Dict[str, Any]:
+    number, warmup = request["number"], request["warmup"]
+    if "library" in request:
+        native = NativeLoop(request["library"], request["symbol"])
+        layout.empty_the_bins()
+        # Machine code both: no Python runs while callgrind counts.
+        toggle = callgrind.toggle_collect
+        callgrind.zero_stats()
+        seconds = native.run(number, warmup, toggle, toggle)
+    else:
+        reserve.free_before_setup()
+        loop = _python_loop(request, around, callgrind.toggle_collect)
+        blocks = loop.blocks()
+        layout.empty_the_bins()
+        if warmup:
+            # Not counted and zeroed afterwards: that leaves traces in callgrind's file.
+            callgrind.arm_toggle(False)
+            blocks.run(warmup)
+            callgrind.arm_toggle(True)
+        callgrind.zero_stats()  # calls have been counted since instrumentation began
+        start = time.perf_counter()
+        reserve.free_before_loop()
+        blocks.run(number)
+        seconds = time.perf_counter() - start
+    callgrind.dump_stats_at(b"torchmark")
+    return {"outcome": "done", "seconds": seconds}
+
+
+def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    clock = wall_clock(around.torch)
+    if "library" in request:
+        blocks: Any = _NativeBlocks(NativeLoop(request["library"], request["symbol"]))
+    else:
+        gc.enable()  # as in any program, while the setup runs; off again between the blocks
+        blocks = _python_loop(request, around, clock).blocks()
+    metronome = Metronome()
+    metronome.quiet_pace = request["quiet_pace"]
+    sampling = sample(
+        [blocks],
+        Limits(*request["limits"]),
+        random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
+        clock_facts(clock),
+        metronome,
+    )[0]
+    return {"outcome": "done", "sampling": sampling._asdict()}
+
+
+class _NativeBlocks:
+    """Blocks of a compiled statement, whose setup runs again in each."""
+
+    def __init__(self, native: NativeLoop) -> None:
+        self._native = native
+
+    def run(self, number: int) -> Block:
+        cpu: List[float] = []
+
+        def read() -> None:
+            cpu.append(time.thread_time())
+
+        wall = self._native.run(number, WARM_UP_RUNS, read, read)
+        return Block(wall, cpu[1] - cpu[0])
+
+
+def _python_loop(
+    request: Dict[str, Any], around: Surroundings, clock: Callable[[], float]
+) -> PythonLoop:
+    namespace = values.made(request["globals"], around.torch)
+    if request["global_setup"]:
+        run_globally(request["global_setup"], namespace)
+    return PythonLoop(request["stmt"], request["setup"], timer=clock, globals=namespace)
+
+
+def _limit_memory(extra: Optional[int], is_under_valgrind: bool) -> None:
+    """Let the case take `extra` bytes beyond what the zygote has already.
+
+    RLIMIT_DATA counts what is written to; valgrind keeps that one for itself, so there the
+    address space is limited.
+    """
+    if extra is None:
+        return
+    with open("/proc/self/statm") as file:
+        sizes = [int(field) * _PAGE_SIZE for field in file.read().split()]
+    kind, used = (
+        (resource.RLIMIT_AS, sizes[0]) if is_under_valgrind else (resource.RLIMIT_DATA, sizes[5])
+    )
+    _, hard = resource.getrlimit(kind)
+    wanted = used + extra
+    resource.setrlimit(kind, (wanted if hard < 0 else min(wanted, hard), hard))
+
+
+def _seed_everything(torch: Any) -> None:
+    """The same numbers in every child: Python draws a new seed at a fork."""
+    random.seed(0)
+    # torch.manual_seed goes through every kind of device, with a traceback for each.
+    torch.default_generator.manual_seed(0)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(0)
+
+
+def flush_everything() -> None:
+    """What the case printed leaves the process, from Python and from C."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the statement closed it
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)

@@ -1,0 +1,182 @@
+"""Where objects lie, brought to the same state before every count.
+
+What an allocation costs depends on what was allocated and freed before, down to the length of a
+path or the names of the files in a directory on sys.path. It moved counts by up to 1.3 %, and it
+says nothing about the statement. Two allocators are at work.
+
+*Python's* keeps objects of up to 512 bytes in pools, one size to a pool. To free an object of a
+full pool, or to take the last place in one, costs more than usual, and a statement may run into
+that in each of its runs or in none. So the zygote fills some pools of every size with objects of
+its own, and a child frees every other one of them: the pools that were freed into last are the
+ones that are used next, and they are far from both full and empty.
+
+*The C library's* keeps what was freed in bins by size, and splits and joins what lies there. So
+whatever lies there is taken and never given back, and what comes next is cut in order from a
+piece of memory that begins at a page of its own.
+"""
+
+import ctypes
+import sys
+from itertools import repeat
+from typing import Any, Dict, List
+
+_POOL = 16384 if sys.version_info >= (3, 10) else 4096
+"""Bytes of a pool of Python's, at a multiple of its size."""
+
+_HEADER = 48
+"""Bytes at the beginning of a pool that hold no object."""
+
+_ALIGNMENT = 16
+_LARGEST = 512
+
+_ROUNDS = 100
+"""How often more objects are made where the pools in use have room for all so far; after
+importing torch 2.13 under Python 3.11 one round fills them."""
+
+_OWN_POOLS = 5
+"""Pools of each size that a child gets half of: four before the setup, one before the loop."""
+
+_CACHED = tuple(range(1032, 23, -16))
+"""Sizes that the C library keeps in its quickest bins."""
+
+_BINNED = tuple(range(32768, 1032, -2048))
+"""Larger sizes, coarsely: these are rarely asked for in a loop."""
+
+_PIECE = 96 * 1024
+"""Bytes that a loop finds to cut from. What the C library gets at a time is twice that and a
+little: the request and 128 KiB."""
+
+_SMALLEST = 4096
+"""Bytes that are cut off at least: anything above the sizes of the quickest bins will do."""
+
+_GROWTH = 100_000
+"""Below 128 KiB, from where on a request gets pages of its own."""
+
+_MOST = 20_000
+"""Pieces of one size that are taken at most, for a C library that works otherwise."""
+
+
+_MOST_LARGE = 200
+"""The same for the large pieces: after importing torch some thirty lie in the bins."""
+
+
+class Reserve:
+    """Objects that are there to be freed: made once in the zygote, freed in a child."""
+
+    def __init__(self) -> None:
+        self._kept: List[Any] = []
+        self._before_setup: List[Any] = []
+        self._before_loop: List[Any] = []
+        for size in range(_ALIGNMENT, _LARGEST + 1, _ALIGNMENT):
+            self._fill(size)
+        self._nothing = [None] * len(self._before_loop)
+
+    def free_before_setup(self) -> None:
+        self._before_setup.clear()
+
+    def free_before_loop(self) -> None:
+        """To be called last: what is freed after it brings another pool to the front.
+
+        The objects go and the list stays: its own memory would lie in a bin of the C library.
+        """
+        self._before_loop[:] = self._nothing
+
+    def _fill(self, size: int) -> None:
+        places = (_POOL - _HEADER) // size
+        for _ in range(_ROUNDS):
+            made = _objects(size, (_OWN_POOLS + 2) * places)
+            self._kept.append(made)
+            own = _whole_pools(made, places)[-_OWN_POOLS:]
+            if len(own) == _OWN_POOLS:
+                break
+        for number, indices in enumerate(own):
+            freed = self._before_loop if number == len(own) - 1 else self._before_setup
+            for index in indices[::2]:
+                freed.append(made[index])
+                made[index] = None
+
+
+def _whole_pools(made: List[Any], places: int) -> List[List[int]]:
+    """The pools that hold nothing but these objects, as the places of theirs in the list."""
+    by_pool: Dict[int, List[int]] = {}
+    for index, thing in enumerate(made):
+        by_pool.setdefault(id(thing) // _POOL, []).append(index)
+    return [indices for indices in by_pool.values() if len(indices) == places]
+
+
+def _objects(size: int, count: int) -> List[Any]:
+    """Objects of exactly this size, with nothing else allocated between them."""
+    if size == 16:
+        return list(map(object.__new__, repeat(object, count)))
+    if size == 32:
+        return list(map(int, repeat("1000000", count)))
+    return list(map(bytes, repeat(size - sys.getsizeof(b""), count)))
+
+
+class _Mallinfo(ctypes.Structure):
+    """The C library's own numbers; the last is the size of what it cuts new pieces from."""
+
+    _fields_ = [(name, ctypes.c_int) for name in "abcdefghi"] + [("keepcost", ctypes.c_int)]
+
+
+def _c_library() -> Any:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_size_t
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.free.restype = None
+    libc.free.argtypes = [ctypes.c_size_t]
+    if hasattr(libc, "mallinfo"):
+        libc.mallinfo.restype = _Mallinfo
+        libc.mallinfo.argtypes = []
+    return libc
+
+
+_libc = _c_library()
+
+
+def empty_the_bins() -> None:
+    """Take all that lies in the C library's bins, and leave one piece of memory to cut from.
+
+    That piece has the same size every time, so it begins at the same place in a page.
+    """
+    if not hasattr(_libc, "mallinfo"):  # another C library, whose ways are not known here
+        return
+    start = _cut_to(2 * _PIECE)
+    if start == 0:
+        return
+    for size in _BINNED:
+        # The one that is not from a bin goes back to where it was cut off.
+        _libc.free(_take_all(size, start))
+    for size in _CACHED:
+        _take_all(size, start)
+    _cut_to(_PIECE)
+
+
+def _cut_to(wanted: int) -> int:
+    """Bring the last piece of memory to the wanted size; where it begins, 0 if it cannot be done.
+
+    Outside valgrind it cannot: there the C library gives the end of that piece back.
+    """
+    for _ in repeat(None, _MOST_LARGE):
+        before = _libc.mallinfo().keepcost
+        surplus = before - wanted
+        # A request has 8 bytes of bookkeeping before it, and is rounded up to 16.
+        address = _libc.malloc(surplus - 8 if surplus >= _SMALLEST else _GROWTH)
+        after = _libc.mallinfo().keepcost
+        if after == wanted:
+            return int(address + surplus)
+        if after not in (before, before - _GROWTH - 16):
+            # Neither from a bin nor from what was left of the last piece, so it begins a new one;
+            # freed, it is a part of it again.
+            _libc.free(address)
+    return 0
+
+
+def _take_all(size: int, start: int) -> int:
+    """Take pieces of this size until one is cut from the last piece of memory; that one."""
+    address = 0
+    for _ in repeat(None, _MOST):
+        address = int(_libc.malloc(size))
+        if start <= address < start + 2 * _PIECE:
+            break
+    return address

@@ -1,0 +1,95 @@
+"""What a zygote does once, so that no case has to do it again.
+
+Under callgrind the order matters: torch is imported and every op run once while callgrind stands
+aside, since importing is thirty times slower when it watches. Then instrumentation starts, and the
+same ops run again, so that their translations are in the parent and every child inherits them.
+"""
+
+import gc
+import json
+import os
+import platform
+import sys
+from typing import Any, Callable, Dict
+
+from torchmark_probe import failures, layout, valgrind, wire
+from torchmark_probe.cases import Surroundings
+from torchmark_probe.snippets import PythonLoop
+
+_SETUP = """
+x = torch.ones((4, 4))
+y = torch.ones((4, 4), requires_grad=True)
+w = torch.nn.Linear(4, 4)
+index = torch.tensor([0, 1])
+"""
+_STATEMENT = """
+x + x
+x.add_(1).mul_(1)
+x[0]
+x[index]
+x.sum()
+x.t().contiguous().view(-1)
+torch.mm(x, x)
+z = torch.nn.functional.relu(w(x))
+(z * y).sum().backward()
+"""
+"""The paths that most statements take: the dispatcher, views, indexing, a module, autograd."""
+
+
+def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
+    """Import torch and warm up; `tell` gets the name of each stage as it begins."""
+    callgrind = _callgrind()
+    where = " under valgrind" if callgrind else ""
+    tell("importing torch" + where)
+    import torch  # noqa: PLC0415 - the stage that takes long is told first
+
+    torch.set_num_threads(threads)
+    tell("warming up" + where)
+    _rehearse(torch, lambda: 0.0)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    reserve = layout.Reserve() if callgrind else None
+    if callgrind:
+        layout.empty_the_bins()
+        tell("starting instrumentation")
+        callgrind.start_instrumentation()
+        tell("warming up callgrind")
+        callgrind.arm_toggle(False)
+        _rehearse(torch, callgrind.toggle_collect)
+        callgrind.arm_toggle(True)
+        layout.empty_the_bins()
+    return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
+
+
+def facts(torch: Any) -> Dict[str, Any]:
+    """What the control side wants to know of this environment."""
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "pid": os.getpid(),
+    }
+
+
+def _callgrind() -> Any:
+    try:
+        requests = valgrind.requests()
+    except valgrind.UnsupportedMachineError:
+        return None
+    return requests if requests.running_on_valgrind() else None
+
+
+def _rehearse(torch: Any, clock: Callable[[], float]) -> None:
+    """Go through all that a child does, so that neither code nor modules are new to it."""
+    request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": _STATEMENT}))
+    torch.default_generator.manual_seed(0)
+    blocks = PythonLoop(
+        request["stmt"], request["setup"], timer=clock, globals={"torch": torch}
+    ).blocks()
+    blocks.run(3)
+    blocks.close()
+    try:
+        PythonLoop("1 / 0").timeit(1)
+    except ZeroDivisionError as error:
+        json.dumps(failures.described(error))

@@ -1,0 +1,117 @@
+"""The wire between the control side and a zygote: lines of JSON, and the hand-over of a case.
+
+A zygote has one channel, a Unix socket. Over it the control side sends one line that says how to
+start, the zygote answers with a line per stage, and from then on only cases are handed over: a
+single byte with four file descriptors. The first is a socket of that case's own. The request and
+its answer travel there, so cases never mix, a killed process shows as an end of file, and the
+zygote itself reads nothing whose length could vary, which would move what its heap looks like
+at the next fork. No pickle crosses the wire.
+"""
+
+import array
+import json
+import os
+import socket
+from typing import Any, Dict, List, NamedTuple, Optional
+
+VERSION = 1
+"""The version of every message; the two sides of a wire always come from one release."""
+
+_CHUNK = 65536
+
+
+class WireError(Exception):
+    """The other side sent something that is not a message of this version."""
+
+
+class CaseFiles(NamedTuple):
+    """What the control side hands over for one case, as file descriptors."""
+
+    talk: int
+    """The socket for the request and the answer."""
+
+    stdout: int
+    """Where the case prints."""
+
+    stderr: int
+    """Where the case complains."""
+
+    directory: int
+    """The working directory of the case. A descriptor, since the text of a path would move the
+    heap of the child by as much as the path is longer."""
+
+
+_PADDING = 4096
+
+
+def encoded(message: Dict[str, Any]) -> bytes:
+    """One message as a line, with the version in it."""
+    return json.dumps(dict(message, version=VERSION), separators=(",", ":")).encode() + b"\n"
+
+
+def padded(line: bytes) -> bytes:
+    """The line with blanks at its end, so that requests of nearly the same length have the same.
+
+    What a child reads lies in its heap, and the path of a user's directory is in it.
+    """
+    return line[:-1] + b" " * (-len(line) % _PADDING) + b"\n"
+
+
+def decoded(line: bytes) -> Dict[str, Any]:
+    """The message in a line; anything else is a `WireError`."""
+    try:
+        message = json.loads(line.decode())
+    except ValueError as error:
+        raise WireError("not a message: {!r}".format(line[:200])) from error
+    if not isinstance(message, dict) or message.get("version") != VERSION:
+        raise WireError("not a message of version {}: {!r}".format(VERSION, line[:200]))
+    return message
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of it, however often the kernel takes a part."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def send(descriptor: int, message: Dict[str, Any]) -> None:
+    write(descriptor, encoded(message))
+
+
+def receive(descriptor: int) -> Optional[Dict[str, Any]]:
+    """Read one line and nothing after it; None at the end of the file.
+
+    The sender waits for an answer after each line, so there never is anything after it.
+    """
+    received = bytearray()
+    while not received.endswith(b"\n"):
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            return None
+        received += chunk
+    return decoded(bytes(received))
+
+
+_DESCRIPTORS_SPACE = socket.CMSG_SPACE(4 * array.array("i").itemsize)
+
+
+def hand_over(channel: socket.socket, files: CaseFiles) -> None:
+    """Give a case to the zygote at the other end of the channel."""
+    rights = array.array("i", files)
+    channel.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def take_over(channel: socket.socket) -> Optional[CaseFiles]:
+    """Wait for a case; None when the control side is gone."""
+    data, ancillary, _, _ = channel.recvmsg(1, _DESCRIPTORS_SPACE)
+    if not data:
+        return None
+    descriptors = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: 4 * descriptors.itemsize])
+    numbers: List[int] = descriptors.tolist()
+    if len(numbers) != 4:
+        raise WireError("a case came with {} descriptors instead of 4".format(len(numbers)))
+    return CaseFiles(*numbers)

@@ -1,0 +1,168 @@
+"""Instruction counts through Timer, with the real valgrind: one zygote serves all of these."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import torchmark
+from torchmark import CallgrindStats, Timer
+from torchmark.cli import cli
+from torchmark.errors import (
+    CaseTimeoutError,
+    InvalidArgumentError,
+    MissingToolError,
+    NotTransferableError,
+)
+from torchmark.run.zygotes import close_all
+from torchmark.together import count_together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SETUP = "x = torch.ones(4, 4); y = torch.ones(4, 4)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_zygote() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def test_repeats_are_identical_to_the_instruction() -> None:
+    stats = Timer("x + y", SETUP).collect_callgrind(repeats=3)
+    assert len({each.counts() for each in stats}) == 1
+    assert stats[0].stats() == stats[1].stats() == stats[2].stats()
+
+
+def test_twice_the_work_is_twice_the_count() -> None:
+    once, twice = count_together([Timer("x + y", SETUP), Timer("x + y; x + y", SETUP)])
+    ratio = twice.without_loop().sum() / once.without_loop().sum()
+    assert ratio == pytest.approx(2, rel=0.02)
+
+
+def test_the_count_is_per_number_of_runs() -> None:
+    few = Timer("x + y", SETUP).collect_callgrind(10)
+    many = Timer("x + y", SETUP).collect_callgrind(200)
+    assert (few.number_per_run, many.number_per_run) == (10, 200)
+    assert many.without_loop().sum() / 200 == pytest.approx(few.without_loop().sum() / 10, rel=0.02)
+
+
+def test_an_empty_statement_costs_nothing_beyond_the_loop() -> None:
+    stats = Timer("pass").collect_callgrind()
+    assert stats.without_loop().sum() == 0
+    assert stats.counts() > 0
+
+
+def test_without_a_baseline_the_loop_is_counted_too() -> None:
+    stats = Timer("pass").collect_callgrind(collect_baseline=False)
+    assert stats.without_loop().sum() == stats.counts() > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_globals_travel(tmp_path: Path) -> None:
+    names = {
+        "x": torch.ones(4, 4),
+        "module": torch.nn.Linear(4, 4),
+        "scripted": torchmark.CopyIfCallgrind(torch.jit.script(torch.nn.ReLU())),
+        "k": 2,
+    }
+    stats = Timer("scripted(module(x)) * k", globals=names).collect_callgrind(5)
+    assert stats.stats().filter(lambda name: "addmm" in name or "gemm" in name).sum() > 0
+
+
+def test_the_statement_is_tried_here_first_so_that_its_own_error_shows() -> None:
+    with pytest.raises(NameError, match="no_such_name"):
+        Timer("no_such_name").collect_callgrind()
+
+
+def test_what_cannot_travel_is_refused() -> None:
+    with pytest.raises(NotTransferableError, match="'thing'"):
+        Timer("thing", globals={"thing": object()}).collect_callgrind()
+    with pytest.raises(InvalidArgumentError, match="as text"):
+        Timer(torch.add, args=(torch.ones(1), 1)).collect_callgrind()
+
+
+def test_a_statement_that_never_ends_there_is_stopped_at_its_limit() -> None:
+    """It ends at once in this process, and never in the zygote, which has no pytest."""
+    stmt = "while 'pytest' not in sys.modules: pass"
+    with pytest.raises(CaseTimeoutError, match="limit"):
+        count_together([Timer(stmt, "import sys")], 1, time_limit=2.0)
+    assert Timer("x + y", SETUP).collect_callgrind(1).counts() > 0, "the zygote goes on"
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5])
+def test_the_numbers_are_checked(number: float) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Timer("pass").collect_callgrind(number)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        Timer("pass").collect_callgrind(repeats=-1)
+
+
+def test_callgrinds_own_text_is_kept_on_demand() -> None:
+    plain = Timer("x + y", SETUP).collect_callgrind(1)
+    kept = Timer("x + y", SETUP).collect_callgrind(1, retain_out_file=True)
+    assert plain.stmt_callgrind_out is None
+    assert "fn=" in kept.to_callgrind_out()
+    folded = kept.to_folded().strip().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in folded) == kept.counts()
+    assert json.loads(kept.to_speedscope())["profiles"]
+
+
+def test_stats_go_to_json_and_back() -> None:
+    stats = Timer("x + y", SETUP).collect_callgrind(1)
+    assert CallgrindStats.from_json(stats.to_json()) == stats
+
+
+def test_valgrind_missing_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    close_all()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingToolError, match="apt-get install valgrind"):
+        Timer("pass").collect_callgrind()
+    assert Timer("pass").timeit(1).median > 0, "a machine without valgrind still times"
+
+
+def run(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, ["count", *args], catch_exceptions=False)
+    return result.exit_code, result.stdout
+
+
+def test_the_command_shows_counts_differences_and_functions() -> None:
+    code, text = run("x + y", "x + y; x.sum()", "-s", SETUP, "--functions", "3")
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0] == "Instructions per run, without the loop:"
+    assert "+" in lines[2]
+    assert "%" in lines[2]
+    assert "x + y; x.sum() minus x + y, by function:" in lines
+    assert text.count("… and ") == 2
+
+
+def test_the_command_prints_json() -> None:
+    code, text = run("x + y", "-s", SETUP, "--json", "--number", "10")
+    record = json.loads(text)
+    assert code == 0
+    assert record["counts"][0]["instructions_per_run"] > 1000
+    stats = CallgrindStats.from_json(json.dumps(record["counts"][0]["stats"]))
+    assert stats.number_per_run == 10
+
+
+def test_a_statement_that_fails_is_told_by_the_command() -> None:
+    result = CliRunner().invoke(cli, ["count", "1 / 0"])
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_cpp_statement_is_counted_and_timed() -> None:
+    timer = Timer(
+        "auto z = x + x;", "auto x = torch::ones({4, 4});", language="cpp", label="C++ add"
+    )
+    stats = timer.collect_callgrind(repeats=2)
+    assert stats[0].counts() == stats[1].counts() > 100 * 100
+    assert timer.measure(min_run_time=0.02).median > 0

@@ -91,7 +91,8 @@ def requests() -> Requests:
         _START_INSTRUMENTATION,
         _STOP_INSTRUMENTATION,
     )
-    memory = mmap.mmap(-1, 2 * _PAGE)
+    # Private: cases run side by side, and what one child arms must not reach another.
+    memory = mmap.mmap(-1, 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     _written.append(memory)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     places = _write_all(memory, address, codes)

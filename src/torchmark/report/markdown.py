@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchmark.report.table import Baseline, Table
 
 
-_SPECIAL = re.compile(r"[\\|*_<`~]")
+_SPECIAL = re.compile(r"[\\|*<`~]|(?<!\w)_|_(?!\w)")
 
 
 def render(table: Table, baseline: Baseline | None) -> str:

@@ -26,7 +26,7 @@ class Noise:
     """How steadily this machine runs a fixed bit of work."""
 
     disturbed: float
-    """The share of the time in which something slowed the core by half or more."""
+    """The share of the time in which something slowed the core by a quarter or more."""
 
     spread: float
     """The width of the middle half of the undisturbed readings, as a share of their median."""

@@ -93,7 +93,7 @@ def path() -> Path:
 
 
 def _machine() -> dict[str, Any]:
-    return {"host": platform.node(), "cpu": _cpu_model(), "python": sys.version}
+    return {"host": platform.node(), "cpu": _cpu_model(), "python": sys.version, "beat": "sum"}
 
 
 @cache

@@ -207,6 +207,9 @@ def main() -> None:
     parser.add_argument("--torch-cpp", type=int, default=1)
     parser.add_argument("--starts", type=int, default=10)
     options = parser.parse_args()
+    # torch's collect_callgrind starts whatever `python` is first on PATH.
+    scripts = str(Path(sys.executable).parent)
+    os.environ["PATH"] = f"{scripts}{os.pathsep}{os.environ['PATH']}"
     print(f"torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}")
     rows = measure_python(options.torch_statements)
     if options.starts:

@@ -55,6 +55,8 @@ STATEMENTS = (
 COMPARED = ("x + y", "x.sum()", "x[i]", "torch.mm(x, y)", "x.view(-1)", "x.max(0)",
             "x.add_(1)", "torch.cat((x, y))", "x.clone()", "torch.empty((1,))")  # fmt: skip
 
+TORCH = {"torch": {"kind": "import", "value": "torch"}}
+
 CPP_SETUP = "auto x = torch::ones({4, 4}); auto y = torch::ones({4, 4});"
 
 
@@ -172,7 +174,7 @@ def counts_of_start(number: int, root: Path) -> dict[str, int]:
     os.environ["TORCHMARK_PADDING"] = "x" * (137 * number)
     os.environ["USER"] = os.environ["LOGNAME"] = "u" * (number + 1)
     with Zygote(under_callgrind=True) as zygote:
-        cases = [PythonCase(stmt=s, setup=SETUP, globals={}) for s in STATEMENTS]
+        cases = [PythonCase(stmt=s, setup=SETUP, globals=TORCH) for s in STATEMENTS]
         pending = [zygote.submit_count(case, number=100) for case in cases]
         return {
             statement: parse_file(future.result().out_file).total

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.doubts import Doubt, DoubtKind
     from torchmark.model.function_counts import FunctionCount, FunctionCounts
+    from torchmark.model.language import Language
     from torchmark.model.measurement import Measurement
     from torchmark.model.task_spec import TaskSpec
     from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     )
     from torchmark.run.threads import set_torch_threads
     from torchmark.run.transfer import CopyIfCallgrind
-    from torchmark.timers import Language, Timer, measure, timer
+    from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ _HOMES = {
     "torchmark.model.callgrind_stats": ("CallgrindStats",),
     "torchmark.model.doubts": ("Doubt", "DoubtKind"),
     "torchmark.model.function_counts": ("FunctionCount", "FunctionCounts"),
+    "torchmark.model.language": ("Language",),
     "torchmark.model.measurement": ("Measurement",),
     "torchmark.model.task_spec": ("TaskSpec",),
     "torchmark.model.units": ("ordered_unique", "select_unit", "trim_sigfig", "unit_to_english"),
@@ -66,7 +68,7 @@ _HOMES = {
     ),
     "torchmark.run.threads": ("set_torch_threads",),
     "torchmark.run.transfer": ("CopyIfCallgrind",),
-    "torchmark.timers": ("Language", "Timer", "measure", "timer"),
+    "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -7,7 +7,6 @@ an interval, and a metronome that tells a slow statement from a slow machine.
 
 from __future__ import annotations
 
-import enum
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +18,7 @@ from torchmark.errors import (
     UnknownLanguageError,
 )
 from torchmark.model.arithmetic import single
+from torchmark.model.language import Language
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
@@ -50,13 +50,6 @@ _TIMEIT_BLOCKS = 20
 _FEWEST_BLOCKS = 5
 _RUNS_PER_BLOCK = 10
 """Blocks of fewer runs show the cold start of each; only a small number of runs gets them."""
-
-
-class Language(enum.Enum):
-    """What a statement is written in."""
-
-    PYTHON = 0
-    CPP = 1
 
 
 _clock: Callable[[], float] | None = None

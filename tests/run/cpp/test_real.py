@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 from torchmark.cli.time import command
 from torchmark.errors import CompileError, InvalidArgumentError
+from torchmark.model.language import Language
 from torchmark.model.measurement import Measurement
 from torchmark.run.cpp.build import BuildFailure
 from torchmark.run.cpp.loop import CppLoop
 from torchmark.run.rounds import Task, _facts_of
-from torchmark.timers import Language, Timer
+from torchmark.timers import Timer
 from torchmark.together import measure_together
 from torchmark_probe.native import NativeLoop
 from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK

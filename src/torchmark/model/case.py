@@ -1,0 +1,119 @@
+"""A case: one concrete benchmark, with all that runs as text.
+
+Definitions expand to cases, and a case maps one to one to what a worker measures. Its id follows
+from what it says alone, so it is the same in another file, on another machine and on another day.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from dataclasses import dataclass
+
+from torchmark.model.language import Language
+
+MODEL_PATH = "@TORCHMARK_MODEL@"
+"""Stands in a setup for the path of the saved scripted model, which is known only in a run."""
+
+
+class Runtime(enum.Enum):
+    """Who executes the statement."""
+
+    EAGER = "eager"
+    TORCHSCRIPT = "torchscript"
+    COMPILED = "compiled"
+    EXPLICIT = "explicit"
+    """Given as TimerArgs: the definition does not say."""
+
+
+class Autograd(enum.Enum):
+    """Which passes the statement makes."""
+
+    FORWARD = "forward"
+    FORWARD_BACKWARD = "forward + backward"
+    EXPLICIT = "explicit"
+    """Given as TimerArgs: the definition does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedModel:
+    """A model that is scripted once in a run, saved, and loaded by all cases that use it."""
+
+    source: str
+    """A module in Python that defines `jit_model`, a ScriptModule; it imports what it needs."""
+
+    @property
+    def id(self) -> str:
+        return _digest({"source": self.source})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One statement in one language, runtime and pass, with one number of threads."""
+
+    label: tuple[str, ...]
+    """The names under which the suite holds it, outermost first."""
+
+    stmt: str
+    """What is run again and again."""
+
+    setup: str = "pass"
+    """What runs once before; MODEL_PATH in it stands for the saved model."""
+
+    global_setup: str = ""
+    """C++: what stands at the top of the file."""
+
+    language: Language = Language.PYTHON
+    runtime: Runtime = Runtime.EXPLICIT
+    autograd: Autograd = Autograd.EXPLICIT
+
+    num_threads: int = 1
+    """Threads that torch may use."""
+
+    params: tuple[tuple[str, str], ...] = ()
+    """The values from the definition's grid, as name and text."""
+
+    model: ScriptedModel | None = None
+    """The scripted model whose path the setup names, if it names one."""
+
+    skip: str | None = None
+    """Why the definition wants it left out; None for a case that runs."""
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that follow from the labels and from what runs."""
+        return _digest(
+            {
+                "label": self.label,
+                "stmt": self.stmt,
+                "setup": self.setup,
+                "global_setup": self.global_setup,
+                "language": self.language.name,
+                "runtime": self.runtime.value,
+                "autograd": self.autograd.value,
+                "num_threads": self.num_threads,
+                "params": self.params,
+                "model": self.model.source if self.model else None,
+            }
+        )
+
+    @property
+    def title(self) -> str:
+        """One line for a person.
+
+        >>> Case(label=("Pointwise", "add"), stmt="x + y", runtime=Runtime.EAGER,
+        ...      autograd=Autograd.FORWARD, num_threads=2).title
+        'Pointwise / add · Python, eager, forward, 2 threads'
+        """
+        facts = ["Python" if self.language is Language.PYTHON else "C++"]
+        facts += [self.runtime.value] if self.runtime is not Runtime.EXPLICIT else []
+        facts += [self.autograd.value] if self.autograd is not Autograd.EXPLICIT else []
+        facts += [f"{name}={value}" for name, value in self.params]
+        facts += [f"{self.num_threads} threads"] if self.num_threads > 1 else []
+        return f"{' / '.join(self.label)} · {', '.join(facts)}"
+
+
+def _digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,9 +1,8 @@
 """What a child does for its case: read the request, do it, answer, and be gone.
 
-A `count` runs under callgrind: the collection is on for the loop alone, because the loop's clock
-*is* the request that toggles it. So the same code runs as in a timed loop, and what is counted
-beside the statement (the way out of one call of the clock and into the other) is the same for
-every statement: the count of `pass` has it too.
+A `count` runs under callgrind, with the collection on between two calls of the toggle. What is
+counted beside the statement (the way out of one call and into the other) is the same for every
+statement: the count of `pass` has it too.
 """
 
 import contextlib
@@ -13,13 +12,14 @@ import random
 import resource
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from torchmark_probe import layout, values
 from torchmark_probe.clocks import clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import Limits, Metronome, sample
 from torchmark_probe.snippets import Block, PythonLoop, run_globally
+from torchmark_probe.unrolled import UnrolledCode
 from torchmark_probe.valgrind import Requests
 
 _PAGE_SIZE = resource.getpagesize()
@@ -58,8 +58,9 @@ def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
 def _count(
     request: Dict[str, Any], around: Surroundings, callgrind: Requests, reserve: layout.Reserve
 ) -> Dict[str, Any]:
-    number, warmup = request["number"], request["warmup"]
+    layout.have_had_a_thread()
     if "library" in request:
+        number, warmup = request["number"], request["warmup"]
         native = NativeLoop(request["library"], request["symbol"])
         layout.empty_the_bins()
         # Machine code both: no Python runs while callgrind counts.
@@ -67,22 +68,33 @@ def _count(
         callgrind.zero_stats()
         seconds = native.run(number, warmup, toggle, toggle)
     else:
-        reserve.free_before_setup()
-        loop = _python_loop(request, around, callgrind.toggle_collect)
-        blocks = loop.blocks()
-        layout.empty_the_bins()
-        if warmup:
-            # Not counted and zeroed afterwards: that leaves traces in callgrind's file.
-            callgrind.arm_toggle(False)
-            blocks.run(warmup)
-            callgrind.arm_toggle(True)
-        callgrind.zero_stats()  # calls have been counted since instrumentation began
-        start = time.perf_counter()
-        reserve.free_before_loop()
-        blocks.run(number)
-        seconds = time.perf_counter() - start
+        seconds = _count_python(request, around, callgrind, reserve)
     callgrind.dump_stats_at(b"torchmark")
     return {"outcome": "done", "seconds": seconds}
+
+
+def _count_python(
+    request: Dict[str, Any], around: Surroundings, callgrind: Requests, reserve: layout.Reserve
+) -> float:
+    reserve.free_before_setup()
+    namespace = _namespace(request, around)
+    code = UnrolledCode(
+        request["stmt"],
+        request["setup"],
+        values.imports(request["globals"]),
+        number=request["number"],
+        warmup=request["warmup"],
+    )
+    start = []  # type: List[float]
+
+    def ready() -> None:
+        layout.empty_the_bins()
+        callgrind.zero_stats()  # calls have been counted since instrumentation began
+        start.append(time.perf_counter())
+        reserve.free_before_loop()
+
+    code.run(namespace, ready, callgrind.toggle_from_python)
+    return time.perf_counter() - start[0]
 
 
 def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
@@ -91,7 +103,9 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
         blocks: Any = _NativeBlocks(NativeLoop(request["library"], request["symbol"]))
     else:
         gc.enable()  # as in any program, while the setup runs; off again between the blocks
-        blocks = _python_loop(request, around, clock).blocks()
+        blocks = PythonLoop(
+            request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)
+        ).blocks()
     metronome = Metronome()
     metronome.quiet_pace = request["quiet_pace"]
     sampling = sample(
@@ -120,13 +134,12 @@ class _NativeBlocks:
         return Block(wall, cpu[1] - cpu[0])
 
 
-def _python_loop(
-    request: Dict[str, Any], around: Surroundings, clock: Callable[[], float]
-) -> PythonLoop:
+def _namespace(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    """The globals of the statement."""
     namespace = values.made(request["globals"], around.torch)
     if request["global_setup"]:
         run_globally(request["global_setup"], namespace)
-    return PythonLoop(request["stmt"], request["setup"], timer=clock, globals=namespace)
+    return namespace
 
 
 def _limit_memory(extra: Optional[int], is_under_valgrind: bool) -> None:

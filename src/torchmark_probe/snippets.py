@@ -13,6 +13,7 @@ import keyword
 import linecache
 import textwrap
 import time
+from types import CodeType
 from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
 
 Clock = Callable[[], float]
@@ -160,34 +161,60 @@ def place_of(filename: str, line: int) -> Optional[Place]:
     return Place("statement", line - setup_lines)
 
 
-def _compile(
-    stmt: str, setup: str, namespace: Dict[str, Any]
-) -> Callable[..., Generator[Any, int, Any]]:
+class Parts(NamedTuple):
+    """What the user wrote, as syntax trees whose lines are the user's own."""
+
+    setup: List[ast.stmt]
+    stmt: List[ast.stmt]
+
+    text: str
+    """The setup, and below it the statement."""
+
+    filename: str
+    """Says where the statement starts, for `place_of`; it is what tracebacks show."""
+
+
+def parsed(stmt: str, setup: str) -> Parts:
+    """Both parts, to be put into one piece of code; neither may be empty there."""
     setup_text, stmt_text = _as_lines(setup), _as_lines(stmt)
     setup_lines = setup_text.count("\n")
-    # The name says where the statement starts, for `place_of`; it is what tracebacks show.
-    filename = "{} {}+{}>".format(SOURCE_PREFIX, next(_serial), setup_lines)
     setup_body = _parse("setup", setup_text)
     stmt_body = _parse("statement", stmt_text)
     for node in stmt_body:
         ast.increment_lineno(node, setup_lines)
+    return Parts(
+        setup=setup_body or ast.parse("pass").body,
+        stmt=stmt_body or ast.parse("pass").body,
+        text=setup_text + stmt_text,
+        filename="{} {}+{}>".format(SOURCE_PREFIX, next(_serial), setup_lines),
+    )
 
+
+def remembered(module: ast.Module, parts: Parts) -> CodeType:
+    """The code of a module that has the parts in it; tracebacks will show the user's lines."""
+    try:
+        code = compile(module, parts.filename, "exec")
+    except SyntaxError as error:  # what only the two parts together get wrong
+        raise _in_its_part(error, parts.filename, parts.text) from None
+    _remember(parts.filename, parts.text)
+    return code
+
+
+def _compile(
+    stmt: str, setup: str, namespace: Dict[str, Any]
+) -> Callable[..., Generator[Any, int, Any]]:
+    parts = parsed(stmt, setup)
     template = ast.parse(_LOOP)
     function = template.body[0]
     assert isinstance(function, ast.FunctionDef)
-    _splice(function.body, "SETUP", setup_body)
+    splice(function.body, "SETUP", parts.setup)
     loop = function.body[-1]
     assert isinstance(loop, ast.While)
     for_statement = next(node for node in loop.body if isinstance(node, ast.For))
-    _splice(for_statement.body, "STATEMENT", stmt_body)
-
-    try:
-        code = compile(template, filename, "exec")
-    except SyntaxError as error:  # what only the two parts together get wrong
-        raise _in_its_part(error, filename, setup_text + stmt_text) from None
-    _remember(filename, setup_text + stmt_text)
+    splice(for_statement.body, "STATEMENT", parts.stmt)
     made: Dict[str, Any] = {}
-    exec(code, namespace, made)  # noqa: S102 - running the user's statement is the purpose
+    # Running the user's statement is the purpose.
+    exec(remembered(template, parts), namespace, made)  # noqa: S102
     return made["_torchmark_blocks"]  # type: ignore[no-any-return]
 
 
@@ -227,11 +254,12 @@ def _in_its_part(error: SyntaxError, filename: str, text: str) -> SnippetSyntaxE
     return SnippetSyntaxError(place.part, error)
 
 
-def _splice(body: List[ast.stmt], marker: str, statements: List[ast.stmt]) -> None:
+def splice(body: List[ast.stmt], marker: str, statements: List[ast.stmt]) -> None:
+    """Put the statements where a template has nothing but the marker's name on a line."""
     for index, node in enumerate(body):
         place = node.value if isinstance(node, ast.Expr) else None
         if isinstance(place, ast.Name) and place.id == marker:
-            body[index : index + 1] = statements or [ast.copy_location(ast.Pass(), node)]
+            body[index : index + 1] = statements
             return
     raise AssertionError("the loop has no place for the {}".format(marker))
 

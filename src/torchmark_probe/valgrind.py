@@ -23,9 +23,22 @@ _DUMP_STATS_AT = _CALLGRIND + 3
 _START_INSTRUMENTATION = _CALLGRIND + 4
 _STOP_INSTRUMENTATION = _CALLGRIND + 5
 
+_SIMPLE = (
+    _RUNNING_ON_VALGRIND,
+    _ZERO_STATS,
+    _TOGGLE_COLLECT,
+    _START_INSTRUMENTATION,
+    _STOP_INSTRUMENTATION,
+)
+_TOGGLE_FROM_PYTHON = -1
+"""Not valgrind's: a second function for the same request."""
+
+_WITHOUT_ARGUMENTS = 4
+"""METH_NOARGS of Python's headers."""
+
 _PAGE = mmap.PAGESIZE
 
-_written: List[mmap.mmap] = []
+_written: List[Any] = []
 """Holds the machine code for the life of the process: C code may have its addresses."""
 
 _MAGIC = bytes.fromhex(
@@ -35,12 +48,14 @@ _MAGIC = bytes.fromhex(
     "48c1c733"  # rol $51, %rdi: 128 bits in all, so %rdi is as it was
     "4887db"  # xchg %rbx, %rbx: "the request is at %rax, put the answer in %rdx"
 )
+_RETURN = bytes.fromhex(
+    "4889d0"  # mov %rdx, %rax: the answer is the return value
+    "c3"  # ret
+)
 _GENERAL = bytes.fromhex(
     "4889f0"  # mov %rsi, %rax: the second argument, address of the six words of the request
     "4889fa"  # mov %rdi, %rdx: the first argument, the answer where there is no valgrind
-    + _MAGIC.hex()
-    + "4889d0"  # mov %rdx, %rax: the answer is the return value
-    "c3"  # ret
+    + (_MAGIC + _RETURN).hex()
 )
 
 
@@ -58,13 +73,10 @@ class Requests(NamedTuple):
     """Forget what was counted so far."""
 
     toggle_collect: Callable[[], int]
-    """Begin to count in the thread that calls, or stop; the answer is always the same."""
+    """Begin to count in the thread that calls, or stop: machine code, a `void (*)(void)` to C."""
 
-    toggle_collect_address: int
-    """The same as an address, for compiled code: a `void (*)(void)`."""
-
-    arm_toggle: Callable[[bool], None]
-    """Let `toggle_collect` do what it says, or run the same code to no effect: for warming up."""
+    toggle_from_python: Callable[[], object]
+    """The same as a built-in function: the way to it and back is a hundredth of ctypes' own."""
 
     dump_stats_at: Callable[[bytes], int]
     """Write what was counted to the next file, with this remark in it, and forget it."""
@@ -84,27 +96,13 @@ def requests() -> Requests:
                 platform.machine()
             )
         )
-    codes = (
-        _RUNNING_ON_VALGRIND,
-        _ZERO_STATS,
-        _TOGGLE_COLLECT,
-        _START_INSTRUMENTATION,
-        _STOP_INSTRUMENTATION,
-    )
-    # Private: cases run side by side, and what one child arms must not reach another.
     memory = mmap.mmap(-1, 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     _written.append(memory)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    places = _write_all(memory, address, codes)
+    places = _write_all(memory, address)
     _make_executable(address)
     call: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t)
     general: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_size_t, ctypes.c_void_p)(address)
-
-    words_of_toggle = _PAGE + 64 * codes.index(_TOGGLE_COLLECT)
-
-    def arm_toggle(is_armed: bool) -> None:
-        code = _TOGGLE_COLLECT if is_armed else _RUNNING_ON_VALGRIND
-        struct.pack_into("=Q", memory, words_of_toggle, code)
 
     def dump_stats_at(remark: bytes) -> int:
         text = ctypes.create_string_buffer(remark)
@@ -115,22 +113,23 @@ def requests() -> Requests:
         running_on_valgrind=call(places[_RUNNING_ON_VALGRIND]),
         zero_stats=call(places[_ZERO_STATS]),
         toggle_collect=call(places[_TOGGLE_COLLECT]),
-        toggle_collect_address=places[_TOGGLE_COLLECT],
-        arm_toggle=arm_toggle,
+        toggle_from_python=_builtin(places[_TOGGLE_FROM_PYTHON]),
         dump_stats_at=dump_stats_at,
         start_instrumentation=call(places[_START_INSTRUMENTATION]),
         stop_instrumentation=call(places[_STOP_INSTRUMENTATION]),
     )
 
 
-def _write_all(memory: mmap.mmap, address: int, codes: Any) -> Dict[int, int]:
+def _write_all(memory: mmap.mmap, address: int) -> Dict[int, int]:
     """Code into the first page, the words of the requests into the second; where each begins."""
     memory[: len(_GENERAL)] = _GENERAL
     places = {}
-    for index, code in enumerate(codes):
+    for index, code in enumerate((*_SIMPLE, _TOGGLE_FROM_PYTHON)):
         words = _PAGE + 64 * index
-        struct.pack_into("=6Q", memory, words, code, 0, 0, 0, 0, 0)
-        stub = _stub(address + words)
+        request = _TOGGLE_COLLECT if code == _TOGGLE_FROM_PYTHON else code
+        struct.pack_into("=6Q", memory, words, request, 0, 0, 0, 0, 0)
+        end = _RETURN if code in _SIMPLE else _return_a_python_object()
+        stub = _stub(address + words) + end
         start = 64 * (index + 1)
         memory[start : start + len(stub)] = stub
         places[code] = address + start
@@ -138,15 +137,42 @@ def _write_all(memory: mmap.mmap, address: int, codes: Any) -> Dict[int, int]:
 
 
 def _stub(words: int) -> bytes:
-    """A function without arguments that makes one request and returns its answer."""
+    """The beginning of a function without arguments: one request, its answer in %rdx."""
     return (
         b"\x48\xb8"  # movabs $words, %rax
         + struct.pack("=Q", words)
         + b"\x31\xd2"  # xor %edx, %edx: the answer where there is no valgrind
         + _MAGIC
-        + b"\x48\x89\xd0"  # mov %rdx, %rax
-        + b"\xc3"  # ret
     )
+
+
+def _return_a_python_object() -> bytes:
+    """The end of a built-in function of Python: its result is that of PyLong_FromLong(0)."""
+    make = ctypes.cast(ctypes.pythonapi.PyLong_FromLong, ctypes.c_void_p).value
+    return (
+        b"\x31\xff"  # xor %edi, %edi
+        b"\x48\xb8" + struct.pack("=Q", make) + b"\xff\xe0"  # movabs $make, %rax  # jmp *%rax
+    )
+
+
+class _MethodDefinition(ctypes.Structure):
+    """What Python knows of a built-in function; it must live as long as the function."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+def _builtin(address: int) -> Callable[[], object]:
+    definition = _MethodDefinition(b"toggle_collect", address, _WITHOUT_ARGUMENTS, None)
+    _written.append(definition)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    return make(ctypes.addressof(definition), None, None)  # type: ignore[no-any-return]
 
 
 def _make_executable(address: int) -> None:

@@ -28,6 +28,18 @@ def made(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
     return namespace
 
 
+def imports(recipes: Dict[str, Dict[str, Any]]) -> Dict[str, str]:
+    """The modules among the globals that an `import` can name, by the names of the globals."""
+    modules = {
+        name: recipe["value"] for name, recipe in recipes.items() if recipe["kind"] == "import"
+    }
+    return {
+        name: module
+        for name, module in modules.items()
+        if all(part.isidentifier() for part in [name, *module.split(".")])
+    }
+
+
 def _made(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
     kind = recipe.get("kind")
     if kind == "json":

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict
 from torchmark_probe import failures, layout, valgrind, wire
 from torchmark_probe.cases import Surroundings
 from torchmark_probe.snippets import PythonLoop
+from torchmark_probe.unrolled import UnrolledCode
 
 _SETUP = """
 x = torch.ones((4, 4))
@@ -45,7 +46,7 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
 
     torch.set_num_threads(threads)
     tell("warming up" + where)
-    _rehearse(torch, lambda: 0.0)
+    _rehearse(torch)
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -55,9 +56,7 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
         tell("starting instrumentation")
         callgrind.start_instrumentation()
         tell("warming up callgrind")
-        callgrind.arm_toggle(False)
-        _rehearse(torch, callgrind.toggle_collect)
-        callgrind.arm_toggle(True)
+        _rehearse(torch)
         layout.empty_the_bins()
     return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
 
@@ -80,16 +79,18 @@ def _callgrind() -> Any:
     return requests if requests.running_on_valgrind() else None
 
 
-def _rehearse(torch: Any, clock: Callable[[], float]) -> None:
+def _rehearse(torch: Any) -> None:
     """Go through all that a child does, so that neither code nor modules are new to it."""
     request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": _STATEMENT}))
     torch.default_generator.manual_seed(0)
-    blocks = PythonLoop(
-        request["stmt"], request["setup"], timer=clock, globals={"torch": torch}
-    ).blocks()
-    blocks.run(3)
-    blocks.close()
+    PythonLoop(request["stmt"], request["setup"], globals={"torch": torch}).timeit(3)
+    code = UnrolledCode(request["stmt"], request["setup"], {"torch": "torch"}, number=1, warmup=1)
+    code.run({}, ready=_nothing, toggle=_nothing)
     try:
         PythonLoop("1 / 0").timeit(1)
     except ZeroDivisionError as error:
         json.dumps(failures.described(error))
+
+
+def _nothing() -> None:
+    pass

@@ -151,17 +151,38 @@ def test_denoise_knows_the_dictionary_lookups_of_every_python(
 
 
 @pytest.mark.parametrize(
+    "symbol",
+    [
+        "_int_malloc",
+        "_int_free'2",
+        "_int_free_merge_chunk",
+        "_int_memalign.constprop.0",
+        "unlink_chunk.constprop.0",
+        "malloc_consolidate",
+        "sysmalloc_mmap",
+    ],
+)
+@pytest.mark.parametrize("place", ["./malloc/./malloc/malloc.c", "???"])
+def test_denoise_knows_the_bookkeeping_of_the_c_library(symbol: str, place: str) -> None:
+    counts = counts_of({f"{place}:{symbol} [libc.so.6]": 5, "a.c:f": 3}, inclusive=False)
+    assert counts.denoise().sum() == 3
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "Objects/typeobject.c:_PyType_Lookup",
         "Objects/obmalloc.c:_PyObject_Malloc",
+        "???:malloc [libc.so.6]",
+        "???:posix_memalign [libc.so.6]",
+        "???:free [libc.so.6]",
         "Objects/dictobject.c:insertdict",
         "Objects/dictobject.c:PyDict_GetItem",
         "???:space::lookdict [lib.so]",
         "x.cpp:my_lookdict",
     ],
 )
-def test_denoise_leaves_what_is_no_dictionary_lookup(name: str) -> None:
+def test_denoise_leaves_what_is_neither(name: str) -> None:
     assert counts_of({name: 5}, inclusive=False).denoise().sum() == 5
 
 

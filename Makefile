@@ -1,16 +1,19 @@
 # `make run` and `make test` do everything on a fresh machine; the second call starts at once.
-.PHONY: run test setup lint types contracts wheel bench clean
+.PHONY: run test setup old-torch lint types contracts wheel bench clean
 PY := .venv/bin/python
 WHEEL_SITE := build/wheel-site
 
 run: setup
 	@.venv/bin/torchmark run
 
-test: lint types contracts wheel
+test: lint types contracts wheel old-torch
 	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
 setup:
 	@scripts/setup.sh
+
+old-torch:
+	@scripts/old_torch.sh
 
 lint: setup
 	$(PY) -m ruff check .

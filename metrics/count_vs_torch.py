@@ -6,7 +6,7 @@ Parts, each printed as it is done: the start of the zygote beside a bare import 
 valgrind; a small op, and 50 Python statements from cold; the counts themselves beside torch's;
 40 C++ statements from an empty cache and one from a warm precompiled header; and whether counts
 repeat within a zygote and over fresh starts in other surroundings. torch's way takes minutes for
-each statement, so it is measured on a few and scaled.
+each statement, so it is measured on a few and scaled; `--torch-statements 10` compares ten counts.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import torch.utils.benchmark
 
 import torchmark
 from torchmark.callgrind.parse import parse_file
+from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.report.markdown import pipe_table
 from torchmark.run.zygote import PythonCase, Zygote
 from torchmark.run.zygotes import close_all
@@ -112,10 +113,11 @@ def measure_python(torch_statements: int) -> list[list[str]]:
         peer = torch.utils.benchmark.Timer(statement, SETUP)
         seconds, theirs = seconds_of(partial(peer.collect_callgrind, 100))
         took.append(seconds)
-        mine = denoised_per_run(ours[statement])
-        other = denoised_per_run(theirs)
-        rows.append([statement, f"{seconds:.1f}", f"{other:,.0f}", f"{mine:,.0f}",
-                     f"{mine / other - 1:+.2%}"])  # fmt: skip
+        mine, other = per_run(ours[statement]), per_run(theirs)
+        rows.append([statement, f"{seconds:.1f}", f"{other.sum():,.0f}", f"{mine.sum():,.0f}",
+                     f"{mine.sum() / other.sum() - 1:+.2%}", f"{other.denoise().sum():,.0f}",
+                     f"{mine.denoise().sum():,.0f}",
+                     f"{mine.denoise().sum() / other.denoise().sum() - 1:+.2%}"])  # fmt: skip
         print(" ", *rows[-1], flush=True)
     if took:
         peer_seconds = statistics.median(took)
@@ -125,12 +127,13 @@ def measure_python(torch_statements: int) -> list[list[str]]:
     return rows
 
 
-def denoised_per_run(stats: Any) -> float:
-    """The functions that both know how to leave out: dictionary probing of any Python."""
-    counts = stats.stmt_exclusive_stats - stats.baseline_exclusive_stats
-    noise = ("dict_lookup", "unicodekeys", "lookdict", "dictkeys_stringlookup")
-    kept = counts.filter(lambda name: not any(word in name for word in noise))
-    return float(kept.sum()) / float(stats.number_per_run)
+def per_run(stats: Any) -> FunctionCounts:
+    """The statement's own counts, torch's or ours, with the loop taken off; for all runs."""
+    both = [
+        FunctionCounts(tuple(FunctionCount(*each) for each in counts), inclusive=False)
+        for counts in (stats.stmt_exclusive_stats, stats.baseline_exclusive_stats)
+    ]
+    return (both[0] - both[1]) * (1 / stats.number_per_run)
 
 
 def measure_cpp(torch_cpp: int) -> None:
@@ -144,10 +147,13 @@ def measure_cpp(torch_cpp: int) -> None:
 
         forty, _ = seconds_of(time_and_count)
         print(f"40 C++ statements built, timed and counted from an empty cache: {forty:.1f} s")
-        single, _ = seconds_of(lambda: cpp_timers(["auto z = x - y; (void)101;"])[0].timeit(100))
-        warm, _ = seconds_of(lambda: cpp_timers(["auto z = x - y; (void)102;"])[0].timeit(100))
-        print(f"one C++ statement: {single:.1f} s with its precompiled header made first, "
-              f"{warm:.1f} s with a warm one", flush=True)  # fmt: skip
+        # The second that comes alone makes the precompiled header, so the third finds it warm.
+        first, making, warm = (
+            seconds_of(partial(cpp_timers([f"auto z = x - y; (void){k};"])[0].timeit, 100))[0]
+            for k in (101, 102, 103)
+        )
+        print(f"one C++ statement built and timed: {first:.1f} s the first, {making:.1f} s the "
+              f"second, which makes the precompiled header, {warm:.1f} s with it", flush=True)  # fmt: skip
         took = []
         for k in range(torch_cpp):
             peer = torch.utils.benchmark.Timer(
@@ -217,7 +223,8 @@ def main() -> None:
     if options.starts:
         measure_repeats(options.starts)
     measure_cpp(options.torch_cpp)
-    header = ["statement", "torch, s", "torch, instructions", "torchmark", "difference"]
+    header = ["statement", "torch, s", "torch, instructions", "torchmark", "difference",
+              "torch, denoised", "torchmark", "difference"]  # fmt: skip
     print("\n" + pipe_table(header, rows))
 
 

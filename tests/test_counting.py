@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+import torch.utils.benchmark
 from click.testing import CliRunner
 
 import torchmark
-from torchmark import CallgrindStats, Timer
+from torchmark import CallgrindStats, FunctionCount, FunctionCounts, Timer
 from torchmark.cli import cli
 from torchmark.errors import (
     CaseTimeoutError,
@@ -23,7 +27,6 @@ from torchmark.together import count_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SETUP = "x = torch.ones(4, 4); y = torch.ones(4, 4)"
 
@@ -39,6 +42,19 @@ def test_repeats_are_identical_to_the_instruction() -> None:
     stats = Timer("x + y", SETUP).collect_callgrind(repeats=12)
     assert len({each.counts() for each in stats}) == 1
     assert stats[0].stats() == stats[1].stats() == stats[2].stats()
+
+
+def test_a_count_is_torchs_own_but_for_where_things_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    # torch starts whatever `python` is first on PATH.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    theirs = torch.utils.benchmark.Timer("x.sum()", SETUP).collect_callgrind(
+        100, repeats=None, collect_baseline=True, retain_out_file=False
+    )
+    ours = Timer("x.sum()", SETUP).collect_callgrind(100)
+    expected = FunctionCounts(
+        tuple(FunctionCount(*each) for each in theirs.stats()), inclusive=False
+    )
+    assert ours.stats().denoise().sum() == pytest.approx(expected.denoise().sum(), rel=0.005)
 
 
 def test_twice_the_work_is_twice_the_count() -> None:

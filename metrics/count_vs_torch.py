@@ -128,12 +128,12 @@ def measure_python(torch_statements: int) -> list[list[str]]:
 
 
 def per_run(stats: Any) -> FunctionCounts:
-    """The statement's own counts, torch's or ours, with the loop taken off; for all runs."""
-    both = [
+    """The counts of one run, torch's or ours, with those of the empty loop taken off."""
+    statement, loop = (
         FunctionCounts(tuple(FunctionCount(*each) for each in counts), inclusive=False)
         for counts in (stats.stmt_exclusive_stats, stats.baseline_exclusive_stats)
-    ]
-    return (both[0] - both[1]) * (1 / stats.number_per_run)
+    )
+    return (statement - loop) * (1 / int(stats.number_per_run))
 
 
 def measure_cpp(torch_cpp: int) -> None:
@@ -153,7 +153,8 @@ def measure_cpp(torch_cpp: int) -> None:
             for k in (101, 102, 103)
         )
         print(f"one C++ statement built and timed: {first:.1f} s the first, {making:.1f} s the "
-              f"second, which makes the precompiled header, {warm:.1f} s with it", flush=True)  # fmt: skip
+              f"second, which makes the precompiled header, {warm:.1f} s with it",
+              flush=True)  # fmt: skip
         took = []
         for k in range(torch_cpp):
             peer = torch.utils.benchmark.Timer(

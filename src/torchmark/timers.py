@@ -270,7 +270,7 @@ class Timer:
         return PythonCase(stmt=spec.stmt, setup=spec.setup, globals=recipes_for(names, directory))
 
     def run_once(self) -> None:
-        """Run the statement once in this process, so that a mistake in it shows at once."""
+        """Run setup and statement once in this process."""
         with set_torch_threads(self._task_spec.num_threads):
             self._timeit(1)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import checked_count, checked_positive
-from torchmark.errors import InvalidArgumentError
-from torchmark.run.counting import count, private_directory
+from torchmark.errors import CaseFailedError, InvalidArgumentError
+from torchmark.run.counting import count, first_failure, private_directory
 from torchmark.run.cpp.loop import CppLoop, build_together
 from torchmark.run.rounds import measure_in_rounds
 from torchmark.run.threads import set_torch_threads
@@ -69,31 +69,55 @@ def count_together(
 ) -> list[CallgrindStats]:
     """Count the instructions of several timers, as many at once as there are cores.
 
-    Each statement is first run once in this process, so that a mistake in it shows at once.
-    `progress` hears of the stages of the zygote's start, and nothing once it is warm.
+    While the counting process starts, each statement is run once in another one, so that a mistake
+    shows soon. `progress` hears of the stages of the start, and nothing once it is warm.
     """
     checked_count("the number of runs", number)
     checked_positive("time_limit", time_limit)
     _checked_timers(timers)
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
-    for timer in dict.fromkeys(timers):
-        timer.run_once()
+    distinct = list(dict.fromkeys(timers))
     with private_directory() as root:
-        cases = []
-        for index, timer in enumerate(timers):
+        cases = {}
+        for index, timer in enumerate(distinct):
             directory = Path(root) / str(index)
             directory.mkdir()
-            cases.append(timer.case_to_count(directory))
-        return count(
+            cases[timer] = timer.case_to_count(directory)
+        failed = first_failure(
+            [timer.task_spec for timer in distinct],
+            list(cases.values()),
+            time_limit=time_limit,
+            progress=progress,
+        )
+        if failed is not None:
+            index, error = failed
+            _raise(distinct[index], error)
+        outcomes = count(
             [timer.task_spec for timer in timers],
-            cases,
+            [cases[timer] for timer in timers],
             number=number,
             collect_baseline=collect_baseline,
             retain_out_file=retain_out_file,
             time_limit=time_limit,
             progress=progress,
         )
+    counted = []
+    for timer, outcome in zip(timers, outcomes, strict=True):
+        if isinstance(outcome, CaseFailedError):
+            _raise(timer, outcome)
+        counted.append(outcome)
+    return counted
+
+
+def _raise(timer: Timer, error: CaseFailedError) -> NoReturn:
+    """What a statement raised over there it raises here too, as the exception that it is.
+
+    It has ended over there, so it is safe to run here; if it does not raise here, the error tells.
+    """
+    if error.kind == "raised":
+        timer.run_once()
+    raise error
 
 
 def _checked_timers(timers: Sequence[Timer]) -> None:

@@ -48,11 +48,23 @@ def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     sys.path[:0] = request.get("path", [])
     _seed_everything(around.torch)
     kind = request["kind"]
+    if kind == "run":
+        return _run(request, around)
     if kind == "sample":
         return _sample(request, around)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
+
+
+def _run(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    """Setup and statement once, neither timed nor counted."""
+    if "library" in request:
+        NativeLoop(request["library"], request["symbol"]).run(1)
+    else:
+        namespace = _namespace(request, around)
+        PythonLoop(request["stmt"], request["setup"], globals=namespace).timeit(1)
+    return {"outcome": "done"}
 
 
 def _count(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -358,12 +361,38 @@ def test_a_zygote_that_cannot_start_tells_its_last_words(tmp_path: Path) -> None
 
 def test_one_warm_zygote_serves_everybody_who_wants_the_same() -> None:
     try:
-        first = zygotes.warm_zygote()
-        assert zygotes.warm_zygote() is first
+        first = zygotes.zygote_for()
+        assert zygotes.zygote_for() is first
         assert works(first)
     finally:
         zygotes.close_all()
     assert not first.is_alive
+
+
+def test_a_start_ends_at_once_when_the_zygote_is_closed() -> None:
+    stages: queue.SimpleQueue[str] = queue.SimpleQueue()
+    zygote = Zygote(progress=stages.put)
+    future: Future[object] = Future()
+
+    def start() -> None:
+        try:
+            future.set_result(zygote.start())
+        except ZygoteError as error:
+            future.set_exception(error)
+
+    threading.Thread(target=start).start()
+    assert stages.get() == "importing torch"
+    zygote.close()
+    with pytest.raises(ZygoteError):
+        future.result()
+    assert not zygote.is_alive
+
+
+def test_a_case_can_be_run_for_what_it_leaves_behind(plain_zygote: Zygote, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    output = plain_zygote.run(case(f"open({str(left)!r}, 'a').write('once')", "print('hello')"))
+    assert output.stdout == "hello\n"
+    assert left.read_text() == "once"
 
 
 def test_threads_are_held_at_what_was_asked() -> None:

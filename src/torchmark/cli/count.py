@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.function_counts import FunctionCounts
 
-_USUAL_START = "usually 25 to 60 s"
+_USUAL_START = "25 to 60 s"
 
 
 @click.command("count")
@@ -46,14 +47,14 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> None:
-    r"""Count the instructions of one statement, or compare several.
+    """Count the instructions of one statement, or compare several.
 
     The count is exact: the same statement gives the same number again. Needs valgrind.
 
     \b
     torchmark count "x + x" --setup "x = torch.ones(64)"
     torchmark count "x.sum(0)" "torch.sum(x, 0)" -s "x = torch.ones(64, 64)"
-    """
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     names = statement_names(statements)
     try:
@@ -97,7 +98,7 @@ class _Progress:
 
     def tell(self, stage: str) -> None:
         seconds = time.monotonic() - self._start
-        line = f"starting the counter ({_USUAL_START}): {stage}, {seconds:.0f} s so far"
+        line = f"starting the counter, {_USUAL_START}: {stage} ({seconds:.0f} s)"
         self._shown = True
         if sys.stderr.isatty():
             click.echo(f"\r\033[K{line}", nl=False, err=True)
@@ -133,9 +134,29 @@ def _functions(
     """The functions that cost most, or that differ most, per run."""
     largest = sorted(counts, key=lambda item: -abs(item.count))[:functions]
     lines = [f"{title}, by function:"]
-    lines += [f"  {item.count / stat.number_per_run:>14,.1f}  {item.function}" for item in largest]
+    lines += [
+        _fitting(f"  {item.count / stat.number_per_run:>12,.1f}  {_short(item.function)}")
+        for item in largest
+    ]
     rest = len(counts) - len(largest)
     return [*lines, f"  … and {rest} more"] if rest > 0 else lines
+
+
+def _short(function: str) -> str:
+    """Without directories: file, function and library are enough for a person."""
+    file, colon, rest = function.partition(":")
+    name, bracket, library = rest.rpartition(" [")
+    if not bracket:
+        name, library = rest, ""
+    file = file.rpartition("/")[2]
+    named = name if file == "???" else f"{file}{colon}{name}"
+    return f"{named} [{library.rpartition('/')[2]}" if bracket else named
+
+
+def _fitting(line: str) -> str:
+    """Cut to the width of a terminal; a pipe gets the whole line."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _json(stats: Sequence[CallgrindStats]) -> str:

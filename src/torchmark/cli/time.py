@@ -69,7 +69,7 @@ def command(
     description: str | None,
     as_json: bool,
 ) -> None:
-    r"""Time one statement, or compare several.
+    """Time one statement, or compare several.
 
     Several statements are measured in rounds, one short block of each in random order, so that
     a busy machine slows all of them alike. torch is imported for you.
@@ -77,7 +77,7 @@ def command(
     \b
     torchmark time "x + x" --setup "x = torch.ones(64)"
     torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
-    """
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     try:
         shared = _shared_by_all(language, global_setup)

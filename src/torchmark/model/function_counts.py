@@ -5,21 +5,21 @@ The interface, the order and the printed text are those of `torch.utils.benchmar
 
 What `denoise` takes away, and why: what follows from where things lie, and not from what is done.
 
-*Dictionary probing.* Where a dictionary's entries lie follows from the hashes of its keys, and those
-from the hash seed and from addresses, so how often a lookup probes differs between runs of the same
-code. Measured on CPython 3.8, 3.11 and 3.13 with other seeds and environments (11 to 14 million
-instructions): 85 % and more of what moved was in the probing loops. torch looks for
+*Dictionary probing.* Where a dictionary's entries lie follows from the hashes of its keys, and
+those from the hash seed and from addresses, so how often a lookup probes differs between runs of
+the same code. Measured on CPython 3.8, 3.11 and 3.13 with other seeds and environments (11 to 14
+million instructions): 85 % and more of what moved was in the probing loops. torch looks for
 `dictobject.c:lookdict_unicode`, the loop's name until CPython 3.10, so nothing is removed on a
 later one; here the loops of 3.8 to 3.14 are known by all their names, with debug symbols and
 without. The lookup in the type attribute cache (`_PyType_Lookup`) also depends on addresses, but
 stays: what it moved by itself was 30 of 18 million instructions (a miss shows in the dictionary
 lookups that follow it), and it is work that people measure.
 
-*The C library's bookkeeping.* Which freed piece a request gets, how it is cut and joined, and how far
-it is from an alignment of 64 (every tensor asks for one) follows from all that the process did
+*The C library's bookkeeping.* Which freed piece a request gets, how it is cut and joined, and how
+far it is from an alignment of 64 (every tensor asks for one) follows from all that the process did
 before. Between torch's own process and ours it moved `torch.cat` of two small tensors by 2 %, and
-without it ten statements agree within 0.2 %. `malloc`, `free` and `posix_memalign` themselves stay:
-one allocation more still shows.
+without it ten statements agree within 0.2 %. `malloc`, `free` and `posix_memalign` themselves
+stay: one allocation more still shows.
 """
 
 from __future__ import annotations

@@ -127,6 +127,7 @@ class Zygote:
         self._directory = Path(tempfile.mkdtemp(prefix="torchmark-zygote-"))
         self._starting = threading.Lock()
         self._process: ZygoteProcess | None = None
+        self._being_started: ZygoteProcess | None = None
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -147,10 +148,26 @@ class Zygote:
     def close(self) -> None:
         """End the zygote with all its cases, and remove what they left."""
         self._is_closed = True
+        starting = self._being_started
+        if starting is not None:
+            starting.end()
         with self._starting:
             if self._process is not None:
                 self._process.end()
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def run(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Output:
+        """Setup and statement once: whether they work, or for what they leave behind."""
+        request = {"kind": "run", "memory": memory_limit, **case.request()}
+        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        answer_of(ending)
+        return ending.output
 
     def count(
         self,
@@ -269,12 +286,16 @@ class Zygote:
             return self._process
 
     def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
-        process = ZygoteProcess(self._launch, self._directory)
+        self._being_started = process = ZygoteProcess(self._launch, self._directory)
         try:
+            if self._is_closed:
+                raise ZygoteError("this zygote has been closed")
             process.wait_until_ready(progress)
         except BaseException:
             process.end()
             raise
+        finally:
+            self._being_started = None
         return process
 
     def _extra_path(self) -> list[str]:

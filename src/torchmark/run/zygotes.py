@@ -12,7 +12,7 @@ from torchmark.run.interpreters import interpreter
 from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 
 class _Key(NamedTuple):
@@ -30,17 +30,16 @@ _warm: dict[_Key, Zygote] = {}
 _lock = threading.Lock()
 
 
-def warm_zygote(
+def zygote_for(
     *,
     python: str = sys.executable,
     threads: int = 1,
     under_callgrind: bool = False,
     environment: Mapping[str, str] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> Zygote:
-    """The zygote for this interpreter, torch, number of threads and mode, started and ready.
+    """The zygote for this interpreter, torch, number of threads and mode.
 
-    `progress` gets the name of each stage while it starts, and nothing if it is warm already.
+    It starts with its first case, or by its `start`, and stays warm.
     """
     asked = interpreter(python)
     key = _Key(
@@ -59,9 +58,7 @@ def warm_zygote(
                 under_callgrind=under_callgrind,
                 environment=environment,
             )
-        zygote = _warm[key]
-    zygote.start(progress)
-    return zygote
+        return _warm[key]
 
 
 def close_all() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.errors import CaseFailedError, InvalidArgumentError
-from torchmark.run.counting import count, first_failure, private_directory
+from torchmark.run.counting import count, first_failure
 from torchmark.run.cpp.loop import CppLoop, build_together
+from torchmark.run.private_directories import private_directory
 from torchmark.run.rounds import measure_in_rounds
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.tracebacks import users_frames_only
@@ -78,10 +79,11 @@ def count_together(
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
     distinct = list(dict.fromkeys(timers))
-    with private_directory() as root:
+    root = private_directory()  # where the globals lie while the statements are counted
+    try:
         cases = {}
         for index, timer in enumerate(distinct):
-            directory = Path(root) / str(index)
+            directory = root / str(index)
             directory.mkdir()
             cases[timer] = timer.case_to_count(directory)
         failed = first_failure(
@@ -102,6 +104,8 @@ def count_together(
             time_limit=time_limit,
             progress=progress,
         )
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
     counted = []
     for timer, outcome in zip(timers, outcomes, strict=True):
         if isinstance(outcome, CaseFailedError):

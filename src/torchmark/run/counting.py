@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from functools import cache
 from typing import TYPE_CHECKING
@@ -115,8 +114,3 @@ def _baseline(zygote: Zygote, number: int) -> Profile:
     profile = parse_file(counted.out_file)
     counted.out_file.unlink(missing_ok=True)
     return profile
-
-
-def private_directory() -> tempfile.TemporaryDirectory[str]:
-    """Where the globals of a statement lie while it is counted; nobody else may read it."""
-    return tempfile.TemporaryDirectory(prefix="torchmark-globals-")

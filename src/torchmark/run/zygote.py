@@ -9,22 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.interpreters import interpreter
 from torchmark.run.pace import process_metronome
+from torchmark.run.private_directories import private_directory
 from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
     from typing import Self
 
 WARMUP = 10
@@ -124,7 +124,7 @@ class Zygote:
         )
         self._progress = progress or (lambda _stage: None)
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
-        self._directory = Path(tempfile.mkdtemp(prefix="torchmark-zygote-"))
+        self._directory = private_directory()
         self._starting = threading.Lock()
         self._process: ZygoteProcess | None = None
         self._being_started: ZygoteProcess | None = None

@@ -8,6 +8,7 @@ statement: the count of `pass` has it too.
 import contextlib
 import ctypes
 import gc
+import os
 import random
 import resource
 import sys
@@ -17,7 +18,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from torchmark_probe import layout, values
 from torchmark_probe.clocks import clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
-from torchmark_probe.sampling import Limits, Metronome, sample
+from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK, Limits, Metronome, sample
 from torchmark_probe.snippets import Block, PythonLoop, run_globally
 from torchmark_probe.unrolled import UnrolledCode
 from torchmark_probe.valgrind import Requests
@@ -110,24 +111,32 @@ def _count_python(
 
 
 def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
     clock = wall_clock(around.torch)
+    facts = clock_facts(clock)
     if "library" in request:
-        blocks: Any = _NativeBlocks(NativeLoop(request["library"], request["symbol"]))
+        native = NativeLoop(request["library"], request["symbol"])
+        # The setup runs before every block, so a block lasts at least as long as the setup:
+        # sampling then takes no more than twice the time that is measured.
+        facts = facts._replace(cost=max(facts.cost, native.setup_seconds() / CLOCK_STEPS_PER_BLOCK))
+        blocks: Any = _NativeBlocks(native)
     else:
         gc.enable()  # as in any program, while the setup runs; off again between the blocks
         blocks = PythonLoop(
             request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)
         ).blocks()
+    first = blocks.run(1).wall
     metronome = Metronome()
     metronome.quiet_pace = request["quiet_pace"]
     sampling = sample(
         [blocks],
         Limits(*request["limits"]),
         random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
-        clock_facts(clock),
+        facts,
         metronome,
     )[0]
-    return {"outcome": "done", "sampling": sampling._asdict()}
+    return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
 
 
 class _NativeBlocks:

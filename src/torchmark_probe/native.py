@@ -5,6 +5,7 @@ the timed loop with its own steady clock. ctypes releases the GIL for the call.
 """
 
 import ctypes
+import time
 from typing import Any, Callable, List, Optional
 
 _Callback = ctypes.CFUNCTYPE(None)
@@ -35,6 +36,13 @@ class NativeLoop:
     def timeit(self, number: int) -> float:
         """Run the setup, then the statement `number` times; seconds for all of them."""
         return self.run(number, WARM_UP_RUNS)
+
+    def setup_seconds(self) -> float:
+        """What a call costs before its first run; the second try, as the first is cold."""
+        self.run(0)
+        start = time.perf_counter()
+        self.run(0)
+        return time.perf_counter() - start
 
     def run(
         self,

@@ -28,3 +28,17 @@ def test_emptying_the_bins_harms_nobody() -> None:
     for _ in range(3):
         empty_the_bins()
     assert bytearray(100_000) == bytes(100_000)
+
+
+_SINGLE = "import ctypes; seen = ctypes.c_char.in_dll(ctypes.CDLL(None), '__libc_single_threaded')"
+
+
+def test_the_c_library_takes_no_short_ways_after_a_thread() -> None:
+    script = f"""
+from torchmark_probe.layout import have_had_a_thread
+{_SINGLE}
+assert seen.value == b"\\x01"
+have_had_a_thread()
+assert seen.value == b"\\x00"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -23,7 +23,7 @@ from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import Self
 
@@ -95,6 +95,9 @@ class Sample:
 
     sampling: Sampling
     """Every block, in the order taken."""
+
+    first_run: float
+    """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
 
     output: Output
     """What the case printed."""
@@ -205,12 +208,18 @@ class Zygote:
         *,
         limits: Limits,
         seed: int = 0,
+        cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Sample:
-        """Times of the statement, block by block, until the limits say stop."""
+        """Times of the statement, block by block, until the limits say stop; on these cores."""
         return self.submit_sample(
-            case, limits=limits, seed=seed, time_limit=time_limit, memory_limit=memory_limit
+            case,
+            limits=limits,
+            seed=seed,
+            cores=cores,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
         ).result()
 
     def submit_sample(
@@ -219,6 +228,7 @@ class Zygote:
         *,
         limits: Limits,
         seed: int = 0,
+        cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Future[Sample]:
@@ -228,7 +238,7 @@ class Zygote:
         """
         request = {
             "kind": "sample", "limits": list(limits), "seed": seed, "memory": memory_limit,
-            "quiet_pace": process_metronome().quiet_pace,
+            "cores": sorted(cores), "quiet_pace": process_metronome().quiet_pace,
             **case.request(),
         }  # fmt: skip
         return self._submit(lambda: _sample(self._run(request, time_limit)))
@@ -332,7 +342,8 @@ class Zygote:
 
 
 def _sample(ending: Ending) -> Sample:
-    raw = answer_of(ending)["sampling"]
+    answer = answer_of(ending)
+    raw = answer["sampling"]
     sampling = Sampling(
         number=raw["number"],
         wall=tuple(raw["wall"]),
@@ -341,4 +352,9 @@ def _sample(ending: Ending) -> Sample:
         quiet_pace=raw["quiet_pace"],
         clock_resolution=raw["clock_resolution"],
     )
-    return Sample(sampling=sampling, output=ending.output, seconds=ending.seconds)
+    return Sample(
+        sampling=sampling,
+        first_run=answer["first_run"],
+        output=ending.output,
+        seconds=ending.seconds,
+    )

@@ -69,12 +69,8 @@ class CppLoop:
         return Block(seconds, cpu[1] - cpu[0])
 
     def setup_seconds(self) -> float:
-        """What a block costs before its first run; the second try, as the first is cold."""
-        native = self._loaded()
-        native.run(0)
-        start = time.perf_counter()
-        native.run(0)
-        return time.perf_counter() - start
+        """What a block costs before its first run."""
+        return self._loaded().setup_seconds()
 
     def _loaded(self) -> NativeLoop:
         if self._native is None:

@@ -156,9 +156,20 @@ class SuiteFileError(TorchmarkError, ImportError):
     One file costs its own definitions alone: whoever loads several gets these as values.
     """
 
-    def __init__(self, reason: str, *, file: str, line: int | None = None, text: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str,
+        line: int | None = None,
+        text: str = "",
+        column: int | None = None,
+    ) -> None:
         where = file if line is None else f"{file}, line {line}"
+        margin = len(text) - len(text.lstrip())
         shown = f"\n    {text.strip()}" if text.strip() else ""
+        if shown and column is not None:
+            shown += f"\n    {' ' * max(0, column - 1 - margin)}^"
         super().__init__(f"{where}: {reason}{shown}")
         self.file = file
         """Its path as it was found, or the name of the module."""

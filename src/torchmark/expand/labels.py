@@ -47,12 +47,13 @@ def labelled(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, Definitio
         )
 
 
-def is_suite(value: object) -> bool:
-    """Whether the value holds definitions and nothing else."""
-    try:
-        return any(True for _ in labelled(value))  # type: ignore[arg-type] # that is the question
-    except DefinitionError:
-        return False
+def holds_a_definition(value: object) -> bool:
+    """Whether there is a definition in the value, however wrong the rest may be."""
+    if isinstance(value, Mapping):
+        return any(holds_a_definition(part) for part in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(holds_a_definition(part) for part in value)
+    return isinstance(value, (TimerArgs, GroupedBenchmark))
 
 
 def _label_of(key: object, above: Label) -> Label:

@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
-from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
+from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError, TorchmarkError
 from torchmark.expand.cases import features_asked, materialize
 from torchmark.expand.labels import holds_a_definition
 from torchmark.suites import SHIPPED
@@ -184,8 +184,14 @@ def _failing_as(name: str, source: str | None) -> Iterator[None]:
         ) from error
     except (Exception, SystemExit) as error:
         line, text = _place_of(error, source)
-        said = "".join(traceback.format_exception_only(error)).strip()
-        raise SuiteFileError(said, file=name, line=line, text=text) from error
+        raise SuiteFileError(_said(error), file=name, line=line, text=text) from error
+
+
+def _said(error: BaseException) -> str:
+    """What the error says; the class of one of torchmark's own adds nothing to its text."""
+    if isinstance(error, TorchmarkError):
+        return str(error)
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _place_of(error: BaseException, source: str | None) -> tuple[int | None, str]:

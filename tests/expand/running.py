@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchmark.expand import setup_with_model
+from torchmark.expand.model_files import MODULE_NAME, setup_with_model
 from torchmark.run.cpp.build import Built, build
 from torchmark.run.cpp.cache import Cache
 from torchmark.run.cpp.source import CppStatement
@@ -30,7 +30,8 @@ def save_models(cases: Iterable[Case], folder: Path) -> None:
     for model in {case.model.id: case.model for case in cases if case.model}.values():
         source = folder / f"{model.id}.py"  # torch reads the text of what it scripts from its file
         source.write_text(model.source)
-        runpy.run_path(str(source))["jit_model"].save(str(folder / f"{model.id}.pt"))
+        names = runpy.run_path(str(source), run_name=MODULE_NAME)
+        names["jit_model"].save(str(folder / f"{model.id}.pt"))
 
 
 def setup_of(case: Case, folder: Path) -> str:

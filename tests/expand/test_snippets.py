@@ -147,8 +147,10 @@ EXTRAS: dict[str, tuple[GroupedBenchmark, str, str]] = {
             torchscript=True, autograd="h", params={"n": [3]},
         ),
         "assert (y.sum(), h.sum(), k, yes) == (12, 16, 4, True)",
-        "TORCH_CHECK(y.sum().item<double>() == 12 && h.sum().item<double>() == 16 && k == 4"
-        " && yes);",
+        (
+            "TORCH_CHECK(y.sum().item<double>() == 12 && h.sum().item<double>() == 16 && k == 4"
+            " && yes);"
+        ),
     ),
     "a tuple of one": (
         GroupedStmts(
@@ -195,8 +197,10 @@ EXTRAS: dict[str, tuple[GroupedBenchmark, str, str]] = {
             signature="f(x) -> y, (h, c)", torchscript=True, autograd=True, params={"n": [3]},
         ),
         "assert (y.sum(), h.sum(), c.sum()) == (12, 16, 4)",
-        "TORCH_CHECK(y.sum().item<double>() == 12 && h.sum().item<double>() == 16"
-        " && c.sum().item<double>() == 4);",
+        (
+            "TORCH_CHECK(y.sum().item<double>() == 12 && h.sum().item<double>() == 16"
+            " && c.sum().item<double>() == 4);"
+        ),
     ),
 }  # fmt: skip
 

@@ -79,7 +79,7 @@ def test_a_file_may_import_what_lies_beside_it_and_leaves_nothing_there(tmp_path
 @pytest.mark.parametrize(
     ("source", "line", "says"),
     [
-        ("x = 1\ny = = 2\n", 2, "SyntaxError: invalid syntax\n    y = = 2\n        ^"),
+        ("x = 1\ny = = 2\n", 2, "SyntaxError: invalid syntax\n    y = = 2\n        \\^"),
         ("if True:\nx = 1\n", 2, "IndentationError|SyntaxError"),
         ("def f():\n    return 1 / 0\n\nf()\n", 2, "ZeroDivisionError: .*\n    return 1 / 0$"),
         ("import no_such_module_here\n", 1, "ModuleNotFoundError: .*no_such_module_here"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CASES = materialize(SUITE)
 
 # shared/standard-suite.md: the benchmarks of each group, and how many cases they give.
-LIST = {
+LIST: dict[tuple[str, ...], tuple[int, int]] = {
     ("Empty", "no allocation"): (1, 2),
     ("Empty", "with allocation"): (1, 2),
     ("Empty", "overloads", "TensorOptions overload"): (3, 3),

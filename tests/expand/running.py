@@ -36,7 +36,7 @@ def save_models(cases: Iterable[Case], folder: Path) -> None:
 
 def setup_of(case: Case, folder: Path) -> str:
     if case.model is None:
-        return "" if case.setup == "pass" else case.setup
+        return case.setup
     return setup_with_model(case, str(folder / f"{case.model.id}.pt"))
 
 

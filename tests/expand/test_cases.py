@@ -100,6 +100,11 @@ def test_timer_args_are_explicit_and_taken_as_they_are() -> None:
                                                              args.global_setup)  # fmt: skip
 
 
+def test_a_setup_that_does_nothing_is_so_in_its_language() -> None:
+    suite = {"a": [TimerArgs("1"), TimerArgs("1;", language="cpp"), GroupedStmts("1", "1;")]}
+    assert [case.setup for case in materialize(suite)] == ["pass", "", "pass", ""]
+
+
 def test_labels_nest() -> None:
     suite = {
         "Pointwise": {

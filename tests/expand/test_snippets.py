@@ -96,6 +96,15 @@ def test_several_losses_are_summed() -> None:
     assert cases[1].stmt == "y, z = x, x\n(y.sum() + z.sum()).backward()"
 
 
+def test_a_value_that_is_passed_is_not_named_again_in_the_function() -> None:
+    definition = GroupedStmts(
+        "y = x * n", signature="f(x, n: int) -> y", torchscript=True, params={"n": [3], "m": [1]}
+    )
+    model = materialize(definition)[1].model
+    assert model is not None
+    assert "def f(x, n: int):\n    m = 1\n    y = x * n\n" in model.source
+
+
 @pytest.mark.parametrize(
     "definition",
     [
@@ -151,6 +160,15 @@ EXTRAS: dict[str, tuple[GroupedBenchmark, str, str]] = {
             "TORCH_CHECK(y.sum().item<double>() == 12 && h.sum().item<double>() == 16 && k == 4"
             " && yes);"
         ),
+    ),
+    "a value of the grid that is not passed": (
+        GroupedStmts(
+            "y = x * n", "auto y = x * n;",
+            setup=GroupedSetup("x = torch.ones(4)", "auto x = torch::ones({4});"),
+            signature="f(x) -> y", torchscript=True, params={"n": [3]},
+        ),
+        "assert y.sum() == 12",
+        "TORCH_CHECK(y.sum().item<double>() == 12);",
     ),
     "a tuple of one": (
         GroupedStmts(

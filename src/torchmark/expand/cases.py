@@ -70,7 +70,7 @@ def _explicit(label: Label, definition: TimerArgs, skip: str | None) -> Iterator
         yield Case(
             label=label,
             stmt=definition.stmt,
-            setup=definition.setup,
+            setup=_setup(definition.setup, definition.language),
             global_setup=definition.global_setup,
             language=definition.language,
             num_threads=threads,
@@ -88,7 +88,7 @@ def _grouped(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Ite
             yield Case(
                 label=label,
                 stmt=snippet.stmt,
-                setup=snippet.setup or "pass",
+                setup=_setup(snippet.setup, language),
                 global_setup=snippet.global_setup,
                 language=language,
                 runtime=runtime,
@@ -98,6 +98,13 @@ def _grouped(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Ite
                 model=snippet.model,
                 skip=skip,
             )
+
+
+def _setup(setup: str, language: Language) -> str:
+    """A setup that does nothing: `pass` is that in Python, and is no C++."""
+    if language is Language.PYTHON:
+        return setup or "pass"
+    return "" if setup == "pass" else setup
 
 
 def _ways(benchmark: GroupedBenchmark) -> list[tuple[Language, Runtime]]:

@@ -140,7 +140,10 @@ def _compilation(benchmark: GroupedBenchmark, point: Point) -> str:
 def _function(benchmark: GroupedBenchmark, point: Point) -> str:
     """The statement as a function; a scripted one cannot read the grid's values from outside."""
     assert benchmark.py_fwd_stmt is not None, "what is scripted or compiled is Python"
-    return py_function(_signature(benchmark), benchmark.py_fwd_stmt, first=py_lines(point))
+    signature = _signature(benchmark)
+    passed = {variable.name for variable in signature.args}
+    inside = tuple((name, value) for name, value in point if name not in passed)
+    return py_function(signature, benchmark.py_fwd_stmt, first=py_lines(inside))
 
 
 def _signature(benchmark: GroupedBenchmark) -> Signature:

@@ -105,3 +105,80 @@ class CompilerMissingError(TorchmarkError, FileNotFoundError):
 
 class CompileError(TorchmarkError, RuntimeError):
     """A C++ statement does not compile; the message has the user's own line."""
+
+
+class MarkedTextError(InvalidArgumentError):
+    """A short text of a small language that cannot be read; the message points at the place."""
+
+    def __init__(self, message: str, *, text: str, position: int, remedy: str) -> None:
+        line = text.translate(dict.fromkeys(range(32), " "))  # on one line, caret in place
+        super().__init__(f"{message}\n    {line}\n    {' ' * position}^\n{remedy}")
+        self.text = text
+        self.position = position
+        """Counted in characters from 0; the length of the text if something is missing there."""
+
+
+class SignatureError(MarkedTextError):
+    """A signature that cannot be read."""
+
+    def __init__(self, message: str, *, text: str, position: int) -> None:
+        super().__init__(
+            message,
+            text=text,
+            position=position,
+            remedy='Write it like "f(x, w) -> y", "f(x) -> y, z" or "f(x) -> None".',
+        )
+
+
+class PatternError(MarkedTextError):
+    """A pattern of `-k` that cannot be read."""
+
+    def __init__(self, message: str, *, text: str, position: int) -> None:
+        super().__init__(
+            message,
+            text=text,
+            position=position,
+            remedy='Write words, "and", "or", "not" and parentheses: "add not (C++ or script)".',
+        )
+
+
+class DefinitionError(InvalidArgumentError):
+    """A benchmark that is defined so that nothing, or not what was meant, could be measured."""
+
+
+class SuiteNotFoundError(InvalidArgumentError):
+    """No suite, file, folder or module goes by the name that was given."""
+
+
+class SuiteFileError(TorchmarkError, ImportError):
+    """A file of a suite that gives no definitions: it does not compile, raises or has none.
+
+    One file costs its own definitions alone: whoever loads several gets these as values.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str,
+        line: int | None = None,
+        text: str = "",
+        column: int | None = None,
+    ) -> None:
+        where = file if line is None else f"{file}, line {line}"
+        margin = len(text) - len(text.lstrip())
+        shown = f"\n    {text.strip()}" if text.strip() else ""
+        if shown and column is not None:
+            shown += f"\n    {' ' * max(0, column - 1 - margin)}^"
+        super().__init__(f"{where}: {reason}{shown}")
+        self.file = file
+        """Its path as it was found, or the name of the module."""
+
+        self.line = line
+        """The last line of that file that was on its way; None if no line is at fault."""
+
+        self.text = text
+        """That line, as it stands in the file."""
+
+        self.reason = reason
+        """What is wrong, without the place."""

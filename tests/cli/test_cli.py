@@ -185,7 +185,7 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_every_command_has_a_help() -> None:
-    for command in ("run", "time", "doctor"):
+    for command in ("run", "list", "time", "doctor"):
         code, text = run(command, "--help")
         assert code == 0
         assert "Usage:" in text

@@ -19,6 +19,7 @@ from torchmark.errors import InvalidArgumentError, StatementSyntaxError, Torchma
 
 _COMMANDS = {
     "run": "Compare real implementations of a batched dot product over several shapes.",
+    "list": "Show what suites of benchmarks expand to.",
     "time": "Time statements, like python -m timeit, for torch.",
     "count": "Count the instructions of statements, exactly.",
     "doctor": "Say what is on this machine and what each missing part would give.",

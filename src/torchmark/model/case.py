@@ -111,7 +111,8 @@ class Case:
         facts += [self.autograd.value] if self.autograd is not Autograd.EXPLICIT else []
         facts += [f"{name}={value}" for name, value in self.params]
         facts += [f"{self.num_threads} threads"] if self.num_threads > 1 else []
-        return f"{' / '.join(self.label)} · {', '.join(facts)}"
+        name = " / ".join(self.label) or self.stmt.partition("\n")[0]
+        return f"{name} · {', '.join(facts)}"
 
 
 def _digest(content: object) -> str:

@@ -1,1 +1,4 @@
-"""The definitions that ship with torchmark."""
+"""The definitions that ship with torchmark, and the way to those of other people."""
+
+SHIPPED = {"standard": "torchmark.suites.standard"}
+"""The suites that go by a short name, and the modules that hold them."""

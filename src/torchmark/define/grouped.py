@@ -1,0 +1,252 @@
+"""GroupedBenchmark: one definition for all the ways to run the same computation.
+
+Its three makers are what people call, by the names GroupedStmts, GroupedModules and
+GroupedVariants. A definition is text and plain values; nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.define.calls import cpp_call, py_call
+from torchmark.define.params import Grid, Value, checked_grid
+from torchmark.define.signature import TENSOR, Signature
+from torchmark.define.skips import SkipCondition, checked_skip
+from torchmark.define.source_text import trimmed
+from torchmark.define.timer_args import checked_threads
+from torchmark.define.variants import parse_block, variants_of
+from torchmark.errors import DefinitionError
+from torchmark.model.language import Language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedSetup:
+    """What runs before the statements of a group, by language."""
+
+    py_setup: str = ""
+    """Python: makes what the statement reads."""
+
+    cpp_setup: str = ""
+    """C++: the same, as local variables."""
+
+    global_setup: str = ""
+    """C++: includes, helper functions and types, at the top of the file."""
+
+    def __post_init__(self) -> None:
+        for name in ("py_setup", "cpp_setup", "global_setup"):
+            object.__setattr__(self, name, trimmed(getattr(self, name)))
+
+
+_NO_SETUP = GroupedSetup()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedBenchmark:
+    """A computation in Python, in C++ or in both, and which variants of it are wanted.
+
+    >>> benchmark = GroupedStmts("y = x * w", "auto y = x * w;", signature="f(x, w) -> y")
+    >>> benchmark.py_fwd_stmt, benchmark.cpp_fwd_stmt, benchmark.num_threads
+    ('y = x * w', 'auto y = x * w;', (1,))
+    """
+
+    py_fwd_stmt: str | None
+    """The forward pass in Python; None if there is none."""
+
+    cpp_fwd_stmt: str | None
+    """The forward pass in C++; None if there is none."""
+
+    setup: GroupedSetup = _NO_SETUP
+
+    py_model_setup: str | None = None
+    """Defines `model` in Python; None for a definition from statements."""
+
+    cpp_model_setup: str | None = None
+    """Defines `model` in C++; None for a definition from statements."""
+
+    signature: Signature | None = None
+    """What the forward pass reads and makes; None if nobody needs to know."""
+
+    torchscript: bool = False
+    """Whether the scripted form is run too."""
+
+    losses: tuple[str, ...] = ()
+    """The outputs whose sum is differentiated; empty if there is no backward pass."""
+
+    compile: bool = False
+    """Whether the form that torch.compile makes is run too."""
+
+    num_threads: tuple[int, ...] = (1,)
+    """Numbers of threads that torch may use."""
+
+    params: Grid = ()
+    """Names and their values; every combination is run."""
+
+    skip: tuple[SkipCondition, ...] = ()
+    """Where it is left out: any of these suffices."""
+
+    @property
+    def autograd(self) -> bool:
+        """Whether the backward pass is run too."""
+        return bool(self.losses)
+
+    @property
+    def is_from_model(self) -> bool:
+        return self.py_model_setup is not None or self.cpp_model_setup is not None
+
+    @classmethod
+    def init_from_stmts(
+        cls,
+        py_stmt: str | None = None,
+        cpp_stmt: str | None = None,
+        setup: GroupedSetup = _NO_SETUP,
+        signature: str | None = None,
+        torchscript: bool = False,
+        autograd: bool | str = False,
+        num_threads: int | Iterable[int] = 1,
+        *,
+        compile: bool = False,  # noqa: A002 - named like torch.compile
+        params: Mapping[str, Iterable[Value]] | None = None,
+        skip: SkipCondition | Iterable[SkipCondition] | None = None,
+    ) -> GroupedBenchmark:
+        """Statements as they are timed. `autograd` may name the output to differentiate.
+
+        TorchScript, torch.compile and autograd need the signature: it says what is read and made.
+        """
+        if py_stmt is None and cpp_stmt is None:
+            raise DefinitionError("GroupedStmts needs py_stmt, cpp_stmt or both")
+        if py_stmt is None and (torchscript or compile):
+            raise DefinitionError(
+                "torchscript and compile need py_stmt: that is what is scripted and compiled"
+            )
+        parsed = _parsed(signature, torchscript=torchscript, compile=compile, autograd=autograd)
+        return cls(
+            py_fwd_stmt=None if py_stmt is None else trimmed(py_stmt),
+            cpp_fwd_stmt=None if cpp_stmt is None else trimmed(cpp_stmt),
+            setup=setup,
+            signature=parsed,
+            torchscript=torchscript,
+            losses=_losses(parsed, autograd),
+            compile=compile,
+            num_threads=checked_threads(num_threads),
+            params=checked_grid(params),
+            skip=checked_skip(skip),
+        )
+
+    @classmethod
+    def init_from_model(
+        cls,
+        py_model_setup: str | None = None,
+        cpp_model_setup: str | None = None,
+        setup: GroupedSetup = _NO_SETUP,
+        signature: str | None = None,
+        torchscript: bool = False,
+        autograd: bool | str = False,
+        num_threads: int | Iterable[int] = 1,
+        *,
+        compile: bool = False,  # noqa: A002 - named like torch.compile
+        params: Mapping[str, Iterable[Value]] | None = None,
+        skip: SkipCondition | Iterable[SkipCondition] | None = None,
+    ) -> GroupedBenchmark:
+        """Code that defines `model`; the statement that calls it follows from the signature.
+
+        In C++ `model` is a module holder such as torch::nn::Linear, whose forward is called.
+        """
+        if signature is None:
+            raise DefinitionError(
+                'GroupedModules needs a signature, such as "f(x) -> y": it says how to call model'
+            )
+        _check_model(py_model_setup, cpp_model_setup, needs_python=torchscript or compile)
+        parsed = Signature.parse(signature)
+        return cls(
+            py_fwd_stmt=None if py_model_setup is None else py_call(parsed, "model"),
+            cpp_fwd_stmt=None if cpp_model_setup is None else cpp_call(parsed),
+            py_model_setup=None if py_model_setup is None else trimmed(py_model_setup),
+            cpp_model_setup=None if cpp_model_setup is None else trimmed(cpp_model_setup),
+            setup=setup,
+            signature=parsed,
+            torchscript=torchscript,
+            losses=_losses(parsed, autograd),
+            compile=compile,
+            num_threads=checked_threads(num_threads),
+            params=checked_grid(params),
+            skip=checked_skip(skip),
+        )
+
+    @classmethod
+    def init_from_variants(
+        cls,
+        py_block: str = "",
+        cpp_block: str = "",
+        num_threads: int | Iterable[int] = 1,
+        *,
+        params: Mapping[str, Iterable[Value]] | None = None,
+        skip: SkipCondition | Iterable[SkipCondition] | None = None,
+    ) -> dict[tuple[str, ...], GroupedBenchmark]:
+        """A benchmark for each line of the blocks, by label; see torchmark.define.variants."""
+        python = parse_block(py_block, Language.PYTHON)
+        cpp = parse_block(cpp_block, Language.CPP)
+        setup = GroupedSetup(python.setup, cpp.setup, cpp.global_setup)
+        threads = checked_threads(num_threads)
+        grid, conditions = checked_grid(params), checked_skip(skip)
+        variants = {
+            label: cls(
+                py_fwd_stmt=py_stmt,
+                cpp_fwd_stmt=cpp_stmt,
+                setup=setup,
+                num_threads=threads,
+                params=grid,
+                skip=conditions,
+            )
+            for label, py_stmt, cpp_stmt in variants_of(python, cpp)
+        }
+        if not variants:
+            raise DefinitionError("GroupedVariants has no statement in any of its blocks")
+        return variants
+
+
+GroupedStmts = GroupedBenchmark.init_from_stmts
+GroupedModules = GroupedBenchmark.init_from_model
+GroupedVariants = GroupedBenchmark.init_from_variants
+
+
+def _parsed(signature: str | None, **needs: object) -> Signature | None:
+    if signature is not None:
+        return Signature.parse(signature)
+    for name, is_wanted in needs.items():
+        if is_wanted:
+            raise DefinitionError(f'{name} needs a signature, such as "f(x, w) -> y"')
+    return None
+
+
+def _losses(signature: Signature | None, autograd: bool | str) -> tuple[str, ...]:
+    """What is summed and differentiated: the output that `autograd` names, or all tensors."""
+    if not autograd:
+        return ()
+    assert signature is not None, "whoever asks for autograd has been asked for a signature"
+    tensors = tuple(output.name for output in signature.outputs if output.type == TENSOR)
+    if not tensors:
+        raise DefinitionError(f'autograd needs a tensor to differentiate; "{signature}" gives none')
+    if autograd is True:
+        return tensors
+    if autograd not in tensors:
+        raise DefinitionError(
+            f"autograd={autograd!r} is no tensor among the outputs of the signature: "
+            f"{', '.join(tensors)}"
+        )
+    return (autograd,)
+
+
+def _check_model(python: str | None, cpp: str | None, *, needs_python: bool) -> None:
+    if python is None and cpp is None:
+        raise DefinitionError("GroupedModules needs py_model_setup, cpp_model_setup or both")
+    if python is None and needs_python:
+        raise DefinitionError(
+            "torchscript and compile need py_model_setup: that is what is scripted and compiled"
+        )
+    for name, source in (("py_model_setup", python), ("cpp_model_setup", cpp)):
+        if source is not None and "model" not in source:
+            raise DefinitionError(f"{name} must define `model`, got {source.strip()!r}")

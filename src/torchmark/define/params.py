@@ -1,0 +1,104 @@
+"""A grid of values: every combination becomes a benchmark of its own.
+
+The values are names at the top of the setup, `n = 4` in Python and `const auto n = 4;` in C++, so
+statements and setups of both languages read them like any other variable. A global setup, which
+stands outside of the function, does not see them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import keyword
+import math
+from typing import TYPE_CHECKING
+
+from torchmark.define.signature import RESERVED
+from torchmark.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Value = bool | int | float | str | tuple[int, ...]
+"""What can be written as a literal in both languages; a tuple is a shape."""
+
+Grid = tuple[tuple[str, tuple[Value, ...]], ...]
+"""Each name with its values, in the order in which they were given."""
+
+Point = tuple[tuple[str, Value], ...]
+"""Each name with one of its values."""
+
+_INT64 = range(-(2**63) + 1, 2**63)
+"""Literals that C++ reads as they stand; the least of all is no literal there."""
+
+
+def checked_grid(params: Mapping[str, Iterable[Value]] | None) -> Grid:
+    """The grid, if every value can be written in Python and C++ and none stands twice."""
+    return tuple(
+        (_checked_name(name), _checked_values(name, values))
+        for name, values in (params or {}).items()
+    )
+
+
+def points(grid: Grid) -> Iterator[Point]:
+    """All combinations, the last name changing fastest; a single empty one without names.
+
+    >>> list(points((("n", (1, 4)), ("m", (2,)))))
+    [(('n', 1), ('m', 2)), (('n', 4), ('m', 2))]
+    """
+    names = [name for name, _ in grid]
+    for values in itertools.product(*(values for _, values in grid)):
+        yield tuple(zip(names, values, strict=True))
+
+
+def py_lines(point: Point) -> str:
+    return "\n".join(f"{name} = {value!r}" for name, value in point)
+
+
+def cpp_lines(point: Point) -> str:
+    return "\n".join(f"const auto {name} = {_cpp_literal(value)};" for name, value in point)
+
+
+def _cpp_literal(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"std::vector<int64_t>{{{', '.join(map(str, value))}}}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # the escapes of JSON are those of C++ too
+    return repr(value)
+
+
+def _checked_name(name: str) -> str:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
+        raise DefinitionError(f"a parameter is named like a variable, not {name!r}")
+    return name
+
+
+def _checked_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise DefinitionError(f"params[{name!r}] is a list of values, got {values!r}")
+    checked = tuple(_checked_value(name, value) for value in values)
+    texts = [repr(value) for value in checked]  # 1, 1.0 and True are equal, but not the same
+    if not checked or len(set(texts)) < len(texts):
+        raise DefinitionError(
+            f"params[{name!r}] needs at least one value and none twice, got [{', '.join(texts)}]"
+        )
+    return checked
+
+
+def _checked_value(name: str, value: object) -> Value:
+    if isinstance(value, (list, tuple)) and all(_is_int(item) for item in value):
+        return tuple(value)
+    if isinstance(value, (bool, str)) or _is_int(value):
+        return value  # type: ignore[return-value] # mypy does not look into _is_int
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise DefinitionError(
+        f"params[{name!r}] has {value!r}; a value is a bool, an int of 64 bits, a finite float, "
+        "a str or a tuple of ints, as these can be written in Python and in C++"
+    )
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in _INT64

@@ -1,0 +1,79 @@
+"""The low-level definition: what Timer takes, and nothing derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.arguments import checked_count
+from torchmark.define.skips import SkipCondition, checked_skip
+from torchmark.define.source_text import trimmed
+from torchmark.errors import DefinitionError, UnknownLanguageError
+from torchmark.model.language import Language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LANGUAGES = {
+    "py": Language.PYTHON,
+    "python": Language.PYTHON,
+    "cpp": Language.CPP,
+    "c++": Language.CPP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimerArgs:
+    """One statement as Timer takes it; several numbers of threads make several cases.
+
+    >>> TimerArgs("y = x + 1", setup="x = torch.ones(4)", num_threads=(1, 2)).num_threads
+    (1, 2)
+    """
+
+    stmt: str
+    """What is run again and again."""
+
+    setup: str = "pass"
+    """What runs once before."""
+
+    global_setup: str = ""
+    """C++: what stands at the top of the file."""
+
+    num_threads: int | tuple[int, ...] = 1
+    """Threads that torch may use: a number, or several."""
+
+    language: Language | str = Language.PYTHON
+    """A Language, or "py" or "cpp" as Timer takes them."""
+
+    skip: SkipCondition | tuple[SkipCondition, ...] | None = None
+    """Where it is left out: what skip_if returns, one or several."""
+
+    def __post_init__(self) -> None:
+        for name in ("stmt", "setup", "global_setup"):
+            object.__setattr__(self, name, trimmed(getattr(self, name)))
+        object.__setattr__(self, "language", _checked_language(self.language))
+        threads = checked_threads(self.num_threads)
+        object.__setattr__(self, "num_threads", threads[0] if len(threads) == 1 else threads)
+        object.__setattr__(self, "skip", checked_skip(self.skip))
+        if self.global_setup and self.language is Language.PYTHON:
+            raise DefinitionError("global_setup is for C++; put Python's into setup")
+
+
+def checked_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
+    """One number of threads or several, as a tuple without repetitions."""
+    given = tuple(num_threads) if hasattr(num_threads, "__iter__") else (num_threads,)
+    numbers = tuple(checked_count("num_threads", number) for number in given)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise DefinitionError(
+            f"num_threads needs at least one number and none twice, got {num_threads!r}"
+        )
+    return numbers
+
+
+def _checked_language(language: Language | str) -> Language:
+    if isinstance(language, Language):
+        return language
+    known = _LANGUAGES.get(str(language).lower())
+    if known is None:
+        raise UnknownLanguageError(f'the language is "py" or "cpp", got {language!r}')
+    return known

@@ -1,0 +1,121 @@
+"""`-k PATTERN`: the cases that a person means, by words of their titles or by their ids.
+
+    any     = all ("or" all)*
+    all     = each (["and"] each)*
+    each    = "not" each | "(" any ")" | word
+
+A word is anything without blanks and parentheses, or anything in quotes. It is found anywhere in
+the title or the id, in capitals or not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from torchmark.errors import PatternError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torchmark.model.case import Case
+
+    Condition = Callable[[str], bool]
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<mark>[()])|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>[^\s()]+))"""
+)
+
+
+class _Token(NamedTuple):
+    text: str
+    """In lower case, without quotes; empty at the end."""
+
+    start: int
+    """Where it stands in the pattern."""
+
+    is_plain: bool
+    """Not in quotes: a word like `or` or a parenthesis has its meaning."""
+
+    def means(self, *words: str) -> bool:
+        return self.is_plain and self.text in words
+
+
+def selected(cases: Iterable[Case], pattern: str) -> tuple[Case, ...]:
+    """The cases that the pattern means, in their order; all of them if it is empty.
+
+    >>> from torchmark.model.case import Case
+    >>> cases = [Case(label=("add", "float"), stmt="x"), Case(label=("add", "int"), stmt="x")]
+    >>> [case.label for case in selected(cases, "add not float")]
+    [('add', 'int')]
+    """
+    condition = _Parser(pattern).condition()
+    return tuple(case for case in cases if condition(f"{case.title}\n{case.id}".lower()))
+
+
+class _Parser:
+    """Turns a pattern into a condition on text in lower case."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._tokens = _tokens(pattern)
+
+    def condition(self) -> Condition:
+        if self._next.means(""):
+            return lambda _: True
+        condition = self._any()
+        if not self._next.means(""):
+            self._fail("')' closes nothing")
+        return condition
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[0]
+
+    def _any(self) -> Condition:
+        options = [self._all()]
+        while self._next.means("or"):
+            self._tokens.pop(0)
+            options.append(self._all())
+        return lambda text: any(option(text) for option in options)
+
+    def _all(self) -> Condition:
+        parts = [self._each()]
+        while not self._next.means("or", ")", ""):
+            if self._next.means("and"):
+                self._tokens.pop(0)
+            parts.append(self._each())
+        return lambda text: all(part(text) for part in parts)
+
+    def _each(self) -> Condition:
+        token = self._next
+        if token.means("", "and", "or", ")"):
+            self._fail("a word expected")
+        self._tokens.pop(0)
+        if token.means("not"):
+            part = self._each()
+            return lambda text: not part(text)
+        if token.means("("):
+            inside = self._any()
+            if not self._next.means(")"):
+                self._fail("')' expected")
+            self._tokens.pop(0)
+            return inside
+        return lambda text: token.text in text
+
+    def _fail(self, message: str) -> NoReturn:
+        raise PatternError(
+            f"the pattern cannot be read: {message}:",
+            text=self._pattern,
+            position=self._next.start,
+        )
+
+
+def _tokens(pattern: str) -> list[_Token]:
+    found = []
+    for match in _TOKEN.finditer(pattern):
+        kind = match.lastgroup
+        assert kind is not None, "one of the groups has matched"
+        start = match.end() - len(match[0].lstrip())
+        found.append(_Token(match[kind].lower(), start, kind in ("mark", "word")))
+    return [*found, _Token("", len(pattern), is_plain=True)]

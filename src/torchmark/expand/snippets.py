@@ -1,0 +1,156 @@
+"""What a case runs: the setup and the statement of a definition in one language and runtime.
+
+In all of them the setup first names the values of the grid, then runs the definition's own setup,
+and the statement leaves its outputs in the variables that the signature names. What differs:
+
+- eager: the statement is the definition's;
+- TorchScript: the setup loads the saved model as `jit_model` and warms it up, the statement calls
+  it;
+- compiled: the setup makes `compiled_model` and does not call it, the statement does. So the first
+  run of the statement compiles, and whoever runs the case can time that run apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.define.calls import (
+    cpp_backward,
+    cpp_scripted_call,
+    py_backward,
+    py_call,
+    py_function,
+)
+from torchmark.define.params import cpp_lines, py_lines
+from torchmark.define.source_text import indented, joined
+from torchmark.model.case import MODEL_PATH, Autograd, Runtime, ScriptedModel
+from torchmark.model.language import Language
+
+if TYPE_CHECKING:
+    from torchmark.define.grouped import GroupedBenchmark
+    from torchmark.define.params import Point
+    from torchmark.define.signature import Signature
+
+_WARM_UP_CALLS = 3
+"""TorchScript's executor profiles the first call, optimises in the second, and runs what it has
+made from the third on."""
+
+_SCRIPT_HEAD = (
+    "from typing import Dict, List, Optional, Tuple\n\nimport torch\nfrom torch import Tensor"
+)
+"""What a scripted function needs for the types that its signature may name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """The text of a case."""
+
+    stmt: str
+    setup: str
+    global_setup: str = ""
+
+    model: ScriptedModel | None = None
+    """What the setup loads, if it loads a model."""
+
+
+def snippet_of(
+    benchmark: GroupedBenchmark,
+    language: Language,
+    runtime: Runtime,
+    autograd: Autograd,
+    point: Point,
+) -> Snippet:
+    """The text of one case of a definition; the definition must have such a case."""
+    losses = benchmark.losses if autograd is Autograd.FORWARD_BACKWARD else ()
+    if language is Language.PYTHON:
+        return _in_python(benchmark, runtime, losses, point)
+    return _in_cpp(benchmark, runtime, losses, point)
+
+
+def scripted_model(benchmark: GroupedBenchmark, point: Point) -> ScriptedModel:
+    """The module that scripts the model, or the function that the statement makes up.
+
+    The definition's setup comes first, as in the eager form: it may import what the model uses,
+    or seed the generator that its weights are drawn from.
+    """
+    before = joined(_SCRIPT_HEAD, py_lines(point), benchmark.setup.py_setup)
+    if benchmark.py_model_setup is not None:
+        script = joined(benchmark.py_model_setup, "jit_model = torch.jit.script(model)")
+    else:
+        signature = _signature(benchmark)
+        function = _function(benchmark, point)
+        script = f"\n\n@torch.jit.script\n{function}\n\n\njit_model = {signature.name}"
+    return ScriptedModel(source=joined(before, script) + "\n")
+
+
+def _in_python(
+    benchmark: GroupedBenchmark, runtime: Runtime, losses: tuple[str, ...], point: Point
+) -> Snippet:
+    setup = joined(py_lines(point), benchmark.setup.py_setup)
+    backward = py_backward(losses) if losses else ""
+    if runtime is Runtime.TORCHSCRIPT:
+        stmt = joined(py_call(_signature(benchmark), "jit_model"), backward)
+        load = f'jit_model = torch.jit.load("{MODEL_PATH}")'
+        warm_up = f"for _ in range({_WARM_UP_CALLS}):\n{indented(stmt)}"
+        model = scripted_model(benchmark, point)
+        return Snippet(stmt=stmt, setup=joined(setup, load, warm_up), model=model)
+    if runtime is Runtime.COMPILED:
+        stmt = joined(py_call(_signature(benchmark), "compiled_model"), backward)
+        return Snippet(stmt=stmt, setup=joined(setup, _compilation(benchmark, point)))
+    assert benchmark.py_fwd_stmt is not None, "only a definition in Python has eager cases in it"
+    stmt = joined(benchmark.py_fwd_stmt, backward)
+    return Snippet(stmt=stmt, setup=joined(setup, benchmark.py_model_setup or ""))
+
+
+def _in_cpp(
+    benchmark: GroupedBenchmark, runtime: Runtime, losses: tuple[str, ...], point: Point
+) -> Snippet:
+    setup = joined(cpp_lines(point), benchmark.setup.cpp_setup)
+    global_setup = benchmark.setup.global_setup
+    backward = cpp_backward(losses) if losses else ""
+    if runtime is Runtime.TORCHSCRIPT:
+        stmt = joined(cpp_scripted_call(_signature(benchmark)), backward)
+        load = f'auto jit_model = torch::jit::load("{MODEL_PATH}");'
+        count = "torchmark_warm_up_"
+        loop = f"for (int {count} = 0; {count} < {_WARM_UP_CALLS}; ++{count}) {{"
+        warm_up = f"{loop}\n{indented(stmt)}\n}}"
+        return Snippet(
+            stmt=stmt,
+            setup=joined(setup, load, warm_up),
+            global_setup=global_setup,
+            model=scripted_model(benchmark, point),
+        )
+    assert benchmark.cpp_fwd_stmt is not None, "only a definition in C++ has eager cases in it"
+    return Snippet(
+        stmt=joined(_closed(benchmark.cpp_fwd_stmt), backward) if backward
+        else benchmark.cpp_fwd_stmt,
+        setup=joined(setup, benchmark.cpp_model_setup or ""),
+        global_setup=global_setup,
+    )  # fmt: skip
+
+
+def _compilation(benchmark: GroupedBenchmark, point: Point) -> str:
+    if benchmark.py_model_setup is not None:
+        return joined(benchmark.py_model_setup, "compiled_model = torch.compile(model)")
+    compiled = f"compiled_model = torch.compile({_signature(benchmark).name})"
+    return joined(_function(benchmark, point), compiled)
+
+
+def _function(benchmark: GroupedBenchmark, point: Point) -> str:
+    """The statement as a function; a scripted one cannot read the grid's values from outside."""
+    assert benchmark.py_fwd_stmt is not None, "what is scripted or compiled is Python"
+    signature = _signature(benchmark)
+    passed = {variable.name for variable in signature.args}
+    inside = tuple((name, value) for name, value in point if name not in passed)
+    return py_function(signature, benchmark.py_fwd_stmt, first=py_lines(inside))
+
+
+def _signature(benchmark: GroupedBenchmark) -> Signature:
+    assert benchmark.signature is not None, "the definition has asked for it"
+    return benchmark.signature
+
+
+def _closed(stmt: str) -> str:
+    """A statement that another may follow: the last semicolon may be left out otherwise."""
+    return stmt if stmt.endswith((";", "}")) else f"{stmt}\n;"

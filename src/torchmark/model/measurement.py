@@ -80,6 +80,16 @@ class Measurement:
                     "a time is finite and not negative"
                 )
 
+    @classmethod
+    def from_sampling(cls, task_spec: TaskSpec, sampling: Sampling) -> Measurement:
+        """The samples that count, as a measurement that keeps the others too."""
+        return cls(
+            number_per_run=sampling.number,
+            raw_times=[sampling.wall[index] for index in sampling.counted()],
+            task_spec=task_spec,
+            sampling=sampling,
+        )
+
     @property
     def times(self) -> list[float]:
         """Seconds for one execution, of every sample that counts."""

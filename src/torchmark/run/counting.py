@@ -52,7 +52,7 @@ def count(
             outcomes.append(error)
             continue
         has_loop = collect_baseline and isinstance(case, PythonCase)
-        baseline = _baseline(zygote, number) if has_loop else None
+        baseline = loop_profile(zygote, number) if has_loop else None
         outcomes.append(stats_of(spec, number, counted, baseline, retain_out_file=retain_out_file))
     return outcomes
 
@@ -108,7 +108,7 @@ def _start_quietly(zygote: Zygote, progress: Callable[[str], None] | None) -> No
 
 
 @cache
-def _baseline(zygote: Zygote, number: int) -> Profile:
+def loop_profile(zygote: Zygote, number: int) -> Profile:
     """What the loop itself costs, with nothing in it."""
     counted = zygote.count(PythonCase(stmt="pass"), number=number)
     profile = parse_file(counted.out_file)

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torchmark.run.user_directories import cache_directory
 from torchmark_probe.sampling import Metronome
 
 _LIFETIME = 7 * 24 * 3600.0
@@ -87,9 +88,7 @@ def _listen(metronome: Metronome) -> list[float]:
 
 
 def path() -> Path:
-    """The file of the cache; below nowhere, so that no file is found, for a user without home."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root if os.path.isabs(root) else os.devnull) / "torchmark" / "pace.json"
+    return cache_directory() / "pace.json"
 
 
 def _machine() -> dict[str, Any]:

@@ -18,6 +18,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from torchmark.run.user_directories import cache_directory
+
 _ENTRY = b"""\
 import os
 from torchmark_probe.__main__ import main
@@ -33,7 +35,7 @@ def probe_archive() -> Path:
     """
     content = archive_bytes()
     name = f"probe-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
-    path = _cache_directory() / name
+    path = cache_directory() / name
     try:
         if not _holds(path, content):
             _write_at_once(path, content)
@@ -60,11 +62,6 @@ def archive_bytes() -> bytes:
         for name, content in sorted({**files, "__main__.py": _ENTRY}.items()):
             archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), content)
     return buffer.getvalue()
-
-
-def _cache_directory() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root) / "torchmark"
 
 
 @cache

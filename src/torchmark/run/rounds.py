@@ -91,12 +91,7 @@ def _measure_in_rounds(
         for blocks in started:
             blocks.close()
     return [
-        Measurement(
-            number_per_run=sampling.number,
-            raw_times=[sampling.wall[index] for index in sampling.counted()],
-            task_spec=task.spec,
-            sampling=sampling,
-        )
+        Measurement.from_sampling(task.spec, sampling)
         for task, sampling in zip(tasks, samplings, strict=True)
     ]
 

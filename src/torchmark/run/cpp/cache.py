@@ -28,6 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from torchmark.run.user_directories import cache_directory
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -194,8 +196,7 @@ class Cache:
 
 def user_cache() -> Cache:
     """The cache of the user who runs this."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Cache(Path(root) / "torchmark" / "cpp")
+    return Cache(cache_directory() / "cpp")
 
 
 @cache

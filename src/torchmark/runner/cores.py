@@ -1,0 +1,139 @@
+"""Which cores take times, and which do everything else.
+
+A time is taken on a core that is kept for it; counting and compiling fill the others, since they
+only take longer when they are disturbed. Where the machine has several memory nodes each gets a
+lane of its own, so that two lanes do not share a memory bus. The other hardware thread of a core
+that takes times stays idle if there are enough cores.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SYSTEM = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class Core:
+    """One hardware thread, as the kernel numbers them."""
+
+    node: int
+    """The memory node that it is near to."""
+
+    physical: tuple[int, int]
+    """Socket and core: hardware threads with the same share one."""
+
+    number: int
+    """What `sched_setaffinity` calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Who runs where."""
+
+    lanes: tuple[tuple[int, ...], ...]
+    """Cores of each lane that takes times; a lane takes one time after the other."""
+
+    others: tuple[int, ...]
+    """Cores that count and compile; empty where there is only one core for everything."""
+
+    everything: tuple[int, ...]
+    """All cores: for a case with more threads than a lane has, while nothing else runs."""
+
+    @property
+    def lane_width(self) -> int:
+        """Threads that a lane has a core for."""
+        return len(self.lanes[0])
+
+
+def divided(cores: Iterable[Core], widest: int) -> Division:
+    """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that."""
+    ordered = sorted(cores)
+    everything = tuple(core.number for core in ordered)
+    if len(ordered) == 1:
+        return Division(lanes=(everything,), others=(), everything=everything)
+    firsts = _one_of_each_physical(ordered)
+    width = max(1, min(widest, len(firsts) // 2))
+    lanes = [lane for node in _by_node(firsts) if (lane := _lane(node, width, len(ordered)))]
+    if not lanes:
+        lanes = [tuple(firsts[:width])]
+    taken = {core.number for lane in lanes for core in lane}
+    busy = {core.physical for lane in lanes for core in lane}
+    free = [core.number for core in ordered if core.number not in taken]
+    apart = [core.number for core in ordered if core.physical not in busy]
+    return Division(
+        lanes=tuple(tuple(core.number for core in lane) for lane in lanes),
+        others=tuple(apart or free),
+        everything=everything,
+    )
+
+
+def _lane(node: Sequence[Core], width: int, all_cores: int) -> tuple[Core, ...]:
+    """The first cores of a node, if it has as many again for the rest of the work.
+
+    A machine with few cores has one lane: more would leave nothing to count and compile on.
+    """
+    if len(node) < 2 * width or (all_cores <= 4 and node[0].node != 0):
+        return ()
+    return tuple(node[:width])
+
+
+def _one_of_each_physical(cores: Sequence[Core]) -> list[Core]:
+    firsts: dict[tuple[int, int], Core] = {}
+    for core in cores:
+        firsts.setdefault(core.physical, core)
+    return list(firsts.values())
+
+
+def _by_node(cores: Iterable[Core]) -> list[list[Core]]:
+    nodes: dict[int, list[Core]] = {}
+    for core in cores:
+        nodes.setdefault(core.node, []).append(core)
+    return list(nodes.values())
+
+
+def usable_cores(system: Path = _SYSTEM) -> list[Core]:
+    """The cores on which this process may run."""
+    nodes = {
+        number: int(folder.name.removeprefix("node"))
+        for folder in (system / "node").glob("node[0-9]*")
+        for number in _numbers((folder / "cpulist").read_text())
+    }
+    return [
+        Core(
+            node=nodes.get(number, 0),
+            physical=_physical(system / "cpu" / f"cpu{number}" / "topology", number),
+            number=number,
+        )
+        for number in sorted(os.sched_getaffinity(0))
+    ]
+
+
+def _physical(topology: Path, number: int) -> tuple[int, int]:
+    try:
+        return (
+            int((topology / "physical_package_id").read_text()),
+            int((topology / "core_id").read_text()),
+        )
+    except (OSError, ValueError):  # a container may hide it: then each is taken for its own
+        return (-1, number)
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers in a list of the kernel's.
+
+    >>> _numbers("0-2,8")
+    [0, 1, 2, 8]
+    """
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            numbers += range(int(first), int(last or first) + 1)
+    return numbers

@@ -1,0 +1,235 @@
+"""A plan is carried out: lanes take times, the other cores count, and one thread prepares.
+
+Whoever iterates over `results` gets every result the moment it exists, and what begins; nothing
+is kept back, so what has been stored survives whatever happens next. A case that fails is a
+result. Leaving the loop early ends every process of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark.errors import TorchmarkError
+from torchmark.model.run_record import Kind
+from torchmark.run.zygote import Zygote
+from torchmark.runner.measuring import counted, failed, skipped, timed
+from torchmark.runner.models import Models
+from torchmark.runner.preparing import Prepared, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from torchmark.model.case import Case
+    from torchmark.model.run_record import CaseResult
+    from torchmark.runner.cores import Division
+    from torchmark.runner.measuring import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A case is being measured now."""
+
+    case: Case
+    kind: Kind
+
+
+class _Job(NamedTuple):
+    """A case that is ready, and what is wanted of it."""
+
+    prepared: Prepared
+    kind: Kind
+
+
+class _Done(NamedTuple):
+    """A thread has come to its end, with the mistake of ours that ended it, if any."""
+
+    mistake: BaseException | None
+
+
+class Execution:
+    """One plan, carried out once."""
+
+    def __init__(
+        self,
+        plan: Sequence[tuple[Case, Kind]],
+        *,
+        settings: Settings,
+        division: Division,
+        kept_models: Path | None = None,
+        make_zygote: Callable[..., Zygote] = Zygote,
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._division = division
+        self._make_zygote = make_zygote
+        self._zygotes: dict[tuple[int, bool], Zygote] = {}
+        self._dead: dict[tuple[int, bool], TorchmarkError] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._news: queue.SimpleQueue[Began | CaseResult | _Done] = queue.SimpleQueue()
+        self._to_time: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._to_count: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._wide: list[_Job] = []
+        # One core cannot do two things at once without the one disturbing the other.
+        self._only_core = threading.Lock() if not division.others else None
+        self._kept_models = kept_models
+
+    def results(self) -> Iterator[Began | CaseResult]:
+        """What begins and what comes out, until the plan is done."""
+        models = Models(
+            self._zygote(1, under_callgrind=False),
+            kept=self._kept_models,
+            time_limit=self._settings.timeout,
+        )
+        try:
+            with _on_cores(self._division.others):
+                yield from self._carried_out(models)
+        finally:
+            self._stopping.set()
+            for zygote in self._zygotes.values():
+                zygote.close()
+            models.close()
+
+    def _carried_out(self, models: Models) -> Iterator[Began | CaseResult]:
+        counters = max(1, len(self._division.others))
+        lanes = self._division.lanes
+        yield from self._while_running(
+            [
+                partial(self._prepare, models, len(lanes), counters),
+                *[self._count] * counters,
+                *[partial(self._take_times, lane) for lane in lanes],
+            ]
+        )
+        # What needs more cores than a lane has gets all of them, while nothing else runs.
+        yield from self._while_running([self._take_wide_times])
+
+    def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[Began | CaseResult]:
+        for function in work:
+            threading.Thread(
+                target=self._live, args=(function,), name="torchmark run", daemon=True
+            ).start()
+        running = len(work)
+        while running:
+            news = self._news.get()
+            if not isinstance(news, _Done):
+                yield news
+                continue
+            if news.mistake is not None:
+                raise news.mistake
+            running -= 1
+
+    def _live(self, function: Callable[[], None]) -> None:
+        mistake: BaseException | None = None
+        try:
+            function()  # on the cores of the thread that started this one
+        except BaseException as error:  # it is raised where the results are read
+            mistake = error
+        self._news.put(_Done(mistake))
+
+    def _prepare(self, models: Models, lanes: int, counters: int) -> None:
+        """Hand out what is ready; at the end tell everybody that nothing more will come."""
+        wanted: dict[str, list[Kind]] = {}
+        cases: dict[str, Case] = {}
+        for case, kind in self._plan:
+            if case.skip is not None:
+                self._news.put(skipped(case, kind, case.skip))
+                continue
+            cases[case.id] = case
+            wanted.setdefault(case.id, []).append(kind)
+        try:
+            for each in prepared(cases.values(), models, units_at_once=counters):
+                for kind in wanted[each.case.id]:
+                    self._hand_out(_Job(each, kind))
+                if self._stopping.is_set():
+                    return
+        finally:
+            for _ in range(lanes):
+                self._to_time.put(None)
+            for _ in range(counters):
+                self._to_count.put(None)
+
+    def _hand_out(self, job: _Job) -> None:
+        case, ready = job.prepared
+        if isinstance(ready, TorchmarkError):
+            self._news.put(failed(case, job.kind, ready))
+        elif job.kind is Kind.COUNT:
+            self._to_count.put(job)
+        elif case.num_threads > self._division.lane_width:
+            self._wide.append(job)
+        else:
+            self._to_time.put(job)
+
+    def _take_times(self, lane: Sequence[int]) -> None:
+        while (job := self._to_time.get()) is not None and not self._stopping.is_set():
+            self._do(job, lane[: job.prepared.case.num_threads])
+
+    def _take_wide_times(self) -> None:
+        for job in self._wide:
+            if not self._stopping.is_set():
+                self._do(job, self._division.everything)
+
+    def _count(self) -> None:
+        while (job := self._to_count.get()) is not None and not self._stopping.is_set():
+            self._do(job, ())
+
+    def _do(self, job: _Job, cores: Sequence[int]) -> None:
+        case, ready = job.prepared
+        assert not isinstance(ready, TorchmarkError)
+        with self._only_core or nullcontext():
+            self._news.put(Began(case, job.kind))
+            is_count = job.kind is Kind.COUNT
+            try:
+                zygote = self._started(case.num_threads, under_callgrind=is_count)
+            except TorchmarkError as error:
+                self._news.put(failed(case, job.kind, error))
+                return
+            if is_count:
+                result = counted(case, ready, zygote, self._settings)
+            else:
+                result = timed(case, ready, zygote, self._settings, cores)
+        if not self._stopping.is_set():  # what fails now fails because the run ends
+            self._news.put(result)
+
+    def _started(self, threads: int, *, under_callgrind: bool) -> Zygote:
+        """A zygote that runs; one that could not be started is not tried again for every case."""
+        key = (threads, under_callgrind)
+        if key in self._dead:
+            raise self._dead[key]
+        zygote = self._zygote(threads, under_callgrind=under_callgrind)
+        try:
+            zygote.start()
+        except TorchmarkError as error:
+            if not self._stopping.is_set():
+                self._dead[key] = error
+            raise
+        return zygote
+
+    def _zygote(self, threads: int, *, under_callgrind: bool) -> Zygote:
+        key = (threads, under_callgrind)
+        with self._lock:
+            if key not in self._zygotes:
+                seats = len(self._division.others if under_callgrind else self._division.lanes)
+                # One seat more, for a model that is made while times are taken.
+                self._zygotes[key] = self._make_zygote(
+                    threads=threads, under_callgrind=under_callgrind, at_once=max(1, seats) + 1
+                )
+            return self._zygotes[key]
+
+
+@contextmanager
+def _on_cores(cores: Collection[int]) -> Iterator[None]:
+    """Keep the calling thread, and what it starts, on these cores; none leaves it where it is."""
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,172 @@
+"""One case, timed or counted in a zygote, becomes its result; a failure is a result too."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchmark.errors import CaseFailedError, TorchmarkError
+from torchmark.model.case import Case, Runtime
+from torchmark.model.measurement import Measurement
+from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.task_spec import TaskSpec
+from torchmark.run.counting import loop_profile, stats_of
+from torchmark.run.zygote import PythonCase
+from torchmark_probe.sampling import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from torchmark.run.zygote import NativeCase, Zygote
+
+
+_LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How cases are measured; what changes results is kept with the run."""
+
+    limits: Limits = _LIMITS
+    """When sampling stops."""
+
+    number: int = 100
+    """Runs that are counted."""
+
+    repeats: int = 1
+    """Fresh processes in which each case is measured."""
+
+    timeout: float = 300.0
+    """Seconds that a case may take in one process."""
+
+    retain_profiles: bool = False
+    """Whether callgrind's own text is kept with the counts."""
+
+
+def spec_of(case: Case) -> TaskSpec:
+    """The case under the names that tables use."""
+    return TaskSpec(
+        stmt=case.stmt,
+        setup=case.setup,
+        global_setup=case.global_setup,
+        label=" / ".join(case.label[:-1]) or None,
+        sub_label=case.title.partition(" · ")[0].rpartition(" / ")[2],
+        description=case.title.partition(" · ")[2],
+        num_threads=case.num_threads,
+    )
+
+
+def timed(
+    case: Case,
+    ready: PythonCase | NativeCase,
+    zygote: Zygote,
+    settings: Settings,
+    cores: Collection[int],
+) -> CaseResult:
+    """The case's times on these cores, one fresh process for each repeat."""
+
+    def work() -> CaseResult:
+        samples = [
+            zygote.sample(
+                ready,
+                limits=settings.limits,
+                seed=repeat,
+                cores=cores,
+                time_limit=settings.timeout,
+            )
+            for repeat in range(settings.repeats)
+        ]
+        measurements = [
+            Measurement.from_sampling(spec_of(case), sample.sampling) for sample in samples
+        ]
+        whole = measurements[0] if len(measurements) == 1 else _merged(measurements)
+        is_compiled = case.runtime is Runtime.COMPILED
+        return CaseResult(
+            case=case,
+            kind=Kind.TIME,
+            outcome=Outcome.DONE,
+            finished=now(),
+            measurement=whole,
+            stdout=samples[0].output.stdout,
+            stderr=samples[0].output.stderr,
+            compile_seconds=samples[0].first_run if is_compiled else None,
+        )
+
+    return _or_failure(case, Kind.TIME, work)
+
+
+def counted(
+    case: Case, ready: PythonCase | NativeCase, zygote: Zygote, settings: Settings
+) -> CaseResult:
+    """The case's instructions; several repeats must agree, and where they do not it is said."""
+
+    def work() -> CaseResult:
+        counts = [
+            zygote.count(ready, number=settings.number, time_limit=settings.timeout)
+            for _ in range(settings.repeats)
+        ]
+        is_python = isinstance(ready, PythonCase)
+        baseline = loop_profile(zygote, settings.number) if is_python else None
+        stats = [
+            stats_of(
+                spec_of(case),
+                settings.number,
+                each,
+                baseline,
+                retain_out_file=settings.retain_profiles,
+            )
+            for each in counts
+        ]
+        totals = sorted(each.counts() for each in stats)
+        differ = f"repeats differ: {totals[0]} to {totals[-1]} instructions"
+        return CaseResult(
+            case=case,
+            kind=Kind.COUNT,
+            outcome=Outcome.DONE,
+            finished=now(),
+            reason=differ if totals[0] != totals[-1] else "",
+            counts=stats[0],
+            stdout=counts[0].output.stdout,
+            stderr=counts[0].output.stderr,
+        )
+
+    return _or_failure(case, Kind.COUNT, work)
+
+
+def failed(case: Case, kind: Kind, error: TorchmarkError) -> CaseResult:
+    """The row of a case that did not work."""
+    return CaseResult(
+        case=case,
+        kind=kind,
+        outcome=Outcome.FAILED,
+        finished=now(),
+        reason=str(error),
+        stdout=error.stdout if isinstance(error, CaseFailedError) else "",
+        stderr=error.stderr if isinstance(error, CaseFailedError) else "",
+    )
+
+
+def skipped(case: Case, kind: Kind, reason: str) -> CaseResult:
+    """The row of a case that is left out."""
+    return CaseResult(case=case, kind=kind, outcome=Outcome.SKIPPED, finished=now(), reason=reason)
+
+
+def now() -> str:
+    """The time in UTC, as records have it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _or_failure(case: Case, kind: Kind, work: Callable[[], CaseResult]) -> CaseResult:
+    start = time.monotonic()
+    try:
+        result = work()
+    except TorchmarkError as error:
+        result = failed(case, kind, error)
+    return replace(result, seconds=time.monotonic() - start)
+
+
+def _merged(measurements: list[Measurement]) -> Measurement:
+    (merged,) = Measurement.merge(measurements)
+    return merged

@@ -1,0 +1,97 @@
+"""What a case needs before it can be measured: its scripted model, and in C++ its library.
+
+Python cases without a model are ready at once, so that measuring begins while models are made and
+C++ is compiled. C++ statements are compiled together, in as many units as there are cores for it.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark.errors import TorchmarkError
+from torchmark.expand.model_files import setup_with_model
+from torchmark.model.language import Language
+from torchmark.run.cpp.build import Built, build
+from torchmark.run.cpp.source import CppStatement
+from torchmark.run.zygote import NativeCase, PythonCase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torchmark.model.case import Case
+    from torchmark.runner.models import Models
+
+_FEWEST_IN_UNIT = 24
+"""Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""
+
+_TORCH = {"torch": {"kind": "import", "value": "torch"}}
+
+
+class Prepared(NamedTuple):
+    """A case and what a zygote is given, or why there is nothing to give."""
+
+    case: Case
+    ready: PythonCase | NativeCase | TorchmarkError
+
+
+def prepared(cases: Iterable[Case], models: Models, *, units_at_once: int) -> Iterator[Prepared]:
+    """Every case, as soon as it can be measured."""
+    waiting = list(cases)
+    with_model = [case for case in waiting if case.model is not None]
+    for case in waiting:
+        if case.model is None and case.language is Language.PYTHON:
+            yield Prepared(case, _python_case(case))
+    filled: dict[str, Case] = {}
+    for case in with_model:
+        try:
+            filled[case.id] = _with_path(case, models)
+        except TorchmarkError as error:
+            yield Prepared(case, error)
+            continue
+        if case.language is Language.PYTHON:
+            yield Prepared(case, _python_case(filled[case.id]))
+    to_build = [
+        (case, filled.get(case.id, case))
+        for case in waiting
+        if case.language is Language.CPP and (case.model is None or case.id in filled)
+    ]
+    yield from _built(to_build, units_at_once)
+
+
+def _python_case(case: Case) -> PythonCase:
+    return PythonCase(stmt=case.stmt, setup=case.setup, globals=_TORCH)
+
+
+def _with_path(case: Case, models: Models) -> Case:
+    assert case.model is not None
+    return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
+
+
+def _built(cases: Sequence[tuple[Case, Case]], units_at_once: int) -> Iterator[Prepared]:
+    """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
+    if not cases:
+        return
+    units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
+    shares = [cases[start::units] for start in range(units)]
+    with ThreadPoolExecutor(units) as pool:
+        for share, results in zip(shares, pool.map(_build, shares), strict=True):
+            for (case, _), result in zip(share, results, strict=True):
+                yield Prepared(case, result)
+
+
+def _build(share: Sequence[tuple[Case, Case]]) -> list[NativeCase | TorchmarkError]:
+    statements = [CppStatement(case.stmt, case.setup, case.global_setup) for _, case in share]
+    try:
+        results = build(statements)
+    except TorchmarkError as error:  # there is no compiler, or nowhere to write
+        return [error] * len(share)
+    return [
+        NativeCase(library=Path(result.library), symbol=result.symbol)
+        if isinstance(result, Built)
+        else result.error()
+        for result in results
+    ]

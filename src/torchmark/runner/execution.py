@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.errors import TorchmarkError
+from torchmark.model.case import Runtime
 from torchmark.model.run_record import Kind
-from torchmark.run.zygote import Zygote
 from torchmark.runner.measuring import counted, failed, skipped, timed
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import Prepared, prepared
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from torchmark.model.case import Case
     from torchmark.model.run_record import CaseResult
     from torchmark.runner.cores import Division
-    from torchmark.runner.measuring import Settings
+    from torchmark.runner.measuring import Effort
+    from torchmark.runner.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +61,15 @@ class Execution:
         self,
         plan: Sequence[tuple[Case, Kind]],
         *,
-        settings: Settings,
+        effort: Effort,
         division: Division,
+        workers: Workers,
         kept_models: Path | None = None,
-        make_zygote: Callable[..., Zygote] = Zygote,
     ) -> None:
         self._plan = plan
-        self._settings = settings
+        self._effort = effort
         self._division = division
-        self._make_zygote = make_zygote
-        self._zygotes: dict[tuple[int, bool], Zygote] = {}
-        self._dead: dict[tuple[int, bool], TorchmarkError] = {}
-        self._lock = threading.Lock()
+        self._workers = workers
         self._stopping = threading.Event()
         self._news: queue.SimpleQueue[Began | CaseResult | _Done] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -84,17 +82,16 @@ class Execution:
     def results(self) -> Iterator[Began | CaseResult]:
         """What begins and what comes out, until the plan is done."""
         models = Models(
-            self._zygote(1, under_callgrind=False),
+            self._workers,
             kept=self._kept_models,
-            time_limit=self._settings.timeout,
+            time_limit=self._effort.timeout,
         )
         try:
             with _on_cores(self._division.others):
                 yield from self._carried_out(models)
         finally:
             self._stopping.set()
-            for zygote in self._zygotes.values():
-                zygote.close()
+            self._workers.close()
             models.close()
 
     def _carried_out(self, models: Models) -> Iterator[Began | CaseResult]:
@@ -138,8 +135,9 @@ class Execution:
         wanted: dict[str, list[Kind]] = {}
         cases: dict[str, Case] = {}
         for case, kind in self._plan:
-            if case.skip is not None:
-                self._news.put(skipped(case, kind, case.skip))
+            reason = _reason_to_skip(case, kind)
+            if reason is not None:
+                self._news.put(skipped(case, kind, reason))
                 continue
             cases[case.id] = case
             wanted.setdefault(case.id, []).append(kind)
@@ -186,41 +184,22 @@ class Execution:
             self._news.put(Began(case, job.kind))
             is_count = job.kind is Kind.COUNT
             try:
-                zygote = self._started(case.num_threads, under_callgrind=is_count)
+                zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
                 self._news.put(failed(case, job.kind, error))
                 return
             if is_count:
-                result = counted(case, ready, zygote, self._settings)
+                result = counted(case, ready, zygote, self._effort)
             else:
-                result = timed(case, ready, zygote, self._settings, cores)
+                result = timed(case, ready, zygote, self._effort, cores)
         if not self._stopping.is_set():  # what fails now fails because the run ends
             self._news.put(result)
 
-    def _started(self, threads: int, *, under_callgrind: bool) -> Zygote:
-        """A zygote that runs; one that could not be started is not tried again for every case."""
-        key = (threads, under_callgrind)
-        if key in self._dead:
-            raise self._dead[key]
-        zygote = self._zygote(threads, under_callgrind=under_callgrind)
-        try:
-            zygote.start()
-        except TorchmarkError as error:
-            if not self._stopping.is_set():
-                self._dead[key] = error
-            raise
-        return zygote
 
-    def _zygote(self, threads: int, *, under_callgrind: bool) -> Zygote:
-        key = (threads, under_callgrind)
-        with self._lock:
-            if key not in self._zygotes:
-                seats = len(self._division.others if under_callgrind else self._division.lanes)
-                # One seat more, for a model that is made while times are taken.
-                self._zygotes[key] = self._make_zygote(
-                    threads=threads, under_callgrind=under_callgrind, at_once=max(1, seats) + 1
-                )
-            return self._zygotes[key]
+def _reason_to_skip(case: Case, kind: Kind) -> str | None:
+    if case.skip is None and case.runtime is Runtime.COMPILED and kind is Kind.COUNT:
+        return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
+    return case.skip
 
 
 @contextmanager

@@ -26,8 +26,8 @@ _LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How cases are measured; what changes results is kept with the run."""
+class Effort:
+    """How much is done for each case; it is kept with the run."""
 
     limits: Limits = _LIMITS
     """When sampling stops."""
@@ -62,7 +62,7 @@ def timed(
     case: Case,
     ready: PythonCase | NativeCase,
     zygote: Zygote,
-    settings: Settings,
+    effort: Effort,
     cores: Collection[int],
 ) -> CaseResult:
     """The case's times on these cores, one fresh process for each repeat."""
@@ -71,12 +71,12 @@ def timed(
         samples = [
             zygote.sample(
                 ready,
-                limits=settings.limits,
+                limits=effort.limits,
                 seed=repeat,
                 cores=cores,
-                time_limit=settings.timeout,
+                time_limit=effort.timeout,
             )
-            for repeat in range(settings.repeats)
+            for repeat in range(effort.repeats)
         ]
         measurements = [
             Measurement.from_sampling(spec_of(case), sample.sampling) for sample in samples
@@ -98,24 +98,24 @@ def timed(
 
 
 def counted(
-    case: Case, ready: PythonCase | NativeCase, zygote: Zygote, settings: Settings
+    case: Case, ready: PythonCase | NativeCase, zygote: Zygote, effort: Effort
 ) -> CaseResult:
     """The case's instructions; several repeats must agree, and where they do not it is said."""
 
     def work() -> CaseResult:
         counts = [
-            zygote.count(ready, number=settings.number, time_limit=settings.timeout)
-            for _ in range(settings.repeats)
+            zygote.count(ready, number=effort.number, time_limit=effort.timeout)
+            for _ in range(effort.repeats)
         ]
         is_python = isinstance(ready, PythonCase)
-        baseline = loop_profile(zygote, settings.number) if is_python else None
+        baseline = loop_profile(zygote, effort.number) if is_python else None
         stats = [
             stats_of(
                 spec_of(case),
-                settings.number,
+                effort.number,
                 each,
                 baseline,
-                retain_out_file=settings.retain_profiles,
+                retain_out_file=effort.retain_profiles,
             )
             for each in counts
         ]

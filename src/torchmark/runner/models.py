@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.model.case import ScriptedModel
-    from torchmark.run.zygote import Zygote
+    from torchmark.runner.workers import Workers
 
 _BUILD = """
 import os, runpy
@@ -35,9 +35,9 @@ os.replace(part, {path!r})
 class Models:
     """The saved models, each made at its first use."""
 
-    def __init__(self, zygote: Zygote, *, kept: Path | None, time_limit: float) -> None:
+    def __init__(self, workers: Workers, *, kept: Path | None, time_limit: float) -> None:
         """`kept` is the directory beside the run that gets a copy, if there is one."""
-        self._zygote = zygote
+        self._workers = workers
         self._kept = kept
         self._private: Path | None = None
         self._time_limit = time_limit
@@ -57,7 +57,7 @@ class Models:
         return self._paths[model.id]
 
     def _made(self, model: ScriptedModel) -> Path:
-        facts = self._zygote.start()
+        facts = self._workers.facts()
         environment = hashlib.sha256(
             f"{facts['torch']}\n{facts['executable']}".encode()
         ).hexdigest()[:16]
@@ -67,7 +67,8 @@ class Models:
             source = folder / f"{model.id}.py"
             source.write_text(model.source, encoding="utf-8")
             script = _BUILD.format(path=str(path), source=str(source), name=MODULE_NAME)
-            self._zygote.run(PythonCase(stmt=script), time_limit=self._time_limit)
+            zygote = self._workers.started(1, under_callgrind=False)
+            zygote.run(PythonCase(stmt=script), time_limit=self._time_limit)
         if self._kept is not None:
             with contextlib.suppress(OSError):  # the run goes on without the copy
                 self._kept.mkdir(parents=True, exist_ok=True)

@@ -19,10 +19,9 @@ NOW = "2026-11-15T22:15:30Z"
 
 
 def case(*label: str, **fields: Any) -> Case:
-    return Case(
-        label=label or ("Pointwise", "add"),
-        **{"stmt": "x + y", "setup": "x = y = torch.ones(4)", "runtime": Runtime.EAGER} | fields,
-    )
+    defaults = {"stmt": "x + y", "setup": "x = y = torch.ones(4)", "runtime": Runtime.EAGER}
+    given: dict[str, Any] = {**defaults, **fields}
+    return Case(label=label or ("Pointwise", "add"), **given)
 
 
 def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Measurement:

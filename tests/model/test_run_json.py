@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import replace
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import records
-from torchmark.errors import NotSerialisableError, RecordFileError, TorchmarkError
+from torchmark.errors import NotSerialisableError, RecordFileError
 from torchmark.model import case_json
 from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
 from torchmark.model.run_record import CaseResult, Kind, Run
@@ -120,7 +121,5 @@ def test_damaged_text_gives_our_error_or_a_record(
         content[place] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))
     for damaged in (bytes(content), bytes(content[:cut])):
-        try:
+        with contextlib.suppress(RecordFileError):
             decode(damaged)
-        except TorchmarkError as error:
-            assert isinstance(error, RecordFileError)

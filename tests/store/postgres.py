@@ -45,8 +45,7 @@ class Server:
         with psycopg.connect(host=host, user="torchmark", dbname="postgres") as connection:
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
         return (
-            f"postgresql+psycopg://torchmark@/postgres?host={host}"
-            f"&options=-csearch_path%3D{name}"
+            f"postgresql+psycopg://torchmark@/postgres?host={host}&options=-csearch_path%3D{name}"
         )
 
     @property

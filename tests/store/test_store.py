@@ -193,9 +193,7 @@ def test_whatever_is_added_the_first_that_did_not_fail_or_else_the_last_is_held(
     try:
         for case, kind, outcome, reason in added:
             assert isinstance(case, type(ADD))
-            result = replace(
-                records.failed_result(case, kind, reason=reason), outcome=outcome
-            )
+            result = replace(records.failed_result(case, kind, reason=reason), outcome=outcome)
             held = expected.get((case.id, kind))
             is_new = held is None or held.outcome is Outcome.FAILED
             if is_new:

@@ -1,4 +1,4 @@
-"""Files that are no store, damaged ones, full disks and closed directories: each says what to do."""
+"""No store, a damaged one, a full disk, a closed directory: each says what to do."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_database_is_left_alone(sqlite_path: Path) -> None:
 
 def test_a_database_of_something_else_is_left_alone(sqlite_path: Path) -> None:
     execute(sqlite_path, "CREATE TABLE songs (name TEXT)")
-    with pytest.raises(DamagedStoreError, match="something else.*songs"):
+    with pytest.raises(DamagedStoreError, match=r"something else.*songs"):
         open_store(sqlite_path)
 
 
@@ -97,7 +97,7 @@ def test_a_directory_is_no_store(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_torchmark_says_so(sqlite_path: Path) -> None:
     execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 2")
-    with pytest.raises(NewerStoreError, match="version 2.*Update torchmark"):
+    with pytest.raises(NewerStoreError, match=r"version 2.*Update torchmark"):
         open_store(sqlite_path)
 
 
@@ -149,13 +149,15 @@ def test_whatever_is_wrong_with_the_file_the_error_is_ours(
     for leftover in tmp_path.glob("damaged.db*"):
         leftover.unlink()
     damaged.write_bytes(content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))])
+    said = str(damaged)
     try:
         with open_store(damaged) as store:
             for summary in store.runs():
                 store.run(summary.id)
                 store.results(summary.id)
     except TorchmarkError as error:
-        assert str(damaged) in str(error)
+        said = str(error)
+    assert str(damaged) in said
 
 
 def test_a_full_disk_says_so_and_loses_nothing(sqlite_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_a_full_disk_says_so_and_loses_nothing(sqlite_path: Path) -> None:
         event.listen(store._engine, "connect", _allow_no_more_pages)
         store._engine.dispose()
         big = records.failed_result(records.case("big"), stdout=os.urandom(500_000).hex())
-        with pytest.raises(StoreUnavailableError, match="disk is full.*rm"):
+        with pytest.raises(StoreUnavailableError, match=r"disk is full.*rm"):
             store.add(RUN.id, big)
         assert len(store.results(RUN.id)) == 2
 

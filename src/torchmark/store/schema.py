@@ -17,8 +17,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    inspect,
     insert,
+    inspect,
     select,
     text,
 )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def instructions_per_run(stats: CallgrindStats, *, with_loop: bool = False) -> Fraction:
-    """Instructions of one execution of the statement, without the empty loop where that was counted.
+    """Instructions of one execution, without the empty loop where that was counted.
 
     A fraction, since a statement need not do the same in every execution and counts are exact.
     """

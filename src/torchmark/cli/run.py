@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.results import colours_wanted, doubt_lines
 from torchmark.compare import Compare
 from torchmark.suites import batched_dot
@@ -34,7 +35,7 @@ def command() -> None:
         if results:
             click.echo(_table(results))
         click.echo(f"interrupted after {len(results)} results", err=True)
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
     click.echo(_table(results))
 
 

@@ -59,7 +59,7 @@ def result_text(row: RunRow, kind: Kind) -> str:
     if result is None:
         return "–" if kind in row.planned else ""
     if result.outcome is not Outcome.DONE:
-        return result.outcome.value
+        return str(result.outcome.value)
     if result.measurement is not None and result.measurement.raw_times:
         return time_text(result.measurement)
     if result.counts is not None:

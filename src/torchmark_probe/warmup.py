@@ -66,6 +66,8 @@ def facts(torch: Any) -> Dict[str, Any]:
     """What the control side wants to know of this environment."""
     return {
         "torch": torch.__version__,
+        "torch_git": torch.version.git_version,
+        "torch_config": torch.__config__.show(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "pid": os.getpid(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +21,20 @@ from torchmark.cli.stores import columns, opened, store_option
 from torchmark.report import run_comparison
 from torchmark.settings import ThresholdSettings, settings_for
 
-_PERCENT = click.FloatRange(min=0, max=1e6)
+
+class _Percent(click.FloatRange):
+    """A number from 0 on; click's own range lets NaN pass."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number of per cent.", param, ctx)
+        return number
+
+
+_PERCENT = _Percent(min=0)
 
 
 @click.command("compare")

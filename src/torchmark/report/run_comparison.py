@@ -41,7 +41,7 @@ _NOT_COMPARED = {"machine.load"}
 def render(first: Run, second: Run, differences: RunDifferences, *, width: int = 80) -> str:
     """The text, without escapes, in lines of at most `width` where words allow."""
     parts = [
-        [f"before: {heading(first)}", f"after:  {heading(second)}"],
+        _wrapped([f"before: {heading(first)}", f"after: {heading(second)}"], width),
         _wrapped(_environment(first, second), width),
         _times(differences, width),
         _counts(differences, width),

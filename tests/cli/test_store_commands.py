@@ -91,7 +91,7 @@ def place(tmp_path: Path) -> str:
 def test_runs_lists_them_the_oldest_first(call: Callable[..., Done], place: str) -> None:
     done = call("runs", "--store", place)
     assert done.out.splitlines() == [
-        "run and tags                      state    done  failed   torch",
+        "run and tags                        state    done  failed   torch",
         "  20261115-221530-aaaaaa before  finished  3 of 4          2.13.0",
         "  20261116-080000-bbbbbb after   finished  2 of 4       1  2.13.0",
     ]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import records
 from torchmark import __version__
+from torchmark.model.run_json import decode_run, encode_run
 from torchmark.run.environment_facts import (
     compiler_version,
     cpu_model,
@@ -40,7 +41,8 @@ def repository(tmp_path: Path) -> Path:
 
 def test_the_environment_is_plain_json_and_has_the_facts_of_the_build() -> None:
     environment = environment_of(warmup.facts(torch), Path.cwd())
-    assert json.loads(json.dumps(environment)) == environment
+    run = records.run_of(environment=environment)
+    assert decode_run(encode_run(run)).environment == environment
     assert environment["torchmark"] == __version__
     assert environment["torch"]["version"] == torch.__version__
     assert environment["torch"]["git"] == torch.version.git_version

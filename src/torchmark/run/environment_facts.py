@@ -40,7 +40,7 @@ def environment_of(probe_facts: Mapping[str, Any], directory: Path) -> dict[str,
 def torch_facts(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
     """The build of torch: its version, the commit it was built from, and its flags."""
     names = {"version": "torch", "git": "torch_git", "config": "torch_config"}
-    return {name: probe_facts[key] for name, key in names.items() if probe_facts.get(key)}
+    return {name: str(probe_facts[key]) for name, key in names.items() if probe_facts.get(key)}
 
 
 def machine_facts() -> dict[str, Any]:

@@ -127,6 +127,10 @@ class NewerStoreError(StoreError):
     """A store that a newer torchmark has made."""
 
 
+class UnknownStoreError(InvalidArgumentError, FileNotFoundError):
+    """There is no store at the place that was named."""
+
+
 class UnknownRunError(InvalidArgumentError, LookupError):
     """No run of the store has this id, prefix or tag."""
 

@@ -190,7 +190,7 @@ def test_thresholds_may_stand_in_the_settings(
 def test_export_writes_all_of_it_to_a_file(
     call: Callable[..., Done], place: str, tmp_path: Path
 ) -> None:
-    for form in ("json", "csv"):
+    for form in ("json", "csv", "markdown", "html"):
         file = tmp_path / f"run.{form}"
         printed = call("export", "before", "--format", form, "--store", place)
         quiet = call("export", "before", "--format", form, "--store", place, "-o", str(file))
@@ -206,6 +206,14 @@ def test_export_says_what_is_wrong_with_its_file(call: Callable[..., Done], plac
     assert done.code == 2
     assert "no/such/directory/x.csv cannot be written" in done.err
     assert call("export", "--store", place).code == 2, "the format must be named"
+
+
+def test_a_misspelt_store_is_told_and_not_made(call: Callable[..., Done], tmp_path: Path) -> None:
+    for command in (["runs"], ["show"], ["rm", "latest"], ["export", "--format", "csv"]):
+        done = call(*command, "--store", "typo.db")
+        assert done.code == 2
+        assert "there is no store typo.db" in done.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rm_removes_what_it_is_told_or_nothing(call: Callable[..., Done], place: str) -> None:
@@ -235,7 +243,7 @@ def test_a_store_that_cannot_be_used_is_an_environment_that_cannot(
 ) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("my notes " * 1000)
-    for place in (str(notes), "/proc/no/store.db", "postgresql://127.0.0.1:1/x"):
+    for place in (str(notes), str(tmp_path), "postgresql://127.0.0.1:1/x"):
         done = call("runs", "--store", place)
         assert done.code == 4
         assert done.err.startswith("torchmark: ")

@@ -89,7 +89,9 @@ def test_an_interval_without_an_end_is_null_in_json() -> None:
     differences = differences_of([first], [records.time_result(ADD)])
     record = json.loads(render_json(BEFORE, AFTER, differences))
     assert record["times"][0]["interval"][1] is None
-    assert "unclear" in render(BEFORE, AFTER, differences)
+    text = render(BEFORE, AFTER, differences)
+    assert "± ∞ %" in text
+    assert "unclear" in text
 
 
 def test_the_load_of_the_machine_is_no_difference_of_environments() -> None:

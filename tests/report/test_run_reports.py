@@ -97,6 +97,14 @@ def test_a_column_that_was_not_asked_for_is_left_out() -> None:
     assert "1.500 us" in text
 
 
+def test_a_failure_of_timing_and_counting_alike_is_told_once() -> None:
+    failures = [records.failed_result(ADD, kind, stderr="") for kind in Kind]
+    text = run_text.render(RUN, failures)
+    assert text.count("FAILED") == 1
+    assert "(time and count)" in text
+    assert "What they printed" not in text
+
+
 def test_a_run_without_results_is_shown_too() -> None:
     assert "8 not measured" in run_text.render(RUN, [])
     assert "0 done" in run_text.render(records.run_of(), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -74,6 +75,15 @@ def test_a_failed_result_is_replaced(store: Store, run: Run) -> None:
     assert store.results(run.id) == [records.failed_result(ADD, reason="again")]
     assert store.add(run.id, records.time_result(ADD))
     assert store.results(run.id) == [records.time_result(ADD)]
+
+
+def test_several_threads_may_use_one_store(store: Store) -> None:
+    cases = [records.case("many", str(number)) for number in range(60)]
+    store.create(records.run_of(*cases, id="run"))
+    with ThreadPoolExecutor(6) as pool:
+        added = list(pool.map(lambda case: store.add("run", records.time_result(case)), cases))
+    assert all(added)
+    assert {result.case for result in store.results("run")} == set(cases)
 
 
 def test_a_run_id_is_given_once(store: Store, run: Run) -> None:

@@ -26,7 +26,7 @@ _COMMANDS = {
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",
     "compare": "Compare two runs case by case.",
-    "export": "Write a run as JSON or CSV.",
+    "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
     "tag": "Give a run a name.",
     "rm": "Remove runs from the store.",
     "doctor": "Say what is on this machine and what each missing part would give.",

@@ -1,14 +1,22 @@
-"""`torchmark export RUN`: all that the store has of a run, for other programs."""
+"""`torchmark export RUN`: a run for other programs, or as a document."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from torchmark.cli.stores import opened, store_option
 from torchmark.errors import InvalidArgumentError
-from torchmark.report import run_csv, run_json
+from torchmark.report import run_csv, run_json, run_markdown, run_page
+
+_RENDERERS = {
+    "json": partial(run_json.render, samples=True),
+    "csv": run_csv.render,
+    "markdown": run_markdown.render,
+    "html": run_page.render,
+}
 
 
 @click.command("export")
@@ -16,26 +24,23 @@ from torchmark.report import run_csv, run_json
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "csv"]),
+    type=click.Choice(["json", "csv", "markdown", "html"]),
     required=True,
-    help="json: every sample, count and output; csv: a line for each result.",
+    help="json: every sample, count and output; csv: a line for each result; html: one page.",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file."
 )
 @store_option
 def command(name: str, form: str, output: Path | None, place: str | None) -> None:
-    """Write a run as JSON or CSV.
+    """Write a run as JSON, CSV, Markdown or an HTML page.
 
     RUN is an id, the beginning of one, a tag, or `latest`.
     """
     with opened(place) as store:
         run = store.run(name)
         results = store.results(run.id)
-    if form == "json":
-        text = run_json.render(run, results, samples=True)
-    else:
-        text = run_csv.render(run, results)
+    text = _RENDERERS[form](run, results)
     if output is None:
         click.echo(text, nl=False)
         return

@@ -29,7 +29,8 @@ store_option = click.option(
 
 def opened(place: str | None) -> Store:
     """The store that the option names, or the settings of this directory, or the user's own."""
-    return open_store(place if place is not None else settings_for(Path.cwd()).store)
+    named = place if place is not None else settings_for(Path.cwd()).store
+    return open_store(named, create=named is None)
 
 
 def columns() -> int:

@@ -78,7 +78,13 @@ def doubt_texts(results: Sequence[CaseResult]) -> list[str]:
 
 
 def first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    r"""The first line that says something, with the next where it only announces that.
+
+    >>> first_line("does not compile:\n  'y' was not declared\n    x + y")
+    "does not compile: 'y' was not declared"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 def heading(run: Run) -> str:

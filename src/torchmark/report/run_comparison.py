@@ -90,7 +90,8 @@ def _time_cells(change: TimeChange) -> list[str]:
 def _percent_text(change: TimeChange) -> str:
     """The change and the longer side of its interval, both of the first run's time."""
     reach = max(change.interval.high - change.ratio, change.ratio - change.interval.low)
-    return f"{(change.ratio - 1) * 100:+.1f} ± {reach * 100:.1f} %"
+    reach_text = f"{reach * 100:.1f}" if math.isfinite(reach) else "∞"
+    return f"{(change.ratio - 1) * 100:+.1f} ± {reach_text} %"
 
 
 def _counts(differences: RunDifferences, width: int) -> list[str]:

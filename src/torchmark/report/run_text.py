@@ -21,6 +21,7 @@ from torchmark.report.run_table import RunTable, table_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchmark.model.case import Case
     from torchmark.model.run_record import CaseResult, Run
 
 HEADINGS = {Kind.TIME: "time", Kind.COUNT: "instructions"}
@@ -56,17 +57,28 @@ def _table(table: RunTable, width: int) -> list[str]:
 
 
 def _failures(table: RunTable, width: int) -> list[str]:
-    lines = []
+    """Each failure with its reason; one that has it in timing and counting alike is told once."""
+    kinds: dict[tuple[Case, str], list[str]] = {}
     for result in table.failures:
-        lines += _wrapped([f"FAILED {result.case.title} ({result.kind.value})"], width)
-        reason = printable(result.reason).strip().splitlines()
-        for line in reason[:_REASON_LINES]:
-            lines += textwrap.wrap(line, width - 2, initial_indent="  ", subsequent_indent="    ",
-                                   drop_whitespace=False) or [""]  # fmt: skip
-        if len(reason) > _REASON_LINES:
-            lines.append(f"  … {len(reason) - _REASON_LINES} more lines")
-    if lines:
+        kinds.setdefault((result.case, result.reason), []).append(result.kind.value)
+    lines = []
+    for (case, reason), names in kinds.items():
+        lines += _wrapped([f"FAILED {case.title} ({' and '.join(names)})"], width)
+        lines += _reason(reason, width)
+    if any(result.stdout or result.stderr for result in table.failures):
         lines.append(f"What they printed: torchmark export {table.run.id} --format json")
+    return lines
+
+
+def _reason(reason: str, width: int) -> list[str]:
+    given = printable(reason).strip().splitlines()
+    lines = []
+    for line in given[:_REASON_LINES]:
+        lines += textwrap.wrap(
+            line, width, initial_indent="  ", subsequent_indent="    ", drop_whitespace=False
+        ) or [""]
+    if len(given) > _REASON_LINES:
+        lines.append(f"  … {len(given) - _REASON_LINES} more lines")
     return lines
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError
+from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
 from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
 from torchmark.model.run_record import CaseResult, Outcome, Run, RunState
 from torchmark.store import schema
@@ -67,8 +68,11 @@ class RunSummary:
     """Where it ran (plain JSON)."""
 
 
-def open_store(place: str | os.PathLike[str] | None = None) -> Store:
+def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
     """The store at a path or URL, or the user's own; made where there is none yet.
+
+    Without `create` a file that is not there is an error, so that a misspelt name is not a new
+    and empty store.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/marks.db") as store:
@@ -77,6 +81,10 @@ def open_store(place: str | os.PathLike[str] | None = None) -> Store:
     """
     url = url_of(place)
     where = name_of(url)
+    if not create and url.drivername == "sqlite" and not Path(where).exists():
+        raise UnknownStoreError(
+            f"there is no store {where}; `torchmark run` makes one, or name another with --store"
+        )
     with as_store_error(where):
         engine = connected(url)
         try:

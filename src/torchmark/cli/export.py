@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,12 @@ from torchmark.cli.stores import opened, store_option
 from torchmark.errors import InvalidArgumentError
 from torchmark.report import run_csv, run_json, run_markdown, run_page
 
-_RENDERERS = {
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torchmark.model.run_record import CaseResult, Run
+
+_RENDERERS: dict[str, Callable[[Run, Sequence[CaseResult]], str]] = {
     "json": partial(run_json.render, samples=True),
     "csv": run_csv.render,
     "markdown": run_markdown.render,

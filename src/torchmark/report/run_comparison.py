@@ -17,6 +17,7 @@ from torchmark.report.figures import (
     seconds_text,
 )
 from torchmark.report.run_json import time_figures
+from torchmark.report.run_table import group_of, name_in_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -143,8 +144,8 @@ def _sections(
     """Changes under the first of their labels, in the order given."""
     groups: dict[str, list[tuple[str, Sequence[str]]]] = {}
     for change in changes:
-        group, _, name = change.case.title.partition(" / ")
-        groups.setdefault(group if name else "", []).append((name or group, cells(change)))
+        row = (name_in_group(change.case), cells(change))
+        groups.setdefault(group_of(change.case), []).append(row)
     return list(groups.items())
 
 

@@ -99,12 +99,12 @@ def table_of(run: Run, results: Sequence[CaseResult]) -> RunTable:
         case = cases[case_id]
         row = RunRow(
             case=case,
-            name=_name_in_group(case),
+            name=name_in_group(case),
             planned=frozenset(asked),
             time=found.get((case_id, Kind.TIME)),
             count=found.get((case_id, Kind.COUNT)),
         )
-        groups.setdefault(case.label[0] if case.label else "", []).append(row)
+        groups.setdefault(group_of(case), []).append(row)
     return RunTable(
         run=run,
         groups=tuple(RunGroup(title=title, rows=tuple(rows)) for title, rows in groups.items()),
@@ -113,5 +113,10 @@ def table_of(run: Run, results: Sequence[CaseResult]) -> RunTable:
     )
 
 
-def _name_in_group(case: Case) -> str:
+def group_of(case: Case) -> str:
+    return case.label[0] if case.label else ""
+
+
+def name_in_group(case: Case) -> str:
+    """The title of a case without the name of its group, unless it has no other."""
     return replace(case, label=case.label[1:]).title if len(case.label) > 1 else case.title

@@ -88,7 +88,7 @@ def test_two_runs_at_the_same_time_into_one_store_lose_nothing(place: str) -> No
             assert results == [writer.result(number) for number in numbers]
 
 
-def test_two_processes_that_share_a_run_and_open_a_new_store_at_once(place: str) -> None:
+def test_two_processes_that_go_on_with_one_run_complete_it(place: str) -> None:
     with open_store(place) as store:
         store.create(writer.planned_run("run", 40))
     writers = [Writer(place, "run", list(range(start, 40, 2))) for start in (0, 1)]
@@ -98,6 +98,16 @@ def test_two_processes_that_share_a_run_and_open_a_new_store_at_once(place: str)
         each.end()
         assert each.process.returncode == 0
     assert sorted(held(place, "run")) == list(range(40))
+
+
+def test_processes_that_make_one_new_store_at_the_same_time_all_get_it(place: str) -> None:
+    openers = [Writer(place, "run", []) for _ in range(4)]
+    for each in openers:
+        each.wait_until_open().begin()
+        each.end()
+        assert each.process.returncode == 0
+    with open_store(place) as store:
+        assert store.runs() == []
 
 
 def test_a_writer_that_is_killed_again_and_again_loses_nothing_that_it_had_added(

@@ -103,7 +103,7 @@ def test_a_store_of_a_newer_torchmark_says_so(sqlite_path: Path) -> None:
 
 def test_a_store_without_its_version_is_damaged(sqlite_path: Path) -> None:
     execute(filled(sqlite_path), "DELETE FROM torchmark_version")
-    with pytest.raises(DamagedStoreError, match="0 times"):
+    with pytest.raises(DamagedStoreError, match=r"which version it is but \[\]"):
         open_store(sqlite_path)
 
 
@@ -125,12 +125,37 @@ def test_a_damaged_record_is_told_with_its_run_and_can_be_removed(
 
 
 @pytest.mark.parametrize(
-    "change", ["state = 'asleep'", "environment = '[1]'", "environment = '{'", "state = x'00ff'"]
+    "change",
+    [
+        "started = x'05'",
+        "planned = 'many'",
+        "state = 'asleep'",
+        "environment = '[1]'",
+        "environment = '{'",
+        "state = x'00ff'",
+    ],
 )
 def test_a_damaged_column_is_told_with_its_run(sqlite_path: Path, change: str) -> None:
     execute(filled(sqlite_path), f"UPDATE torchmark_runs SET {change}")
     with open_store(sqlite_path) as store, pytest.raises(DamagedStoreError, match=RUN.id):
         store.runs()
+
+
+def test_a_damaged_id_is_told(sqlite_path: Path) -> None:
+    execute(filled(sqlite_path), "UPDATE torchmark_runs SET id = x'00ff'")
+    with open_store(sqlite_path) as store:
+        for call in (store.runs, lambda: store.id_of("2026"), lambda: store.run("latest")):
+            with pytest.raises(DamagedStoreError, match="should be text"):
+                call()
+
+
+def test_a_complaint_of_sqlite_that_is_no_text_is_told(sqlite_path: Path) -> None:
+    """SQLite puts the damaged name of a table into its message, byte by byte."""
+    filled(sqlite_path)
+    content = sqlite_path.read_bytes()
+    sqlite_path.write_bytes(content.replace(b"CREATE TABLE torchmark_tags", b"CREATE \xff\xfe" * 3))
+    with pytest.raises(DamagedStoreError, match="damaged"):
+        open_store(sqlite_path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -87,6 +87,12 @@ def as_store_error(where: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise store_error(error, where) from error
+    except UnicodeDecodeError as error:
+        # SQLite's text, or its complaint about a damaged name, was no text.
+        raise DamagedStoreError(
+            f"the store {where} cannot be used: the file is damaged; "
+            f"bring it back from a backup, {_MOVE_AWAY} ({error})"
+        ) from error
 
 
 def store_error(error: SQLAlchemyError, where: str) -> StoreError:

@@ -98,9 +98,9 @@ def _version(connection: Connection, where: str) -> int | None:
             )
         return None
     versions = connection.execute(select(version_table.c.version)).scalars().all()
-    if len(versions) != 1:
+    if len(versions) != 1 or not isinstance(versions[0], int):
         raise DamagedStoreError(
-            f"the store {where} says {len(versions)} times of which version it is; "
+            f"the store {where} does not say of which version it is but {list(versions)}; "
             "bring it back from a backup, or move it away and a new one is made"
         )
     if versions[0] > VERSION:
@@ -108,7 +108,7 @@ def _version(connection: Connection, where: str) -> int | None:
             f"the store {where} has version {versions[0]}, made by a newer torchmark; this one "
             f"reads version {VERSION}. Update torchmark, or name another store with --store"
         )
-    return int(versions[0])
+    return versions[0]
 
 
 def _bring_up_to_date(connection: Connection, found: int | None) -> None:

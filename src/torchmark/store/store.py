@@ -183,11 +183,11 @@ class Store:
             tags, counts = _tags(connection), _outcomes(connection)
         return [
             RunSummary(
-                id=row.id,
-                started=row.started,
+                id=self._read(_text, row.id, row.id),
+                started=self._read(_text, row.started, row.id),
                 state=self._read(RunState, row.state, row.id),
                 tags=tuple(tags.get(row.id, ())),
-                planned=row.planned,
+                planned=self._read(_whole, row.planned, row.id),
                 done=counts.get((row.id, Outcome.DONE.value), 0),
                 failed=counts.get((row.id, Outcome.FAILED.value), 0),
                 skipped=counts.get((row.id, Outcome.SKIPPED.value), 0),
@@ -199,13 +199,13 @@ class Store:
     def id_of(self, name: str) -> str:
         """The run that an id, the beginning of one, a tag or "latest" names."""
         with as_store_error(self.where), reading(self._engine) as connection:
-            return resolved(name, _tags_of_runs(connection), self.where)
+            return resolved(name, self._tags_of_runs(connection), self.where)
 
     def run(self, name: str) -> Run:
         """The run that an id, the beginning of one, a tag or "latest" names."""
         table = schema.runs
         with as_store_error(self.where), reading(self._engine) as connection:
-            tags_of = _tags_of_runs(connection)
+            tags_of = self._tags_of_runs(connection)
             run_id = resolved(name, tags_of, self.where)
             chosen = select(table.c.state, table.c.record).where(table.c.id == run_id)
             row = connection.execute(chosen).one()
@@ -221,6 +221,12 @@ class Store:
             self._check_known(connection, run_id)
             records = connection.execute(chosen).scalars().all()
         return [self._read(_result, record, run_id) for record in records]
+
+    def _tags_of_runs(self, connection: Connection) -> dict[str, list[str]]:
+        """Every run, the oldest first, with its tags."""
+        table, tags = schema.runs, _tags(connection)
+        ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
+        return {self._read(_text, run_id, run_id): tags.get(run_id, []) for run_id in ids}
 
     def _check_known(self, connection: Connection, run_id: str) -> None:
         found = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
@@ -252,13 +258,6 @@ def _inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> boo
     return done.rowcount == 1
 
 
-def _tags_of_runs(connection: Connection) -> dict[str, list[str]]:
-    """Every run, the oldest first, with its tags."""
-    table, tags = schema.runs, _tags(connection)
-    ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
-    return {run_id: tags.get(run_id, []) for run_id in ids}
-
-
 def _tags(connection: Connection) -> dict[str, list[str]]:
     table = schema.tags
     found: dict[str, list[str]] = {}
@@ -288,6 +287,19 @@ def _run(record: bytes) -> Run:
 
 def _result(record: bytes) -> CaseResult:
     return decode_result(zlib.decompress(record))
+
+
+def _text(value: Any) -> str:
+    """SQLite's columns hold what they are given; a damaged page may give them anything."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} should be text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} should be a whole number")
+    return value
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def test_the_command_prints_json() -> None:
 
 def test_a_statement_that_fails_is_told_by_the_command() -> None:
     result = CliRunner().invoke(cli, ["count", "1 / 0"])
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "ZeroDivisionError" in result.stderr
     assert result.stdout == ""
 

@@ -43,6 +43,10 @@ class MeasurementFileError(TorchmarkError, ValueError):
     """Text that should hold a measurement and does not."""
 
 
+class RecordFileError(TorchmarkError, ValueError):
+    """Text that should hold a case, a run or the result of a case and does not."""
+
+
 class NotSerialisableError(TorchmarkError, TypeError):
     """A payload that would not survive the way to JSON and back."""
 
@@ -182,3 +186,35 @@ class SuiteFileError(TorchmarkError, ImportError):
 
         self.reason = reason
         """What is wrong, without the place."""
+
+
+class StoreError(TorchmarkError):
+    """The store of results cannot do what was asked; the message names it and the remedy."""
+
+
+class StoreUnavailableError(StoreError, OSError):
+    """The store cannot be opened, written or reached: permissions, a full disk, a server."""
+
+
+class DamagedStoreError(StoreError, ValueError):
+    """What should be a store is something else, or parts of it can no longer be read."""
+
+
+class NewerStoreError(StoreError):
+    """A store that a newer torchmark has made."""
+
+
+class UnknownStoreError(InvalidArgumentError, FileNotFoundError):
+    """There is no store at the place that was named."""
+
+
+class UnknownRunError(InvalidArgumentError, LookupError):
+    """No run of the store has this id, prefix or tag."""
+
+
+class AmbiguousRunError(InvalidArgumentError, LookupError):
+    """Several runs of the store have this prefix or tag."""
+
+
+class SettingsError(InvalidArgumentError):
+    """A file of settings that cannot be read, or has an unknown key or a wrong value."""

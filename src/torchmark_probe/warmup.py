@@ -64,7 +64,9 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
 def facts(torch: Any) -> Dict[str, Any]:
     """What the control side wants to know of this environment."""
     return {
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # it is a class of its own
+        "torch_git": torch.version.git_version,
+        "torch_config": torch.__config__.show(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "pid": os.getpid(),

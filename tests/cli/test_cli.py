@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click import Context
 from click.testing import CliRunner
 
 import torchmark
@@ -63,7 +64,7 @@ def modules_after(code: str) -> set[str]:
     ],
 )
 def test_neither_the_import_nor_the_help_imports_torch_or_numpy(code: str) -> None:
-    assert {"torch", "numpy"}.isdisjoint(modules_after(code))
+    assert {"torch", "numpy", "sqlalchemy", "rich"}.isdisjoint(modules_after(code))
 
 
 def test_the_help_costs_no_more_than_starting_python_and_click_several_times() -> None:
@@ -163,7 +164,7 @@ def test_bad_input_is_one_clear_message_and_nothing_that_looks_like_a_result(
 ) -> None:
     done = torchmark_command(*arguments)
     is_a_wrong_number = "--min-run-time" in arguments or "--threads" in arguments
-    assert done.returncode == (2 if is_a_wrong_number else 1)
+    assert done.returncode == (2 if is_a_wrong_number else 3)
     assert done.stdout == ""
     assert done.stderr.startswith("torchmark: ")
     assert "Traceback" not in done.stderr
@@ -185,7 +186,7 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_every_command_has_a_help() -> None:
-    for command in ("run", "list", "time", "doctor"):
+    for command in cli.list_commands(Context(cli)):
         code, text = run(command, "--help")
         assert code == 0
         assert "Usage:" in text
@@ -209,10 +210,10 @@ def test_without_torch_doctor_and_time_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     path = f"{tmp_path}{os.pathsep}{site()}"
     doctor = torchmark_command("doctor", PYTHONPATH=path)
-    assert doctor.returncode == 1
+    assert doctor.returncode == 4
     assert "torch      missing" in doctor.stdout
     timed = torchmark_command("time", "1", PYTHONPATH=path)
-    assert timed.returncode == 1
+    assert timed.returncode == 4
     assert "pip install torch" in timed.stderr
 
 
@@ -246,7 +247,7 @@ def test_the_reader_of_a_pipe_may_leave_early() -> None:
 
 def test_a_statement_that_leaves_python_is_a_failure() -> None:
     done = torchmark_command("time", "sys.exit(0)", "-s", "import sys")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "SystemExit" in done.stderr
 
 
@@ -277,7 +278,7 @@ def test_a_full_disk_is_told() -> None:
     command = f"{sys.executable} -m torchmark time 1 {' '.join(QUICK)} > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
                           env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
-    assert done.returncode != 0
+    assert done.returncode == 4
     assert "cannot write the output" in done.stderr
 
 

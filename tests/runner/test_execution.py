@@ -177,7 +177,7 @@ def test_whoever_leaves_early_leaves_no_zygote_behind(world: FakeWorld) -> None:
         division=TWO_CORES,
         workers=world.workers(TWO_CORES),
     )
-    with contextlib.closing(execution.results()) as results:  # type: ignore[type-var]
+    with contextlib.closing(execution.results()) as results:
         next(results)
     assert world.closed >= 1
     assert os.sched_getaffinity(0) == set(HERE)

@@ -10,18 +10,26 @@ import errno
 import importlib
 import os
 import sys
+import traceback
 from typing import NoReturn
 
 import click
 
 from torchmark import __version__
-from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
+from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.errors import StatementSyntaxError, TorchmarkError
 
 _COMMANDS = {
-    "run": "Compare real implementations of a batched dot product over several shapes.",
+    "run": "Time and count suites of benchmarks, in Python and C++.",
     "list": "Show what suites of benchmarks expand to.",
     "time": "Time statements, like python -m timeit, for torch.",
     "count": "Count the instructions of statements, exactly.",
+    "runs": "List the runs of the store.",
+    "show": "Show the results of a run: times, instructions, doubts, failures.",
+    "compare": "Compare two runs case by case.",
+    "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
+    "tag": "Give a run a name.",
+    "rm": "Remove runs from the store.",
     "doctor": "Say what is on this machine and what each missing part would give.",
 }
 
@@ -70,15 +78,18 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
-        _fail("interrupted", 130)
+        _fail("interrupted", ExitCode.INTERRUPTED)
     except TorchmarkError as error:
-        _fail(_message_of(error), 2 if isinstance(error, InvalidArgumentError) else 1)
+        _fail(_message_of(error), code_of(error))
     except OSError as error:
         if error.errno != errno.EPIPE:
-            _fail(f"cannot write the output: {error}", 1)
+            _fail(f"cannot write the output: {error}", ExitCode.ENVIRONMENT)
         # The reader of a pipe has seen enough; what is left unwritten must not be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(ExitCode.PIPE_CLOSED)
+    except Exception:  # Python's own code for a traceback would say that a regression was found
+        traceback.print_exc()
+        sys.exit(ExitCode.DEFECT)
 
 
 def _message_of(error: TorchmarkError) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.messages import failure_message
 from torchmark.cli.statements import statement_names
 from torchmark.errors import CaseFailedError, TorchmarkError
@@ -73,12 +74,12 @@ def command(
             stats = count_together(timers, number, progress=progress.tell, time_limit=timeout)
     except CaseFailedError as error:
         click.echo(f"torchmark: {error}\n{error.traceback}".rstrip(), err=True)
-        sys.exit(1)
+        sys.exit(ExitCode.CASE_FAILED)
     except TorchmarkError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's statement raises
         click.echo(f"torchmark: {failure_message(error)}", err=True)
-        sys.exit(1)
+        sys.exit(ExitCode.CASE_FAILED)
     click.echo(_json(stats) if as_json else _text(names, stats, functions))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from torchmark import __version__
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.errors import MissingTorchError
 from torchmark.run.machine import (
     cores,
@@ -42,13 +43,13 @@ class Finding(NamedTuple):
 def command() -> None:
     """Say what is on this machine and what each missing part would give.
 
-    The exit code is 1 if torch is missing, because nothing can be measured without it.
+    The exit code is 4 if torch is missing, because nothing can be measured without it.
     """
-    worst = 0
+    worst = ExitCode.FINE
     for finding in findings():
         click.echo(f"{finding.part:<10} {finding.state:<8} {finding.text}")
         if finding.part == "torch" and finding.state == "missing":
-            worst = 1
+            worst = ExitCode.ENVIRONMENT
     sys.exit(worst)
 
 

@@ -1,45 +1,255 @@
-"""`torchmark run`: for now, four ways to write a batched dot product, over several shapes."""
+"""`torchmark run`: suites, timed and counted, into the store and onto paper."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from torchmark.cli.results import colours_wanted, doubt_lines
-from torchmark.compare import Compare
-from torchmark.suites import batched_dot
-from torchmark.together import measure_together
+from torchmark.arguments import checked_count, checked_positive
+from torchmark.cli.exit_codes import ExitCode
+from torchmark.cli.run_display import display_for
+from torchmark.cli.stores import columns, store_option
+from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.model.run_record import Kind
+from torchmark.report import run_text
+from torchmark.report.run_formats import RENDERERS
+from torchmark.run.environment_facts import environment_of
+from torchmark.run.zygote_process import valgrind
+from torchmark.runner.cores import divided, usable_cores
+from torchmark.runner.suite_run import (
+    Wanted,
+    carried_out,
+    checked_to_go_on,
+    effort_of,
+    failures_of,
+    has_failures,
+    missing_of,
+    new_run,
+)
+from torchmark.runner.workers import Workers
+from torchmark.settings import Settings, settings_for
+from torchmark.store import default_path, open_store
+from torchmark.suites.loading import load_suite
 
 if TYPE_CHECKING:
-    from torchmark.model.measurement import Measurement
+    from collections.abc import Sequence
+
+    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.store import Store
+
+_TIMEOUT = 300.0
+
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What was asked, with the settings of the project where nothing was."""
+
+    suites: tuple[str, ...]
+    wanted: Wanted
+    repeats: int
+    timeout: float
+    place: str | None
+    tags: tuple[str, ...]
 
 
 @click.command("run")
-def command() -> None:
-    """Compare real implementations of a batched dot product over several shapes.
+@click.argument("suites", metavar="[SUITE…]", nargs=-1)
+@click.option("-k", "pattern", metavar="PATTERN", default="", help="Only cases with these words.")
+@click.option("--time", "time", is_flag=True, help="Take times, and do not count unless asked.")
+@click.option("--count", "count", is_flag=True, help="Count, and take no times unless asked.")
+@click.option("--no-cpp", is_flag=True, help="Leave C++ cases out.")
+@click.option("--quick", is_flag=True, help="The standard suite's quick part, in less time.")
+@click.option("--threads", type=int, metavar="N", help="For every case; otherwise as defined.")
+@click.option("--repeats", type=int, metavar="N", help="Fresh processes for a case.  [default: 1]")
+@click.option("--timeout", type=float, metavar="S", help="Seconds for a case.  [default: 300]")
+@store_option
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A name for the run.")
+@click.option("--json", "json_file", type=_file, help="Every sample and count.")
+@click.option("--csv", "csv_file", type=_file, help="A line for each result.")
+@click.option("--markdown", "markdown_file", type=_file, help="Tables for a pull request.")
+@click.option("--html", "html_file", type=_file, help="One page, with everything in it.")
+@click.option("--resume", metavar="RUN", help="Go on with a run that was cut short.")
+@click.option("--quiet", is_flag=True, help="Show nothing but errors.")
+def command(
+    suites: tuple[str, ...],
+    pattern: str,
+    time: bool,
+    count: bool,
+    no_cpp: bool,
+    quick: bool,
+    threads: int | None,
+    repeats: int | None,
+    timeout: float | None,
+    place: str | None,
+    tags: tuple[str, ...],
+    json_file: Path | None,
+    csv_file: Path | None,
+    markdown_file: Path | None,
+    html_file: Path | None,
+    resume: str | None,
+    quiet: bool,
+) -> None:
+    """Time and count the cases of suites, in Python and C++.
 
-    The four implementations of each shape are measured in rounds, in random order. What was
-    measured before Ctrl-C is shown.
-    """
-    results: list[Measurement] = []
-    shapes = len(batched_dot.SHAPES)
-    click.echo(f"Four ways to write a batched dot product, {shapes} shapes, 1 thread:", err=True)
+    A suite is the name of one that ships (standard, the default), a Python file, a folder of
+    bench_*.py files, or a module; `torchmark list` shows its cases. Every result is in the store
+    the moment it exists: what Ctrl-C or a crash cuts short goes on with --resume.
+
+    \b
+    torchmark run --quick --html run.html
+    torchmark run my_benchmarks/ -k "add and not C++" --time
+    torchmark run --resume latest
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
+    settings = settings_for(Path.cwd())
+    options = _Options(
+        suites=suites or _suites_of(settings) or ("standard",),
+        wanted=_wanted(settings, pattern, time, count, no_cpp, quick, threads),
+        repeats=checked_count("--repeats", repeats or settings.run.repeats or 1),
+        timeout=checked_positive("--timeout", timeout or settings.run.timeout or _TIMEOUT),
+        place=place or settings.store,
+        tags=tags,
+    )
+    files = {
+        "json": json_file, "csv": csv_file, "markdown": markdown_file, "html": html_file,
+    }  # fmt: skip
+    _check_writable([file for file in files.values() if file is not None])
+    with open_store(options.place) as store:
+        run, was_interrupted = _run(options, store, resume, quiet=quiet)
+        results = store.results(run.id)
+    _write(run, results, {form: file for form, file in files.items() if file is not None})
+    if not quiet:
+        click.echo(run_text.render(run, results, width=columns()), nl=False)
+    if was_interrupted:
+        click.echo(
+            f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept. "
+            f"Go on with: torchmark run --resume {run.id}"
+            + (f" --store {options.place}" if place else ""),
+            err=True,
+        )
+        sys.exit(ExitCode.INTERRUPTED)
+    if has_failures(results):
+        sys.exit(ExitCode.CASE_FAILED)
+
+
+def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) -> tuple[Run, bool]:
+    """Begin a run or go on with one; it, and whether Ctrl-C cut it short."""
+    widest = options.wanted.threads or 2
+    division = divided(usable_cores(), widest)
+    workers = Workers(division)
+    with contextlib.closing(workers):
+        environment = environment_of(workers.facts(), Path.cwd())
+        if resume is None:
+            run = _begun(options, store, workers, environment)
+        else:
+            run = store.run(resume)
+            checked_to_go_on(run, environment)
+        left = len(missing_of(run, store.results(run.id)))
+        if not quiet:
+            click.echo(f"run {run.id}: {left} measurements, into {store.where}", err=True)
+        news = carried_out(
+            run, store, division=division, workers=workers, kept_models=_beside(store, run)
+        )
+        try:
+            with display_for(left, quiet=quiet) as display, contextlib.closing(news):
+                for each in news:
+                    display.show(each)
+        except KeyboardInterrupt:
+            return store.run(run.id), True
+    return store.run(run.id), False
+
+
+def _begun(
+    options: _Options, store: Store, workers: Workers, environment: dict[str, object]
+) -> Run:
+    loaded = [load_suite(name) for name in dict.fromkeys(options.suites)]
+    effort = effort_of(quick=options.wanted.quick, repeats=options.repeats, timeout=options.timeout)
+    run = new_run(loaded, options.wanted, effort, workers, environment, options.tags)
+    store.create(run)
+    for failure in failures_of(loaded, options.wanted.kinds[0]):
+        store.add(run.id, failure)
+    return run
+
+
+def _wanted(
+    settings: Settings,
+    pattern: str,
+    time: bool,
+    count: bool,
+    no_cpp: bool,
+    quick: bool,
+    threads: int | None,
+) -> Wanted:
+    """What was asked on the command line comes before what the settings say."""
+    chosen = settings.run
+    if not (time or count):
+        time = chosen.time if chosen.time is not None else True
+        count = _counting_is_possible() if chosen.count is None else chosen.count
+    elif count:
+        valgrind()  # who asks for counts is told at once that it cannot be
+    if not (time or count):
+        raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
+    kinds = [kind for kind, wanted in ((Kind.TIME, time), (Kind.COUNT, count)) if wanted]
+    number = threads if threads is not None else chosen.threads
+    return Wanted(
+        pattern=pattern,
+        kinds=tuple(kinds),
+        cpp=not no_cpp and chosen.cpp is not False,
+        quick=quick or bool(chosen.quick),
+        threads=None if number is None else checked_count("--threads", number),
+    )
+
+
+def _counting_is_possible() -> bool:
+    """A machine without valgrind still times."""
     try:
-        for number, timers in enumerate(batched_dot.groups(), start=1):
-            click.echo(f"  {number} of {shapes}: {timers[0].task_spec.description}", err=True)
-            results += measure_together(timers)
-    except KeyboardInterrupt:
-        if results:
-            click.echo(_table(results))
-        click.echo(f"interrupted after {len(results)} results", err=True)
-        sys.exit(130)
-    click.echo(_table(results))
+        valgrind()
+    except MissingToolError as error:
+        click.echo(f"torchmark: times only: {error}", err=True)
+        return False
+    return True
 
 
-def _table(results: list[Measurement]) -> str:
-    compare = Compare(results)
-    if colours_wanted():
-        compare.colorize()
-    return "\n".join([f"\n{compare}", *doubt_lines(results)])
+def _suites_of(settings: Settings) -> tuple[str, ...]:
+    """The settings' suites; paths start from the directory of the settings."""
+    if settings.file is None:
+        return settings.suites
+    folder = settings.file.parent
+    return tuple(
+        str(folder / name) if (folder / name).exists() else name for name in settings.suites
+    )
+
+
+def _beside(store: Store, run: Run) -> Path:
+    """Where the models of a run are kept: beside the store, or beside the user's own."""
+    place = Path(store.where)
+    folder = place.parent if place.exists() else default_path().parent
+    return folder / "artifacts" / run.id
+
+
+def _check_writable(files: Sequence[Path]) -> None:
+    """A run of minutes must not end in a file name that does not work."""
+    for file in files:
+        if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+            raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
+
+
+def _write(run: Run, results: Sequence[CaseResult], files: dict[str, Path]) -> None:
+    for form, file in files.items():
+        try:
+            file.write_text(RENDERERS[form](run, results), encoding="utf-8")
+        except OSError as error:
+            click.echo(
+                f"torchmark: {file} cannot be written: {error.strerror}; "
+                f"torchmark export {run.id} --format {form} makes it again",
+                err=True,
+            )
+            sys.exit(ExitCode.ENVIRONMENT)

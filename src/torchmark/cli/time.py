@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.analyse.ratios import Ratio, ratio_of
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.messages import failure_message
 from torchmark.cli.results import colours_wanted, doubt_lines
 from torchmark.cli.statements import statement_names
@@ -100,7 +101,7 @@ def command(
         raise
     except (Exception, SystemExit) as error:  # whatever the user's statement raises
         click.echo(f"torchmark: {failure_message(error)}", err=True)
-        sys.exit(1)
+        sys.exit(ExitCode.CASE_FAILED)
     ratios = [ratio_of(other, measurements[0]) for other in measurements[1:]]
     click.echo(_json(measurements, ratios) if as_json else _text(measurements, ratios))
 

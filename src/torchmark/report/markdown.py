@@ -36,7 +36,7 @@ def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     |------|--:|
     | x\|y | 1 |
     """
-    lines = [[_escaped(text) for text in row] for row in (header, *rows)]
+    lines = [[escaped(text) for text in row] for row in (header, *rows)]
     widths = [max(len(text) for text in column) for column in zip(*lines, strict=True)]
     rule = ["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])]
     text = [_joined(line, widths) for line in lines]
@@ -49,7 +49,7 @@ def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join([first, *others])} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Pipes and line ends would end a cell; the others would be read as Markdown or HTML."""
     return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", " ")
 

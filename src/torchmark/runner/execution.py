@@ -23,7 +23,7 @@ from torchmark.runner.models import Models
 from torchmark.runner.preparing import Prepared, prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
     from pathlib import Path
 
     from torchmark.model.case import Case
@@ -79,7 +79,7 @@ class Execution:
         self._only_core = threading.Lock() if not division.others else None
         self._kept_models = kept_models
 
-    def results(self) -> Iterator[Began | CaseResult]:
+    def results(self) -> Generator[Began | CaseResult, None, None]:
         """What begins and what comes out, until the plan is done."""
         models = Models(
             self._workers,

@@ -19,7 +19,7 @@ from torchmark.suites.loading import LoadedSuite, cases_of
 from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from torchmark.runner.cores import Division
@@ -118,7 +118,7 @@ def carried_out(
     division: Division,
     workers: Workers,
     kept_models: Path | None,
-) -> Iterator[Began | CaseResult]:
+) -> Generator[Began | CaseResult, None, None]:
     """Measure what the run lacks; every result is in the store before it is handed on.
 
     Whoever stops early leaves the run in the store as interrupted, and it can be taken up again.

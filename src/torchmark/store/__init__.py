@@ -1,0 +1,12 @@
+"""Records kept: runs and the results of their cases, in SQLite or PostgreSQL.
+
+`open_store` gives a `Store`; every method of it is one short transaction, done when it returns.
+"""
+
+from __future__ import annotations
+
+from torchmark.store.location import default_path
+from torchmark.store.run_names import new_run_id
+from torchmark.store.store import RunSummary, Store, open_store
+
+__all__ = ["RunSummary", "Store", "default_path", "new_run_id", "open_store"]

@@ -1,0 +1,309 @@
+"""The store: runs and the results of their cases.
+
+Every method is one transaction. When it returns, what it wrote is on the disk; when the process
+dies in the middle, it is as if it had not been called. Several processes and threads may use one
+store at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
+from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
+from torchmark.model.run_record import CaseResult, Outcome, Run, RunState
+from torchmark.store import schema
+from torchmark.store.engine import connected, reading, writing
+from torchmark.store.failures import as_store_error
+from torchmark.store.location import name_of, url_of
+from torchmark.store.run_names import checked_tag, resolved
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    from sqlalchemy.engine import Connection, Engine
+
+    T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run as a list shows it."""
+
+    id: str
+    """Sorts by the time at which the run began."""
+
+    started: str
+    """When, in UTC, as ISO 8601 with seconds."""
+
+    state: RunState
+    """How far it has come."""
+
+    tags: tuple[str, ...]
+    """Names that people gave it, oldest first."""
+
+    planned: int
+    """Measurements that were to be made."""
+
+    done: int
+    """Measurements that were made."""
+
+    failed: int
+    """Measurements that could not be made."""
+
+    skipped: int
+    """Measurements that the definitions left out."""
+
+    environment: Mapping[str, Any]
+    """Where it ran (plain JSON)."""
+
+
+def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
+    """The store at a path or URL, or the user's own; made where there is none yet.
+
+    Without `create` a file that is not there is an error, so that a misspelt name is not a new
+    and empty store.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/marks.db") as store:
+    ...     store.runs()
+    []
+    """
+    url = url_of(place)
+    where = name_of(url)
+    if not create and url.drivername == "sqlite" and not Path(where).exists():
+        raise UnknownStoreError(
+            f"there is no store {where}; `torchmark run` makes one, or name another with --store"
+        )
+    with as_store_error(where):
+        engine = connected(url)
+        try:
+            schema.prepare(engine, where)
+        except BaseException:
+            engine.dispose()
+            raise
+    return Store(engine, where)
+
+
+class Store:
+    """Runs and results in one database; `open_store` makes it, and it closes as a context."""
+
+    def __init__(self, engine: Engine, where: str) -> None:
+        self._engine = engine
+        self.where = where
+        """Its path, or its URL without the password."""
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def create(self, run: Run) -> None:
+        """Keep a new run with its plan and tags; `new_run_id` gives its id."""
+        names = [checked_tag(tag) for tag in run.tags]
+        row = {
+            "id": run.id,
+            "started": run.started,
+            "state": run.state.value,
+            "planned": len(run.plan),
+            "record": _compressed(encode_run(run)),
+            "environment": json.dumps(dict(run.environment)),
+        }
+        with as_store_error(self.where), writing(self._engine) as connection:
+            try:
+                connection.execute(insert(schema.runs).values(row))
+            except IntegrityError as error:
+                raise StoreError(
+                    f"there is a run {run.id!r} in {self.where} already; take a new id"
+                ) from error
+            for name in names:
+                _add_tag(connection, run.id, name)
+
+    def add(self, run_id: str, result: CaseResult) -> bool:
+        """Keep a result; False if the run has one of this case and kind that did not fail.
+
+        A failed result is replaced, so that a resumed run can try again; a finished one is held
+        once, even if two processes go on with the same run.
+        """
+        key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
+        row = {
+            **key,
+            "outcome": result.outcome.value,
+            "record": _compressed(encode_result(result)),
+        }
+        failed = {**key, "outcome": Outcome.FAILED.value}
+        with as_store_error(self.where), writing(self._engine) as connection:
+            self._check_known(connection, run_id)
+            connection.execute(delete(schema.results).filter_by(**failed))
+            return _inserted(connection, schema.results, row)
+
+    def finish(self, run_id: str, state: RunState) -> None:
+        """Say how far a run has come."""
+        with as_store_error(self.where), writing(self._engine) as connection:
+            self._check_known(connection, run_id)
+            chosen = update(schema.runs).where(schema.runs.c.id == run_id)
+            connection.execute(chosen.values(state=state.value))
+
+    def tag(self, run_id: str, tag: str) -> None:
+        """Give a run a name; the same name again changes nothing."""
+        name = checked_tag(tag)
+        with as_store_error(self.where), writing(self._engine) as connection:
+            self._check_known(connection, run_id)
+            _add_tag(connection, run_id, name)
+
+    def remove(self, run_id: str) -> None:
+        """Forget a run and its results."""
+        with as_store_error(self.where), writing(self._engine) as connection:
+            self._check_known(connection, run_id)
+            for table in (schema.results, schema.tags):
+                connection.execute(delete(table).where(table.c.run_id == run_id))
+            connection.execute(delete(schema.runs).where(schema.runs.c.id == run_id))
+
+    def runs(self) -> list[RunSummary]:
+        """All runs, the oldest first."""
+        table = schema.runs
+        listed = select(table.c.id, table.c.started, table.c.state, table.c.planned,
+                        table.c.environment).order_by(table.c.started, table.c.id)  # fmt: skip
+        with as_store_error(self.where), reading(self._engine) as connection:
+            rows = connection.execute(listed).all()
+            tags, counts = _tags(connection), _outcomes(connection)
+        return [
+            RunSummary(
+                id=self._read(_text, row.id, row.id),
+                started=self._read(_text, row.started, row.id),
+                state=self._read(RunState, row.state, row.id),
+                tags=tuple(tags.get(row.id, ())),
+                planned=self._read(_whole, row.planned, row.id),
+                done=counts.get((row.id, Outcome.DONE.value), 0),
+                failed=counts.get((row.id, Outcome.FAILED.value), 0),
+                skipped=counts.get((row.id, Outcome.SKIPPED.value), 0),
+                environment=self._read(_object, row.environment, row.id),
+            )
+            for row in rows
+        ]
+
+    def id_of(self, name: str) -> str:
+        """The run that an id, the beginning of one, a tag or "latest" names."""
+        with as_store_error(self.where), reading(self._engine) as connection:
+            return resolved(name, self._tags_of_runs(connection), self.where)
+
+    def run(self, name: str) -> Run:
+        """The run that an id, the beginning of one, a tag or "latest" names."""
+        table = schema.runs
+        with as_store_error(self.where), reading(self._engine) as connection:
+            tags_of = self._tags_of_runs(connection)
+            run_id = resolved(name, tags_of, self.where)
+            chosen = select(table.c.state, table.c.record).where(table.c.id == run_id)
+            row = connection.execute(chosen).one()
+        run = self._read(_run, row.record, run_id)
+        state = self._read(RunState, row.state, run_id)
+        return replace(run, state=state, tags=tuple(tags_of[run_id]))
+
+    def results(self, run_id: str) -> list[CaseResult]:
+        """The results of a run, in the order in which they came."""
+        table = schema.results
+        chosen = select(table.c.record).where(table.c.run_id == run_id).order_by(table.c.place)
+        with as_store_error(self.where), reading(self._engine) as connection:
+            self._check_known(connection, run_id)
+            records = connection.execute(chosen).scalars().all()
+        return [self._read(_result, record, run_id) for record in records]
+
+    def _tags_of_runs(self, connection: Connection) -> dict[str, list[str]]:
+        """Every run, the oldest first, with its tags."""
+        table, tags = schema.runs, _tags(connection)
+        ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
+        return {self._read(_text, run_id, run_id): tags.get(run_id, []) for run_id in ids}
+
+    def _check_known(self, connection: Connection, run_id: str) -> None:
+        found = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
+        if connection.execute(found).first() is None:
+            raise UnknownRunError(
+                f"there is no run {run_id!r} in {self.where}; it was removed, or never made"
+            )
+
+    def _read(self, decode: Callable[[Any], T], content: Any, run_id: str) -> T:
+        try:
+            return decode(content)
+        except (ValueError, TypeError, zlib.error) as error:
+            raise DamagedStoreError(
+                f"a record of run {run_id!r} in {self.where} cannot be read: {error}; "
+                f"bring the store back from a backup, or remove the run: torchmark rm {run_id}"
+            ) from error
+
+
+def _add_tag(connection: Connection, run_id: str, tag: str) -> None:
+    _inserted(connection, schema.tags, {"run_id": run_id, "tag": tag})
+
+
+def _inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> bool:
+    """Whether the row is new; one with the same key is left as it is."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table).values(dict(row)).on_conflict_do_nothing()
+    # Without the option SQLAlchemy forgets how many rows an INSERT made.
+    done = connection.execute(statement, execution_options={"preserve_rowcount": True})
+    return done.rowcount == 1
+
+
+def _tags(connection: Connection) -> dict[str, list[str]]:
+    table = schema.tags
+    found: dict[str, list[str]] = {}
+    for run_id, tag in connection.execute(
+        select(table.c.run_id, table.c.tag).order_by(table.c.place)
+    ):
+        found.setdefault(run_id, []).append(tag)
+    return found
+
+
+def _outcomes(connection: Connection) -> dict[tuple[str, str], int]:
+    table = schema.results
+    grouped = select(table.c.run_id, table.c.outcome, func.count()).group_by(
+        table.c.run_id, table.c.outcome
+    )
+    return {(run_id, outcome): count for run_id, outcome, count in connection.execute(grouped)}
+
+
+def _compressed(text: str) -> bytes:
+    """Names of functions repeat so much that counts shrink to a tenth."""
+    return zlib.compress(text.encode())
+
+
+def _run(record: bytes) -> Run:
+    return decode_run(zlib.decompress(record))
+
+
+def _result(record: bytes) -> CaseResult:
+    return decode_result(zlib.decompress(record))
+
+
+def _text(value: Any) -> str:
+    """SQLite's columns hold what they are given; a damaged page may give them anything."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} should be text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} should be a whole number")
+    return value
+
+
+def _object(text: str) -> dict[str, Any]:
+    content = json.loads(text)
+    if not isinstance(content, dict):
+        raise ValueError(f"the environment is {type(content).__name__}, not an object")
+    return content

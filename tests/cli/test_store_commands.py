@@ -1,0 +1,293 @@
+"""The commands that read the store, as people call them, with their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import torchmark
+from tests import records
+from torchmark.cli import main
+from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.errors import (
+    CaseFailedError,
+    CompileError,
+    CompilerMissingError,
+    InvalidArgumentError,
+    MissingToolError,
+    MissingTorchError,
+    StoreError,
+    UnknownRunError,
+    ZygoteError,
+)
+from torchmark.model.run_record import RunState
+from torchmark.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
+FIRST, SECOND = "20261115-221530-aaaaaa", "20261116-080000-bbbbbb"
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Done]:
+    """`torchmark` with these arguments, in an empty directory and without a user's own store."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def called(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["torchmark", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Done(int(ended.value.code or 0), out, err)
+
+    return called
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A store with two runs: the second is slower, takes more, and breaks a case."""
+    path = tmp_path / "marks.db"
+    with open_store(path) as store:
+        for run_id, day, tag in ((FIRST, 15, "before"), (SECOND, 16, "after")):
+            started = f"2026-11-{day}T08:00:00Z"
+            store.create(records.run_of(ADD, MUL, id=run_id, started=started, tags=(tag,)))
+            store.finish(run_id, RunState.FINISHED)
+        for result in (
+            records.time_result(ADD, 1e-6),
+            records.count_result(ADD, 100_000),
+            records.time_result(MUL, 1e-6),
+        ):
+            store.add(FIRST, result)
+        for result in (
+            records.time_result(ADD, 2e-6),
+            records.count_result(ADD, 100_100),
+            records.failed_result(MUL, reason="\x1b[31mit crashed"),
+        ):
+            store.add(SECOND, result)
+    return str(path)
+
+
+def test_runs_lists_them_the_oldest_first(call: Callable[..., Done], place: str) -> None:
+    done = call("runs", "--store", place)
+    assert done.out.splitlines() == [
+        "run and tags                        state    done  failed   torch",
+        "  20261115-221530-aaaaaa before  finished  3 of 4          2.13.0",
+        "  20261116-080000-bbbbbb after   finished  2 of 4       1  2.13.0",
+    ]
+    assert (done.code, done.err) == (0, "")
+
+
+def test_runs_prints_json(call: Callable[..., Done], place: str) -> None:
+    first, second = json.loads(call("runs", "--store", place, "--json").out)
+    assert (first["id"], first["tags"], first["done"]) == (FIRST, ["before"], 3)
+    assert (second["failed"], second["environment"]["torch"]["version"]) == (1, "2.13.0")
+
+
+def test_an_empty_store_says_how_to_fill_it(call: Callable[..., Done], tmp_path: Path) -> None:
+    done = call("runs")
+    assert (done.code, done.out) == (0, "")
+    assert "`torchmark run`" in done.err
+    assert call("runs", "--json").out == "[]\n"
+    assert (tmp_path / "data" / "torchmark" / "store.sqlite3").is_file()
+
+
+@pytest.mark.parametrize("name", ["latest", "after", "20261116", SECOND])
+def test_show_has_the_results_and_the_failures(
+    call: Callable[..., Done], place: str, name: str
+) -> None:
+    done = call("show", name, "--store", place)
+    assert done.code == 0
+    assert done.out.startswith(f"Run {SECOND} (after), finished")
+    for part in ("2.000 us", "1,001.0", "FAILED Pointwise / mul", "it crashed"):
+        assert part in done.out
+    assert "\x1b" not in done.out
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+
+
+def test_show_takes_the_latest_unless_told(call: Callable[..., Done], place: str) -> None:
+    assert call("show", "--store", place) == call("show", "latest", "--store", place)
+
+
+def test_show_prints_json(call: Callable[..., Done], place: str) -> None:
+    record = json.loads(call("show", "before", "--store", place, "--json").out)
+    assert record["run"]["id"] == FIRST
+    assert record["results"][0]["time"]["samples"] == 99
+
+
+def test_compare_has_a_verdict_for_each_case(call: Callable[..., Done], place: str) -> None:
+    done = call("compare", "before", "after", "--store", place)
+    assert done.code == 0, "no failure was asked for"
+    for part in ("+100.0 ±", "slower", "+1.00", "more", "failed in the second run"):
+        assert part in done.out
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+    record = json.loads(call("compare", "before", "after", "--store", place, "--json").out)
+    assert [change["verdict"] for change in record["times"]] == ["slower"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["before", "after"], 0),
+        (["before", "after", "--fail-on", "slower"], 1),
+        (["before", "after", "--fail-on", "any"], 1),
+        (["after", "before", "--fail-on", "slower"], 0),
+        (["after", "before", "--fail-on", "any"], 1),
+        (["before", "before", "--fail-on", "any"], 0),
+        (["before", "after", "--fail-on", "slower", "--threshold", "200"], 3),
+        (["before", "after", "--fail-on", "slower", "--threshold", "0.05"], 1),
+        (
+            ["before", "after", "--fail-on", "any", "--threshold", "200", "--count-threshold", "0"],
+            1,
+        ),
+        (["before", "after", "--threshold", "-1"], 2),
+        (["before", "after", "--threshold", "nan"], 2),
+        (["before", "after", "--fail-on", "faster"], 2),
+        (["before"], 2),
+        (["before", "nothing"], 2),
+    ],
+)
+def test_compare_fails_on_what_it_was_asked_to(
+    call: Callable[..., Done], place: str, arguments: list[str], code: int
+) -> None:
+    assert call("compare", *arguments, "--store", place).code == code
+
+
+def test_thresholds_may_stand_in_the_settings(
+    call: Callable[..., Done], place: str, tmp_path: Path
+) -> None:
+    arguments = ("compare", "before", "after", "--fail-on", "slower")
+    settings = tmp_path / "torchmark.toml"
+    settings.write_text('store = "marks.db"\n[thresholds]\ntime = 150\ncount = 1')
+    assert call(*arguments).code == 3
+    assert call(*arguments, "--threshold", "1").code == 1
+    settings.write_text('store = "marks.db"\n[thresholds]\ntime = "much"')
+    done = call(*arguments)
+    assert done.code == 2
+    assert f"{settings}: thresholds.time" in done.err
+
+
+def test_export_writes_all_of_it_to_a_file(
+    call: Callable[..., Done], place: str, tmp_path: Path
+) -> None:
+    for form in ("json", "csv", "markdown", "html"):
+        file = tmp_path / f"run.{form}"
+        printed = call("export", "before", "--format", form, "--store", place)
+        quiet = call("export", "before", "--format", form, "--store", place, "-o", str(file))
+        assert (printed.code, quiet.code, quiet.out) == (0, 0, "")
+        assert file.read_text() == printed.out
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert len(record["results"][0]["record"]["measurement"]["raw_times"]) == 99
+    assert len(list(csv.DictReader((tmp_path / "run.csv").read_text().splitlines()))) == 3
+
+
+def test_export_says_what_is_wrong_with_its_file(call: Callable[..., Done], place: str) -> None:
+    done = call("export", "--format", "csv", "--store", place, "-o", "no/such/directory/x.csv")
+    assert done.code == 2
+    assert "no/such/directory/x.csv cannot be written" in done.err
+    assert call("export", "--store", place).code == 2, "the format must be named"
+
+
+def test_a_misspelt_store_is_told_and_not_made(call: Callable[..., Done], tmp_path: Path) -> None:
+    for command in (["runs"], ["show"], ["rm", "latest"], ["export", "--format", "csv"]):
+        done = call(*command, "--store", "typo.db")
+        assert done.code == 2
+        assert "there is no store typo.db" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rm_removes_what_it_is_told_or_nothing(call: Callable[..., Done], place: str) -> None:
+    assert call("rm", "before", "nothing", "--store", place).code == 2
+    assert len(json.loads(call("runs", "--json", "--store", place).out)) == 2
+    done = call("rm", "before", FIRST, "--store", place)
+    assert (done.code, done.out) == (0, f"removed {FIRST}\n")
+    assert [run["id"] for run in json.loads(call("runs", "--json", "--store", place).out)] == [
+        SECOND
+    ]
+
+
+def test_tag_gives_a_run_another_name(call: Callable[..., Done], place: str) -> None:
+    assert call("tag", "latest", "v2", "--store", place) == (0, f"tagged {SECOND} v2\n", "")
+    assert call("show", "v2", "--store", place).code == 0
+    done = call("tag", "before", "v2", "--store", place)
+    assert f"v2 is also a tag of {SECOND}" in done.err
+    ambiguous = call("show", "v2", "--store", place)
+    assert ambiguous.code == 2
+    assert FIRST in ambiguous.err
+    assert SECOND in ambiguous.err
+    assert call("tag", "before", "latest", "--store", place).code == 2
+
+
+def test_a_store_that_cannot_be_used_is_an_environment_that_cannot(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes " * 1000)
+    for place in (str(notes), str(tmp_path), "postgresql://127.0.0.1:1/x"):
+        done = call("runs", "--store", place)
+        assert done.code == 4
+        assert done.err.startswith("torchmark: ")
+        assert "Traceback" not in done.err
+    assert call("runs", "--store", "mysql://x/y").code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidArgumentError(""), 2),
+        (UnknownRunError(""), 2),
+        (CaseFailedError("", kind="crashed"), 3),
+        (CompileError(""), 3),
+        (MissingTorchError(""), 4),
+        (MissingToolError(""), 4),
+        (CompilerMissingError(""), 4),
+        (ZygoteError(""), 4),
+        (StoreError(""), 4),
+    ],
+)
+def test_every_error_has_its_code(error: torchmark.TorchmarkError, code: int) -> None:
+    assert code_of(error) == code
+
+
+def test_a_defect_of_torchmark_is_not_taken_for_a_regression(
+    call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("torchmark.cli.runs.opened", broken)
+    done = call("runs")
+    assert done.code == ExitCode.DEFECT
+    assert "ZeroDivisionError: ours" in done.err
+
+
+def test_the_commands_of_the_store_import_no_torch(place: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('torch is not needed here')")
+    site = str(Path(torchmark.__file__).resolve().parent.parent)
+    for arguments in (["runs"], ["show"], ["compare", "before", "after"]):
+        subprocess.run(
+            [sys.executable, "-m", "torchmark", *arguments, "--store", place],
+            check=True,
+            capture_output=True,
+            env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{site}"},
+        )

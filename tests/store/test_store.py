@@ -1,0 +1,230 @@
+"""What the store promises, on SQLite and on PostgreSQL alike."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import records
+from torchmark.errors import (
+    AmbiguousRunError,
+    InvalidArgumentError,
+    StoreError,
+    TorchmarkError,
+    UnknownRunError,
+)
+from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.store import RunSummary, Store, open_store
+
+ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
+RUN = records.run_of(ADD, MUL, tags=("nightly",), settings={"quick": True})
+
+
+@pytest.fixture
+def run(store: Store) -> Run:
+    store.create(RUN)
+    return RUN
+
+
+def test_a_new_store_has_no_runs(store: Store) -> None:
+    assert store.runs() == []
+    with pytest.raises(UnknownRunError, match="none yet"):
+        store.run("latest")
+
+
+def test_a_run_comes_back_as_it_was_created(store: Store, run: Run) -> None:
+    assert store.run(run.id) == run
+    assert store.results(run.id) == []
+
+
+def test_results_come_back_as_they_were_in_the_order_they_came(store: Store, run: Run) -> None:
+    kept = [
+        records.time_result(MUL),
+        records.count_result(ADD),
+        records.failed_result(MUL, Kind.COUNT, stdout="nul \0 and \x1b[31mred", reason="é × µ"),
+        records.time_result(ADD),
+    ]
+    assert [store.add(run.id, result) for result in kept] == [True] * 4
+    assert store.results(run.id) == kept
+
+
+def test_another_process_would_see_all_of_it(place: str, store: Store, run: Run) -> None:
+    store.add(run.id, records.time_result(ADD))
+    store.finish(run.id, RunState.FINISHED)
+    with open_store(place) as other:
+        assert other.run(run.id) == replace(run, state=RunState.FINISHED)
+        assert other.results(run.id) == [records.time_result(ADD)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.SKIPPED])
+def test_a_finished_case_is_held_once(store: Store, run: Run, outcome: Outcome) -> None:
+    first = replace(records.time_result(ADD), outcome=outcome)
+    assert store.add(run.id, first)
+    assert not store.add(run.id, records.time_result(ADD, 5e-6))
+    assert not store.add(run.id, records.failed_result(ADD))
+    assert store.results(run.id) == [first]
+
+
+def test_a_failed_result_is_replaced(store: Store, run: Run) -> None:
+    assert store.add(run.id, records.failed_result(ADD))
+    assert store.add(run.id, records.failed_result(ADD, reason="again"))
+    assert store.results(run.id) == [records.failed_result(ADD, reason="again")]
+    assert store.add(run.id, records.time_result(ADD))
+    assert store.results(run.id) == [records.time_result(ADD)]
+
+
+def test_several_threads_may_use_one_store(store: Store) -> None:
+    cases = [records.case("many", str(number)) for number in range(60)]
+    store.create(records.run_of(*cases, id="run"))
+    with ThreadPoolExecutor(6) as pool:
+        added = list(pool.map(lambda case: store.add("run", records.time_result(case)), cases))
+    assert all(added)
+    assert {result.case for result in store.results("run")} == set(cases)
+
+
+def test_a_run_id_is_given_once(store: Store, run: Run) -> None:
+    with pytest.raises(StoreError, match="already"):
+        store.create(run)
+
+
+def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
+    store.create(records.run_of(ADD, id="20261116-000000-ffffff", started="2026-11-16T00:00:00Z"))
+    store.add(run.id, records.time_result(ADD))
+    store.add(run.id, records.failed_result(MUL))
+    store.add(run.id, replace(records.count_result(ADD), outcome=Outcome.SKIPPED, counts=None))
+    store.finish(run.id, RunState.INTERRUPTED)
+    first, second = store.runs()
+    assert first == RunSummary(
+        id=run.id,
+        started=run.started,
+        state=RunState.INTERRUPTED,
+        tags=("nightly",),
+        planned=4,
+        done=1,
+        failed=1,
+        skipped=1,
+        environment=run.environment,
+    )
+    assert (second.done, second.planned, second.state) == (0, 2, RunState.RUNNING)
+
+
+def test_a_run_answers_to_its_id_a_prefix_a_tag_and_latest(store: Store, run: Run) -> None:
+    later = records.run_of(id="20261116-000000-ffffff", started="2026-11-16T00:00:00Z")
+    store.create(later)
+    store.tag(later.id, "main")
+    names = {
+        run.id: run.id,
+        "20261115": run.id,
+        "nightly": run.id,
+        "main": later.id,
+        "latest": later.id,
+    }
+    assert {name: store.run(name).id for name in names} == names
+    assert {name: store.id_of(name) for name in names} == names
+
+
+def test_a_name_that_several_runs_have_is_told_with_all_of_them(store: Store, run: Run) -> None:
+    later = records.run_of(id="20261116-000000-ffffff", tags=("nightly",))
+    store.create(later)
+    for name in ("nightly", "2026"):
+        with pytest.raises(AmbiguousRunError, match=f"{run.id}.*{later.id}"):
+            store.run(name)
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "9", "%", "2026_"])
+def test_an_unknown_name_is_told_with_what_there_is(store: Store, run: Run, name: str) -> None:
+    with pytest.raises(UnknownRunError, match=run.id):
+        store.run(name)
+
+
+def test_an_exact_tag_comes_before_the_beginning_of_an_id(store: Store, run: Run) -> None:
+    tagged = records.run_of(id="20270101-000000-aaaaaa", tags=("2026",))
+    store.create(tagged)
+    assert store.run("2026").id == tagged.id
+
+
+def test_tags_are_kept_once_and_in_order(store: Store, run: Run) -> None:
+    for tag in ("b", "a", "b"):
+        store.tag(run.id, tag)
+    assert store.run(run.id).tags == ("nightly", "b", "a")
+
+
+@pytest.mark.parametrize("tag", ["", "latest", "-x", "two words", "line\n", "nul\0"])
+def test_a_tag_that_could_not_be_typed_is_refused(store: Store, run: Run, tag: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be a tag"):
+        store.tag(run.id, tag)
+
+
+def test_a_removed_run_is_gone_and_the_others_stay(store: Store, run: Run) -> None:
+    other = records.run_of(ADD, id="20261116-000000-ffffff", tags=("nightly",))
+    store.create(other)
+    for run_id in (run.id, other.id):
+        store.add(run_id, records.time_result(ADD))
+    store.remove(run.id)
+    assert [summary.id for summary in store.runs()] == [other.id]
+    assert store.results(other.id) == [records.time_result(ADD)]
+    assert store.run("nightly").id == other.id
+
+
+def test_a_run_that_is_not_there_is_told_by_every_method(store: Store) -> None:
+    for call in (
+        lambda: store.add("gone", records.time_result(ADD)),
+        lambda: store.finish("gone", RunState.FINISHED),
+        lambda: store.tag("gone", "x"),
+        lambda: store.remove("gone"),
+        lambda: store.results("gone"),
+    ):
+        with pytest.raises(UnknownRunError, match="gone"):
+            call()
+
+
+MANY = [ADD, MUL, records.case("c"), records.case("d")]
+outcomes = st.sampled_from([Outcome.DONE, Outcome.FAILED, Outcome.SKIPPED])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    added=st.lists(
+        st.tuples(st.sampled_from(MANY), st.sampled_from(Kind), outcomes, st.text(max_size=3)),
+        max_size=12,
+    ),
+    number=st.integers(0, 10**9),
+)
+def test_whatever_is_added_the_first_that_did_not_fail_or_else_the_last_is_held(
+    store: Store, added: list[tuple[object, Kind, Outcome, str]], number: int
+) -> None:
+    run_id = f"run-{number}"
+    expected: dict[object, CaseResult] = {}
+    store.create(records.run_of(*MANY, id=run_id))
+    try:
+        for case, kind, outcome, reason in added:
+            assert isinstance(case, type(ADD))
+            result = replace(records.failed_result(case, kind, reason=reason), outcome=outcome)
+            held = expected.get((case.id, kind))
+            is_new = held is None or held.outcome is Outcome.FAILED
+            if is_new:
+                expected[case.id, kind] = result
+            assert store.add(run_id, result) is is_new
+        found = {(each.case.id, each.kind): each for each in store.results(run_id)}
+        assert found == expected
+        assert len(store.results(run_id)) == len(expected)
+    finally:
+        store.remove(run_id)
+
+
+@pytest.mark.parametrize(
+    "place", ["mysql://host/x", "sqlite://", ":memory:", "", "postgresql://host:port/x"]
+)
+def test_a_place_that_cannot_be_a_store_is_wrong_usage(place: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        open_store(place)
+
+
+def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
+    with pytest.raises(TorchmarkError, match="server cannot be reached") as caught:
+        open_store("postgresql://me:secret@127.0.0.1:1/marks")
+    assert "secret" not in str(caught.value)

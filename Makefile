@@ -1,19 +1,20 @@
 # `make run` and `make test` do everything on a fresh machine; the second call starts at once.
-.PHONY: run test setup old-torch lint types contracts wheel bench clean
+.PHONY: run test setup test-tools lint types contracts wheel bench clean
 PY := .venv/bin/python
 WHEEL_SITE := build/wheel-site
 
 run: setup
-	@.venv/bin/torchmark run
+	@mkdir -p build && .venv/bin/torchmark run --quick --html build/run.html
+	@echo "The same as a page: build/run.html"
 
-test: lint types contracts wheel old-torch
+test: lint types contracts wheel test-tools
 	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
 setup:
 	@scripts/setup.sh
 
-old-torch:
-	@scripts/old_torch.sh
+test-tools:
+	@scripts/test_tools.sh
 
 lint: setup
 	$(PY) -m ruff check .

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -215,27 +214,6 @@ def test_without_torch_doctor_and_time_say_what_to_do(tmp_path: Path) -> None:
     timed = torchmark_command("time", "1", PYTHONPATH=path)
     assert timed.returncode == 4
     assert "pip install torch" in timed.stderr
-
-
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
-    """Interrupted as soon as the second shape is announced: the first is in the table."""
-    running = subprocess.Popen(
-        [sys.executable, "-u", "-m", "torchmark", "run"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": site()},
-    )
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "2 of 4" in line:
-            running.send_signal(signal.SIGINT)
-            break
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert "interrupted after 4 results" in err
-    assert "1x16" in out
-    assert "64x64" not in out
 
 
 def test_the_reader_of_a_pipe_may_leave_early() -> None:

@@ -14,7 +14,7 @@ from torchmark.run.zygote import Zygote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# `make test` installs it: scripts/old_torch.sh.
+# `make test` installs it: scripts/test_tools.sh.
 OLD_PYTHON = os.environ.get("TORCHMARK_OLD_PYTHON", "/usr/bin/python3")
 
 TRAINING = case(

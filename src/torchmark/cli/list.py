@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.define.skips import EnvironmentFacts
 from torchmark.expand.selection import selected
 from torchmark.model.case import Runtime
@@ -25,16 +26,13 @@ if TYPE_CHECKING:
     from torchmark.errors import SuiteFileError
     from torchmark.model.case import Case
 
-_FAILED = 3
-"""Exit code: something of the suite failed, here the loading of a file."""
-
 
 @click.command("list")
 @click.argument("suites", metavar="[SUITE…]", nargs=-1)
 @click.option("-k", "pattern", metavar="PATTERN", default="", help="Only cases with these words.")
 @click.option("--json", "as_json", is_flag=True, help="Print the cases, statements too, as JSON.")
 def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
-    r"""Show the cases of a suite: their ids and titles.
+    """Show the cases of a suite: their ids and titles.
 
     A suite is the name of one that ships (standard, the default), a Python file, a folder of
     bench_*.py files, or a module. A file that cannot be loaded is reported, the others are shown,
@@ -44,7 +42,7 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     torchmark list
     torchmark list -k "add and not C++"
     torchmark list my_benchmarks/ bench_extra.py
-    """
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     loaded = [load_suite(name) for name in dict.fromkeys(suites or ("standard",))]
     cases = selected(cases_of(loaded, facts=_installed()), pattern)
@@ -53,7 +51,7 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     for failure in failures:
         click.echo(f"torchmark: {failure}", err=True)
     if failures:
-        sys.exit(_FAILED)
+        sys.exit(ExitCode.CASE_FAILED)
 
 
 def _installed() -> EnvironmentFacts:

@@ -1,0 +1,206 @@
+"""`torchmark run` as people call it: real zygotes, a real store, failures of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.test_cli import site, torchmark_command
+from torchmark.model.run_record import CaseResult, Kind, Outcome, RunState
+from torchmark.store import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANY = 24
+
+SUITE = f"""
+from torchmark import GroupedStmts, TimerArgs
+SUITE = {{"many": {{f"case {{n}}": TimerArgs("x + x", "x = torch.ones({{}})".format(n + 1))
+                   for n in range({MANY})}}}}
+"""
+
+BAD = """
+from torchmark import GroupedStmts, TimerArgs
+SUITE = {
+    "fine": TimerArgs("x + 1", "x = 1"),
+    "crashes": TimerArgs("import ctypes; ctypes.string_at(0)"),
+    "never ends": TimerArgs("while True: pass"),
+    "prints": TimerArgs("pass", "print('x' * (1 << 20))"),
+    "raises": TimerArgs("pass", "import sys; sys.stderr.write('why not'); nowhere"),
+    "no C++": GroupedStmts(cpp_stmt="auto y = torch::onse({2});"),
+}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "bench_many.py"
+    path.write_text(SUITE)
+    return path
+
+
+def results_in(store: Path, run: str = "latest") -> list[CaseResult]:
+    with open_store(store) as opened:
+        return opened.results(opened.id_of(run))
+
+
+def started(*args: str, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "torchmark", "run", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": site()},
+    )
+
+
+def stopped_after(running: subprocess.Popen[str], results: int, how: signal.Signals) -> str:
+    """Send the signal when that many results were told; what stderr says after it."""
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith(f"[{results}/"):
+            running.send_signal(how)
+            break
+    _, after = running.communicate(timeout=60)
+    return after
+
+
+def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
+    (tmp_path / "bench_bad.py").write_text(BAD)
+    (tmp_path / "bench_broken.py").write_text("SUITE = {\n  'a': = 1\n}\n")
+    done = torchmark_command(
+        "run", ".", "--time", "--timeout", "4", "--store", "marks.db", "--json", "run.json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    rows = {result.case.label[0]: result for result in results_in(tmp_path / "marks.db")}
+    assert len(rows) == 7
+    assert rows["fine"].outcome is rows["prints"].outcome is Outcome.DONE
+    assert len(rows["prints"].stdout) < 1 << 17
+    assert "bytes left out" in rows["prints"].stdout
+    reasons = {name: row.reason for name, row in rows.items() if row.outcome is Outcome.FAILED}
+    assert "SIGSEGV" in reasons["crashes"]
+    assert "stopped at its limit of 4 s" in reasons["never ends"]
+    assert "'onse' is not a member of 'torch'" in reasons["no C++"]
+    assert "name 'nowhere' is not defined" in reasons["raises"]
+    assert rows["raises"].stderr == "why not"
+    assert "bench_broken.py, line 2: SyntaxError" in reasons["bench_broken.py"]
+    for name in reasons:
+        assert done.stdout.count(f"\n  {name}") >= 1, done.stdout
+    assert len(json.loads((tmp_path / "run.json").read_text())["results"]) == 7
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "marks.db"
+    running = started(str(suite), "--time", "--store", str(store), cwd=tmp_path)
+    after = stopped_after(running, 3, signal.SIGINT)
+    assert running.returncode == 130
+    with open_store(store) as opened:
+        run = opened.run("latest")
+    assert run.state is RunState.INTERRUPTED
+    assert f"torchmark run --resume {run.id} --store {store}" in after
+    done = torchmark_command(
+        "run", "--resume", run.id, "--store", str(store), "--quiet", cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(results_in(store)) == MANY
+
+
+def test_a_run_that_is_killed_again_and_again_is_complete_in_the_end(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "marks.db"
+    draw = random.Random(0)
+    stopped_after(
+        started(str(suite), "--time", "--store", str(store), cwd=tmp_path), 1, signal.SIGKILL
+    )
+    held = len(results_in(store))
+    assert held >= 1
+    for _ in range(3):
+        resumed = started("--resume", "latest", "--store", str(store), cwd=tmp_path)
+        told = draw.randint(1, 4)
+        stopped_after(resumed, told, signal.SIGKILL)
+        now = len(results_in(store))
+        assert now >= held + told, "what was told is kept"
+        held = now
+    done = torchmark_command("run", "--resume", "latest", "--store", str(store), cwd=tmp_path)
+    assert done.returncode == 0
+    results = results_in(store)
+    assert len({(result.case.id, result.kind) for result in results}) == len(results) == MANY
+
+
+def test_two_runs_may_write_into_one_store(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "marks.db"
+    both = [started(str(suite), "--time", "--store", str(store), cwd=tmp_path) for _ in range(2)]
+    assert [running.wait(120) for running in both] == [0, 0]
+    with open_store(store) as opened:
+        assert [(run.done, run.failed) for run in opened.runs()] == [(MANY, 0)] * 2
+
+
+def test_times_and_counts_of_a_case_and_its_documents(tmp_path: Path, suite: Path) -> None:
+    done = torchmark_command(
+        "run", str(suite), "-k", '"case 7"', "--store", "marks.db", "--tag", "mine",
+        "--csv", "run.csv", "--markdown", "run.md", "--html", "run.html", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = results_in(tmp_path / "marks.db", "mine")
+    assert {result.kind for result in results} == set(Kind)
+    assert all(result.outcome is Outcome.DONE for result in results)
+    assert "case 7" in done.stdout
+    assert "[2/2]" in done.stderr
+    for name in ("run.csv", "run.md", "run.html"):
+        assert "case 7" in (tmp_path / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.py"], "nowhere.py"),
+        (["-k", "no such case"], "no case is left"),
+        (["-k", "a and"], "-k"),
+        (["--repeats", "-1"], "--repeats"),
+        (["--timeout", "-1"], "--timeout"),
+        (["--resume", "nothing"], "nothing"),
+        (["--html", "no/such/folder/x.html"], "cannot be written"),
+    ],
+)
+def test_wrong_usage_is_told_apart(
+    tmp_path: Path, suite: Path, arguments: list[str], said: str
+) -> None:
+    here = [] if arguments[0] == "nowhere.py" else [str(suite)]
+    done = torchmark_command(
+        "run", *here, "--time", "--store", "marks.db", *arguments, cwd=tmp_path
+    )
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_environment_without_torch_is_told_apart(tmp_path: Path, suite: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    path = f"{tmp_path}{os.pathsep}{site()}"
+    done = torchmark_command("run", str(suite), "--time", cwd=tmp_path, PYTHONPATH=path)
+    assert done.returncode == 4
+    assert "torch" in done.stderr
+
+
+def test_settings_of_the_project_are_used(tmp_path: Path, suite: Path) -> None:
+    (tmp_path / "torchmark.toml").write_text(
+        'suites = ["bench_many.py"]\nstore = "own.db"\n[run]\ncount = false\nrepeats = 2\n'
+    )
+    folder = tmp_path / "below"
+    folder.mkdir()
+    done = torchmark_command("run", "-k", '"case 3"', cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (result,) = results_in(tmp_path / "own.db")
+    assert result.measurement is not None
+    assert len(result.measurement.replicates) == 2

@@ -49,7 +49,7 @@ def seconds_of_torch(case: Case) -> float:
         num_threads=case.num_threads,
     )
     timer.blocked_autorange(min_run_time=0.2)
-    timer.collect_callgrind(100)
+    timer.collect_callgrind(100, repeats=None, collect_baseline=True, retain_out_file=False)
     return time.perf_counter() - start
 
 

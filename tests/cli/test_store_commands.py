@@ -28,7 +28,7 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.model.run_record import RunState
-from torchmark.store import open_store
+from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +86,16 @@ def place(tmp_path: Path) -> str:
         ):
             store.add(SECOND, result)
     return str(path)
+
+
+def test_rm_takes_the_files_of_a_run_along(call: Callable[..., Done], place: str) -> None:
+    kept, gone = (artifact_folder(place, run) for run in (FIRST, SECOND))
+    for folder in (kept, gone):
+        folder.mkdir(parents=True)
+        (folder / "model.pt").write_bytes(b"x")
+    assert call("rm", SECOND, "--store", place).code == 0
+    assert kept.exists()
+    assert not gone.exists()
 
 
 def test_runs_lists_them_the_oldest_first(call: Callable[..., Done], place: str) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
 import click
 
 from torchmark.cli.stores import opened, store_option
+from torchmark.store import artifact_folder
 
 
 @click.command("rm")
 @click.argument("names", metavar="RUN [RUN…]", nargs=-1, required=True)
 @store_option
 def command(names: tuple[str, ...], place: str | None) -> None:
-    """Remove runs and their results from the store.
+    """Remove runs, their results and their files.
 
     RUN is an id, the beginning of one, a tag, or `latest`. If one of them is not known, none is
     removed.
@@ -19,4 +22,5 @@ def command(names: tuple[str, ...], place: str | None) -> None:
     with opened(place) as store:
         for run_id in dict.fromkeys([store.id_of(name) for name in names]):
             store.remove(run_id)
+            shutil.rmtree(artifact_folder(store.where, run_id), ignore_errors=True)
             click.echo(f"removed {run_id}")

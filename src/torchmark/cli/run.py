@@ -34,7 +34,7 @@ from torchmark.runner.suite_run import (
 )
 from torchmark.runner.workers import Workers
 from torchmark.settings import Settings, settings_for
-from torchmark.store import default_path, open_store
+from torchmark.store import artifact_folder, open_store
 from torchmark.suites.loading import load_suite
 
 if TYPE_CHECKING:
@@ -156,7 +156,11 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
         if not quiet:
             click.echo(f"run {run.id}: {left} measurements, into {store.where}", err=True)
         news = carried_out(
-            run, store, division=division, workers=workers, kept_models=_beside(store, run)
+            run,
+            store,
+            division=division,
+            workers=workers,
+            kept_models=artifact_folder(store.where, run.id),
         )
         try:
             with display_for(left, quiet=quiet) as display, contextlib.closing(news):
@@ -226,13 +230,6 @@ def _suites_of(settings: Settings) -> tuple[str, ...]:
     return tuple(
         str(folder / name) if (folder / name).exists() else name for name in settings.suites
     )
-
-
-def _beside(store: Store, run: Run) -> Path:
-    """Where the models of a run are kept: beside the store, or beside the user's own."""
-    place = Path(store.where)
-    folder = place.parent if place.exists() else default_path().parent
-    return folder / "artifacts" / run.id
 
 
 def _check_writable(files: Sequence[Path]) -> None:

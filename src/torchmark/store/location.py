@@ -52,6 +52,13 @@ def name_of(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
+def artifact_folder(where: str, run_id: str) -> Path:
+    """Where the files of a run lie, such as its models: beside the store, or the user's own."""
+    path = Path(where)
+    folder = path.parent if path.is_file() else default_path().parent
+    return folder / "artifacts" / run_id
+
+
 def _checked_path(text: str) -> Path:
     if text in {"", ":memory:"} or "\0" in text:
         raise InvalidArgumentError(

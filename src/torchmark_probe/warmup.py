@@ -52,6 +52,7 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
     gc.disable()
     reserve = layout.Reserve() if callgrind else None
     if callgrind:
+        layout.have_had_a_thread()
         layout.empty_the_bins()
         tell("starting instrumentation")
         callgrind.start_instrumentation()

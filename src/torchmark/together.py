@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
 from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.errors import CaseFailedError, InvalidArgumentError
 from torchmark.run.counting import count, first_failure
 from torchmark.run.cpp.loop import CppLoop, build_together
-from torchmark.run.private_directories import private_directory
+from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.rounds import measure_in_rounds
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.tracebacks import users_frames_only
@@ -105,7 +104,7 @@ def count_together(
             progress=progress,
         )
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        discard(root)
     counted = []
     for timer, outcome in zip(timers, outcomes, strict=True):
         if isinstance(outcome, CaseFailedError):

@@ -39,7 +39,7 @@ def serve(channel: socket.socket, around: cases.Surroundings) -> None:
         try:
             keeper = os.fork()
         except OSError as error:
-            wire.send(files.talk, {"no_fork": str(error)})
+            wire.send(files.talk, {"outcome": "no fork", "reason": str(error)})
             keeper = -1
         if keeper == 0:
             channel.close()

@@ -60,6 +60,8 @@ def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
 
 def _run(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     """Setup and statement once, neither timed nor counted."""
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
     if "library" in request:
         NativeLoop(request["library"], request["symbol"]).run(1)
     else:
@@ -117,8 +119,8 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     facts = clock_facts(clock)
     if "library" in request:
         native = NativeLoop(request["library"], request["symbol"])
-        # The setup runs before every block, so a block lasts at least as long as the setup:
-        # sampling then takes no more than twice the time that is measured.
+        # The setup runs before every block, so a block lasts as long as the setup where that
+        # leaves enough of them: sampling then takes about twice the time that is measured.
         facts = facts._replace(cost=max(facts.cost, native.setup_seconds() / CLOCK_STEPS_PER_BLOCK))
         blocks: Any = _NativeBlocks(native)
     else:

@@ -249,8 +249,8 @@ def _in_its_part(error: SyntaxError, filename: str, text: str) -> SnippetSyntaxE
     assert place is not None
     error.text = text.splitlines()[line - 1]
     error.lineno = place.line
-    if error.end_lineno is not None:
-        error.end_lineno += place.line - line
+    if getattr(error, "end_lineno", None) is not None:  # new in Python 3.10
+        error.end_lineno += place.line - line  # type: ignore[operator]
     return SnippetSyntaxError(place.part, error)
 
 

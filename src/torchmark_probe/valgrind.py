@@ -15,6 +15,9 @@ import platform
 import struct
 from typing import Any, Callable, Dict, List, NamedTuple
 
+COUNTABLE_MACHINES = ("x86_64", "AMD64")
+"""Where the machine code below means what it says."""
+
 _RUNNING_ON_VALGRIND = 0x1001
 _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _ZERO_STATS = _CALLGRIND + 1
@@ -90,7 +93,7 @@ class Requests(NamedTuple):
 
 def requests() -> Requests:
     """Write the machine code and return its functions; they stay for the life of the process."""
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in COUNTABLE_MACHINES:
         raise UnsupportedMachineError(
             "counting instructions needs an x86-64 machine, and this is {!r}".format(
                 platform.machine()

@@ -77,8 +77,8 @@ def facts(torch: Any) -> Dict[str, Any]:
 def _callgrind() -> Any:
     try:
         requests = valgrind.requests()
-    except valgrind.UnsupportedMachineError:
-        return None
+    except (valgrind.UnsupportedMachineError, OSError):
+        return None  # launched plainly it is not needed, and who wants to count is told before
     return requests if requests.running_on_valgrind() else None
 
 

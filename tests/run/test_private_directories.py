@@ -1,8 +1,7 @@
-"""Directories of processes that are gone are removed, and no others."""
+"""Directories that nobody holds any more are removed, and no others."""
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
@@ -11,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from torchmark.run.private_directories import discard, private_directory
+
+_KILLED = """
+import os, signal, tempfile
+tempfile.tempdir = {folder!r}
 from torchmark.run.private_directories import private_directory
+path = private_directory()
+(path / "file").write_text("x")
+print(path, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -19,39 +28,36 @@ def own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def directory_of(pid: int) -> Path:
-    path = Path(tempfile.gettempdir()) / f"torchmark-{pid}-abc"
-    path.mkdir()
-    (path / "file").write_text("x")
-    return path
-
-
 def test_only_this_user_may_look_inside() -> None:
-    assert stat.S_IMODE(private_directory().stat().st_mode) == 0o700
+    path = private_directory()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    discard(path)
+    assert not path.exists()
 
 
-def test_what_a_dead_process_left_is_removed() -> None:
-    dead = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    dead.wait()
-    left = directory_of(dead.pid)
-    private_directory()
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    script = _KILLED.format(folder=str(tmp_path))
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                            check=False)  # fmt: skip
+    left = Path(killed.stdout.strip())
+    assert left.exists()
+    discard(private_directory())
     assert not left.exists()
 
 
-def test_what_belongs_to_a_living_process_or_to_nobody_stays(tmp_path: Path) -> None:
-    living = directory_of(os.getppid())
-    first = private_directory()
+def test_what_somebody_holds_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    held = private_directory()
     other = tmp_path / "torchmark-notes"
     other.mkdir()
-    assert private_directory() != first
-    assert living.exists()
-    assert first.exists()
+    discard(private_directory())
+    assert held.exists()
     assert other.exists()
+    discard(held)
 
 
 def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (tmp_path / "torchmark-999999999-x").symlink_to(elsewhere)
-    private_directory()
+    (tmp_path / "torchmark-held-x").symlink_to(elsewhere)
+    discard(private_directory())
     assert elsewhere.exists()

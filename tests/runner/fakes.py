@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import CaseFailedError
+from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.zygote import Count, PythonCase, Sample
 from torchmark.run.zygote_case import Output
 from torchmark.runner.workers import Workers
@@ -14,11 +15,9 @@ from torchmark_probe.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from torchmark.errors import TorchmarkError
     from torchmark.run.zygote import NativeCase
-    from torchmark.runner.cores import Division
 
 _COUNTS = """\
 # callgrind format
@@ -34,6 +33,10 @@ totals: {instructions}
 """
 
 
+_MEETING_SECONDS = 0.01
+"""How long a case waits for another one: threads that are not held back meet in less."""
+
+
 class FakeWorld:
     """What all zygotes of a test share."""
 
@@ -42,6 +45,8 @@ class FakeWorld:
         self.start_failure: TorchmarkError | None = None
         self.starts: list[tuple[int, bool]] = []
         self.closed = 0
+        self.deaths = 0
+        """Zygotes that die in the next times that are taken."""
         self.overlaps: set[frozenset[str]] = set()
         """Statements that were seen to run at the same time."""
         self.cores: dict[str, tuple[int, ...]] = {}
@@ -49,19 +54,23 @@ class FakeWorld:
         self.repeatable = True
         self._running: set[str] = set()
         self._lock = threading.Lock()
+        self._somebody_came = threading.Condition(self._lock)
         self._number = 0
 
     def zygote(self, **options: Any) -> FakeZygote:
         return FakeZygote(self, **options)
 
-    def workers(self, division: Division) -> Workers:
-        return Workers(division, self.zygote)  # type: ignore[arg-type]
+    def workers(self) -> Workers:
+        return Workers(self.zygote)  # type: ignore[arg-type]
 
     @contextmanager
     def running(self, what: str) -> Iterator[None]:
-        with self._lock:
+        with self._somebody_came:
             self.overlaps |= {frozenset({what, other}) for other in self._running}
             self._running.add(what)
+            self._somebody_came.notify_all()
+            # Whoever may run beside this one gets the time to do so.
+            self._somebody_came.wait(_MEETING_SECONDS)
         try:
             yield
         finally:
@@ -94,11 +103,16 @@ class FakeZygote:
     def close(self) -> None:
         self.world.closed += 1
 
-    def run(self, case: PythonCase, *, time_limit: float) -> Output:
+    def run(self, case: PythonCase, *, cores: Collection[int], time_limit: float) -> Output:
         _fail_if_asked(case)
+        self.world.cores["model"] = tuple(cores)
+        Path(case.stmt.split("save('")[1].split("'")[0]).write_bytes(b"model")
         return Output(stdout="", stderr="")
 
     def sample(self, case: PythonCase | NativeCase, *, cores: Collection[int], **_: Any) -> Sample:
+        if self.world.deaths:
+            self.world.deaths -= 1
+            raise ZygoteError("it died")
         with self.world.running(_name(case)):
             _fail_if_asked(case)
             self.world.cores[_name(case)] = tuple(cores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +12,6 @@ from torchmark.runner.cores import Core, divided, usable_cores
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def machine(nodes: int, physical: int, hardware_threads: int = 1) -> list[Core]:
@@ -37,9 +36,10 @@ def test_two_cores_are_one_for_times_and_one_for_the_rest() -> None:
     assert division.everything == (0, 1)
 
 
-def test_two_hardware_threads_of_one_core_are_divided_all_the_same() -> None:
+def test_two_hardware_threads_of_one_core_do_one_thing_after_the_other() -> None:
     division = divided(machine(1, 1, 2), widest=1)
-    assert (division.lanes, division.others) == (((0,),), (1,))
+    assert (division.lanes, division.others) == (((0,),), ())
+    assert division.everything == (0, 1)
 
 
 def test_the_other_hardware_thread_of_a_lane_stays_idle() -> None:
@@ -64,7 +64,7 @@ def test_nobody_shares_a_core_with_a_lane(
     assert len(in_lanes) == len(set(in_lanes))
     assert not set(in_lanes) & set(division.others)
     assert {*in_lanes, *division.others} <= set(division.everything)
-    assert bool(division.others) == (len(cores) > 1)
+    assert bool(division.others) == (nodes * physical > 1)
     assert {len(lane) for lane in division.lanes} == {division.lane_width}
     assert 1 <= division.lane_width <= widest
 
@@ -80,10 +80,21 @@ def test_the_kernel_is_asked_for_the_layout(
     topology.mkdir(parents=True)
     (topology / "physical_package_id").write_text("1\n")
     (topology / "core_id").write_text("3\n")
-    assert usable_cores(tmp_path) == [
+    assert usable_cores(tmp_path, tmp_path / "none") == [
         Core(node=0, physical=(-1, 0), number=0),
         Core(node=1, physical=(1, 3), number=5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 4), ("150000 100000", 2), ("1 100000", 1), ("", 4)]
+)
+def test_a_container_uses_no_more_cores_than_it_has_time_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    (tmp_path / "cpu.max").write_text(quota)
+    assert len(usable_cores(tmp_path, tmp_path / "cpu.max")) == cores
 
 
 def test_this_machine_has_cores() -> None:

@@ -74,7 +74,7 @@ def executed(
         plan,
         effort=Effort(**options),
         division=division,
-        workers=world.workers(division),
+        workers=world.workers(),
     )
     results = [news for news in execution.results() if isinstance(news, CaseResult)]
     keys = [(result.case.stmt, result.kind) for result in results]
@@ -158,6 +158,41 @@ def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
     assert not [pair for pair in world.overlaps if "wide" in pair]
 
 
+def test_cores_that_are_apart_work_at_the_same_time(world: FakeWorld) -> None:
+    executed(world, both(*[case(f"n{number}") for number in range(8)]))
+    assert world.overlaps
+
+
+def test_a_zygote_that_dies_costs_no_case_that_works_again(world: FakeWorld) -> None:
+    world.deaths = 1
+    results = executed(world, [(case("a"), Kind.TIME)])
+    assert results["a", Kind.TIME].outcome is Outcome.DONE
+    world.deaths = 2
+    results = executed(world, [(case("a"), Kind.TIME)])
+    assert results["a", Kind.TIME].reason == "it died"
+
+
+def test_models_are_made_anew_in_every_run_and_kept_beside_it(
+    world: FakeWorld, tmp_path: Path
+) -> None:
+    model = ScriptedModel(source="jit_model = None")
+    setup = f'm = torch.jit.load("{MODEL_PATH}")'
+    for _ in range(2):
+        world.cores.clear()
+        execution = Execution(
+            [(case("a", setup=setup, model=model), Kind.TIME)],
+            effort=Effort(),
+            division=TWO_CORES,
+            workers=world.workers(),
+            kept_models=tmp_path / "kept",
+        )
+        assert [type(news) for news in execution.results()] == [Began, CaseResult]
+        assert world.cores["model"] == TWO_CORES.others, "not where times are taken"
+        assert (tmp_path / "kept" / f"{model.id}.pt").read_bytes() == b"model"
+    (lasting,) = (tmp_path / "cache").rglob("*.pt")
+    assert lasting.read_bytes() == b"model"
+
+
 def test_on_one_core_nothing_runs_beside_anything(world: FakeWorld) -> None:
     executed(world, both(*[case(f"n{number}") for number in range(8)]), ONE_CORE)
     assert world.overlaps == set()
@@ -165,7 +200,8 @@ def test_on_one_core_nothing_runs_beside_anything(world: FakeWorld) -> None:
 
 def test_a_zygote_that_cannot_start_is_not_tried_for_every_case(world: FakeWorld) -> None:
     world.start_failure = ZygoteError("no torch")
-    results = executed(world, both(*[case(f"n{number}") for number in range(5)]))
+    many = Division(lanes=((HERE[0],),), others=HERE * 4, everything=HERE)
+    results = executed(world, both(*[case(f"n{number}") for number in range(5)]), many)
     assert {result.reason for result in results.values()} == {"no torch"}
     assert len(world.starts) == 2, "once for times, once for counts"
 
@@ -175,7 +211,7 @@ def test_whoever_leaves_early_leaves_no_zygote_behind(world: FakeWorld) -> None:
         both(*[case(f"n{number}") for number in range(20)]),
         effort=Effort(),
         division=TWO_CORES,
-        workers=world.workers(TWO_CORES),
+        workers=world.workers(),
     )
     with contextlib.closing(execution.results()) as results:
         next(results)
@@ -188,7 +224,7 @@ def test_what_begins_is_told_before_it_ends(world: FakeWorld) -> None:
         both(case("a")),
         effort=Effort(),
         division=TWO_CORES,
-        workers=world.workers(TWO_CORES),
+        workers=world.workers(),
     )
     open_ones = set()
     for news in execution.results():
@@ -221,7 +257,7 @@ def test_repeats_are_fresh_processes_merged_into_one(world: FakeWorld) -> None:
 def test_counts_that_differ_between_repeats_are_told(world: FakeWorld) -> None:
     world.repeatable = False
     results = executed(world, [(cpp("a"), Kind.COUNT)], repeats=3)
-    assert results["a", Kind.COUNT].reason == "repeats differ: 1000 to 1002 instructions"
+    assert results["a", Kind.COUNT].reason == "counts of 100 runs lie between 1000 and 1002"
 
 
 def test_what_is_compiled_at_run_time_is_not_counted_and_says_why(world: FakeWorld) -> None:

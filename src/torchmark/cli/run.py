@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.run_display import display_for
+from torchmark.cli.run_display import display_for, line_of
 from torchmark.cli.stores import columns, store_option
-from torchmark.errors import InvalidArgumentError, MissingToolError
-from torchmark.model.run_record import Kind
+from torchmark.errors import InvalidArgumentError, MissingToolError, StoreError
+from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
 from torchmark.run.environment_facts import environment_of
+from torchmark.run.zygote import TIME_LIMIT
 from torchmark.run.zygote_process import valgrind
-from torchmark.runner.cores import divided, usable_cores
+from torchmark.runner.cores import on_cores
 from torchmark.runner.suite_run import (
     Wanted,
     carried_out,
     checked_to_go_on,
+    division_for,
     effort_of,
     failures_of,
     has_failures,
@@ -36,6 +40,7 @@ from torchmark.runner.workers import Workers
 from torchmark.settings import Settings, settings_for
 from torchmark.store import artifact_folder, open_store
 from torchmark.suites.loading import load_suite
+from torchmark_probe.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from torchmark.model.run_record import CaseResult, Run
     from torchmark.store import Store
 
-_TIMEOUT = 300.0
+T = TypeVar("T")
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -109,13 +114,20 @@ def command(
     torchmark run --resume latest
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
+    if resume is not None:
+        _refuse_beside_resume(
+            suites or pattern or time or count or no_cpp or quick or tags,
+            threads is not None or repeats is not None or timeout is not None,
+        )
     settings = settings_for(Path.cwd())
     options = _Options(
         suites=suites or _suites_of(settings) or ("standard",),
         wanted=_wanted(settings, pattern, time, count, no_cpp, quick, threads),
-        repeats=checked_count("--repeats", repeats or settings.run.repeats or 1),
-        timeout=checked_positive("--timeout", timeout or settings.run.timeout or _TIMEOUT),
-        place=place or settings.store,
+        repeats=checked_count("--repeats", _first_given(repeats, settings.run.repeats, 1)),
+        timeout=checked_positive(
+            "--timeout", _first_given(timeout, settings.run.timeout, TIME_LIMIT)
+        ),
+        place=place if place is not None else settings.store,
         tags=tags,
     )
     files = {
@@ -125,26 +137,40 @@ def command(
     with open_store(options.place) as store:
         run, was_interrupted = _run(options, store, resume, quiet=quiet)
         results = store.results(run.id)
-    _write(run, results, {form: file for form, file in files.items() if file is not None})
-    if not quiet:
-        click.echo(run_text.render(run, results, width=columns()), nl=False)
+    _show(run, results, quiet=quiet)
     if was_interrupted:
         click.echo(
-            f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept. "
-            f"Go on with: torchmark run --resume {run.id}"
-            + (f" --store {options.place}" if place else ""),
+            f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept",
             err=True,
         )
+        _say_how_to_go_on(run, options.place)
+    wrote_all = _write(run, results, {form: file for form, file in files.items() if file})
+    if was_interrupted:
         sys.exit(ExitCode.INTERRUPTED)
+    if not wrote_all:
+        sys.exit(ExitCode.ENVIRONMENT)
     if has_failures(results):
         sys.exit(ExitCode.CASE_FAILED)
 
 
+def _show(run: Run, results: Sequence[CaseResult], *, quiet: bool) -> None:
+    """The table on stdout; who wants it quiet sees the failures alone."""
+    if not quiet:
+        click.echo(run_text.render(run, results, width=columns()), nl=False)
+        return
+    for result in results:
+        if result.outcome is Outcome.FAILED:
+            click.echo(f"torchmark: {line_of(result)}", err=True)
+
+
+def _say_how_to_go_on(run: Run, place: str | None) -> None:
+    store = f" --store {shlex.quote(place)}" if place is not None else ""
+    click.echo(f"Go on with: torchmark run --resume {run.id}{store}", err=True)
+
+
 def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) -> tuple[Run, bool]:
     """Begin a run or go on with one; it, and whether Ctrl-C cut it short."""
-    widest = options.wanted.threads or 2
-    division = divided(usable_cores(), widest)
-    workers = Workers(division)
+    workers = Workers()
     with contextlib.closing(workers):
         environment = environment_of(workers.facts(), Path.cwd())
         if resume is None:
@@ -152,9 +178,11 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
         else:
             run = store.run(resume)
             checked_to_go_on(run, environment)
+        _let_cases_import_what_lies_beside(run.settings.get("suites", ()))
         left = len(missing_of(run, store.results(run.id)))
         if not quiet:
             click.echo(f"run {run.id}: {left} measurements, into {store.where}", err=True)
+        division = division_for(run)
         news = carried_out(
             run,
             store,
@@ -163,12 +191,27 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
             kept_models=artifact_folder(store.where, run.id),
         )
         try:
-            with display_for(left, quiet=quiet) as display, contextlib.closing(news):
+            # The display has a thread of its own, which must not run where times are taken.
+            with (
+                on_cores(division.others),
+                display_for(left, quiet=quiet) as display,
+                contextlib.closing(news),
+            ):
                 for each in news:
                     display.show(each)
         except KeyboardInterrupt:
             return store.run(run.id), True
+        except StoreError:
+            _say_how_to_go_on(run, options.place)
+            raise
     return store.run(run.id), False
+
+
+def _let_cases_import_what_lies_beside(suites: Sequence[str]) -> None:
+    """A setup may import a file beside its suite; children look where this process does."""
+    for path in map(Path, suites):
+        if path.exists():
+            sys.path.append(str((path if path.is_dir() else path.parent).resolve()))
 
 
 def _begun(
@@ -196,9 +239,9 @@ def _wanted(
     chosen = settings.run
     if not (time or count):
         time = chosen.time if chosen.time is not None else True
-        count = _counting_is_possible() if chosen.count is None else chosen.count
-    elif count:
-        valgrind()  # who asks for counts is told at once that it cannot be
+        count = _counting_works() if chosen.count is None else chosen.count
+    if count:
+        _check_that_counting_works()
     if not (time or count):
         raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
     kinds = [kind for kind, wanted in ((Kind.TIME, time), (Kind.COUNT, count)) if wanted]
@@ -212,14 +255,37 @@ def _wanted(
     )
 
 
-def _counting_is_possible() -> bool:
+def _check_that_counting_works() -> None:
+    """Who asks for counts is told at once that there can be none."""
+    valgrind()
+    if platform.machine() not in COUNTABLE_MACHINES:
+        raise MissingToolError(
+            f"counting instructions works on {' and '.join(COUNTABLE_MACHINES)}, and this is "
+            f"{platform.machine()}; use --time"
+        )
+
+
+def _counting_works() -> bool:
     """A machine without valgrind still times."""
     try:
-        valgrind()
+        _check_that_counting_works()
     except MissingToolError as error:
         click.echo(f"torchmark: times only: {error}", err=True)
         return False
     return True
+
+
+def _refuse_beside_resume(*given: object) -> None:
+    if any(given):
+        raise InvalidArgumentError(
+            "--resume goes on with the suites and options that the run began with; give it alone, "
+            "or with --store, --quiet and the files to write"
+        )
+
+
+def _first_given(*values: T | None) -> T:
+    """The first that is not None: the command line, then the settings, then our own."""
+    return next(value for value in values if value is not None)
 
 
 def _suites_of(settings: Settings) -> tuple[str, ...]:
@@ -239,14 +305,17 @@ def _check_writable(files: Sequence[Path]) -> None:
             raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
 
 
-def _write(run: Run, results: Sequence[CaseResult], files: dict[str, Path]) -> None:
+def _write(run: Run, results: Sequence[CaseResult], files: dict[str, Path]) -> bool:
+    """Write the documents, each as far as possible; whether all could be written."""
+    wrote_all = True
     for form, file in files.items():
         try:
             file.write_text(RENDERERS[form](run, results), encoding="utf-8")
         except OSError as error:
+            wrote_all = False
             click.echo(
                 f"torchmark: {file} cannot be written: {error.strerror}; "
                 f"torchmark export {run.id} --format {form} makes it again",
                 err=True,
             )
-            sys.exit(ExitCode.ENVIRONMENT)
+    return wrote_all

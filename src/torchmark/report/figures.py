@@ -74,6 +74,8 @@ def doubt_texts(results: Sequence[CaseResult]) -> list[str]:
         measurement = result.measurement
         for doubt in measurement.doubts if measurement and measurement.raw_times else ():
             found.setdefault(doubt.kind.value, []).append((result.case.title, doubt.text))
+        if result.outcome is Outcome.DONE and result.reason:
+            found.setdefault("repeats differ", []).append((result.case.title, result.reason))
     return [_doubt_text(kind, cases) for kind, cases in found.items()]
 
 

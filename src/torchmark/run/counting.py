@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from functools import cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from torchmark.callgrind.parse import parse_file, parse_text, read_text
 from torchmark.errors import CaseFailedError, TorchmarkError
@@ -107,10 +107,16 @@ def _start_quietly(zygote: Zygote, progress: Callable[[str], None] | None) -> No
         zygote.start(progress)
 
 
-@cache
+_loops: WeakKeyDictionary[Zygote, dict[int, Profile]] = WeakKeyDictionary()
+_loop_lock = threading.Lock()
+
+
 def loop_profile(zygote: Zygote, number: int) -> Profile:
-    """What the loop itself costs, with nothing in it."""
-    counted = zygote.count(PythonCase(stmt="pass"), number=number)
-    profile = parse_file(counted.out_file)
-    counted.out_file.unlink(missing_ok=True)
-    return profile
+    """What the loop itself costs, with nothing in it; counted once for each zygote."""
+    with _loop_lock:
+        profiles = _loops.setdefault(zygote, {})
+        if number not in profiles:
+            counted = zygote.count(PythonCase(stmt="pass"), number=number)
+            profiles[number] = parse_file(counted.out_file)
+            counted.out_file.unlink(missing_ok=True)
+        return profiles[number]

@@ -1,34 +1,57 @@
 """Directories for what passes between processes, readable by this user alone.
 
-Each has the number of its process in its name. A process that is killed cannot clean up after
-itself, so the next one that makes a directory removes those whose process is gone.
+Whoever makes one holds a lock on it. A process that is killed cannot clean up after itself, but
+its locks go with it, so the next one that makes a directory removes those that nobody holds. The
+number of a process would not do: another container may share the directory and not the numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
 
-_NAME = re.compile(r"torchmark-(\d+)-")
+_PREFIX = "torchmark-held-"
+
+_locks: dict[Path, int] = {}
+"""The descriptors that hold the locks of this process."""
 
 
 def private_directory() -> Path:
-    """A new one; whoever asks for it removes it in the end."""
-    _remove_those_of_the_dead()
-    return Path(tempfile.mkdtemp(prefix=f"torchmark-{os.getpid()}-"))
+    """A new one; whoever asks for it gives it to `discard` in the end."""
+    _remove_abandoned()
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(OSError):  # a file system without locks: then it is simply kept
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _locks[path] = descriptor
+    return path
 
 
-def _remove_those_of_the_dead() -> None:
+def discard(path: Path) -> None:
+    """Remove a directory with all that is in it."""
+    shutil.rmtree(path, ignore_errors=True)
+    descriptor = _locks.pop(path, None)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _remove_abandoned() -> None:
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            found = _NAME.match(entry.name)
-            if found is None or os.path.exists(f"/proc/{found[1]}"):
-                continue
-            with contextlib.suppress(OSError):  # somebody else removed it just now
-                is_ours = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-                if is_ours and entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):  # somebody holds it, or it is another user's
+                    _remove_if_free(entry.path)
+
+
+def _remove_if_free(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)

@@ -7,7 +7,6 @@ crashes, hangs or eats its memory costs itself alone, and a zygote that died is 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 from concurrent.futures import Future
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.interpreters import interpreter
 from torchmark.run.pace import process_metronome
-from torchmark.run.private_directories import private_directory
+from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
@@ -157,17 +156,20 @@ class Zygote:
         with self._starting:
             if self._process is not None:
                 self._process.end()
-            shutil.rmtree(self._directory, ignore_errors=True)
+            discard(self._directory)
 
     def run(
         self,
         case: PythonCase | NativeCase,
         *,
+        cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Output:
         """Setup and statement once: whether they work, or for what they leave behind."""
-        request = {"kind": "run", "memory": memory_limit, **case.request()}
+        request = {
+            "kind": "run", "cores": sorted(cores), "memory": memory_limit, **case.request(),
+        }  # fmt: skip
         ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
         answer_of(ending)
         return ending.output
@@ -318,10 +320,11 @@ class Zygote:
         return ["" if entry == here else entry for entry in sys.path if entry not in known]
 
     def _count(self, ending: Ending) -> Count:
-        dumped = sorted(self._directory.glob(f"case.{ending.pid}*"))
+        name = f"case.{ending.pid}"
+        dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
         try:
             answer = answer_of(ending)
-            wanted = self._directory / f"case.{ending.pid}.1"
+            wanted = self._directory / f"{name}.1"
             if wanted not in dumped:
                 raise CaseFailedError(
                     f"callgrind wrote no counts into {self._directory}; is the disk full?",

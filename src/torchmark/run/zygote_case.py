@@ -211,6 +211,10 @@ def answer_of(ending: Ending) -> dict[str, Any]:
                    answer["end_line"], answer["end_column"])  # fmt: skip
         message = f"the {answer['part']} does not compile: {answer['message']}"
         raise StatementSyntaxError(message, details)
+    if outcome == "no fork":
+        raise CaseFailedError(
+            f"no process could be made for the case: {answer['reason']}", **_facts("lost", ending)
+        )
     what = "ran out of memory" if outcome == "memory" else "raised an exception"
     raise CaseFailedError(
         f"the case {what}:\n{answer['traceback']}",
@@ -234,7 +238,9 @@ def _silent(ending: Ending) -> CaseFailedError:
         )
     if "bad_alloc" in stderr:
         return CaseFailedError(f"the case ran out of memory{said}", **_facts("memory", ending))
-    name = signal.Signals(os.WTERMSIG(status)).name
+    number = os.WTERMSIG(status)
+    names = {each.value: each.name for each in signal.Signals}
+    name = names.get(number, f"signal {number}")  # a real-time signal has no name
     return CaseFailedError(
         f"the case crashed its process with {name}{said}", **_facts("crashed", ending)
     )

@@ -71,13 +71,14 @@ def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str,
         "LOGNAME": "torchmark",
         "MKL_NUM_THREADS": threads,
         "OMP_NUM_THREADS": threads,
-        "OMP_WAIT_POLICY": "PASSIVE",
         "OPENBLAS_NUM_THREADS": threads,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "USER": "torchmark",
     }
+    if launch.under_callgrind:
+        variables["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning would be counted
     passed = {name: given[name] for name in _PASSED_THROUGH if name in given}
     return {**variables, **passed, **dict(launch.environment)}
 

@@ -8,15 +8,19 @@ that takes times stays idle if there are enough cores.
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _SYSTEM = Path("/sys/devices/system")
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""The processor time that a container may use: microseconds of every period, or "max"."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -41,7 +45,8 @@ class Division:
     """Cores of each lane that takes times; a lane takes one time after the other."""
 
     others: tuple[int, ...]
-    """Cores that count and compile; empty where there is only one core for everything."""
+    """Cores that count and compile; empty where there is one physical core for everything, and
+    one thing is done after the other."""
 
     everything: tuple[int, ...]
     """All cores: for a case with more threads than a lane has, while nothing else runs."""
@@ -56,20 +61,17 @@ def divided(cores: Iterable[Core], widest: int) -> Division:
     """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that."""
     ordered = sorted(cores)
     everything = tuple(core.number for core in ordered)
-    if len(ordered) == 1:
-        return Division(lanes=(everything,), others=(), everything=everything)
     firsts = _one_of_each_physical(ordered)
+    if len(firsts) == 1:
+        return Division(lanes=(everything[:1],), others=(), everything=everything)
     width = max(1, min(widest, len(firsts) // 2))
     lanes = [lane for node in _by_node(firsts) if (lane := _lane(node, width, len(ordered)))]
     if not lanes:
         lanes = [tuple(firsts[:width])]
-    taken = {core.number for lane in lanes for core in lane}
     busy = {core.physical for lane in lanes for core in lane}
-    free = [core.number for core in ordered if core.number not in taken]
-    apart = [core.number for core in ordered if core.physical not in busy]
     return Division(
         lanes=tuple(tuple(core.number for core in lane) for lane in lanes),
-        others=tuple(apart or free),
+        others=tuple(core.number for core in ordered if core.physical not in busy),
         everything=everything,
     )
 
@@ -98,14 +100,18 @@ def _by_node(cores: Iterable[Core]) -> list[list[Core]]:
     return list(nodes.values())
 
 
-def usable_cores(system: Path = _SYSTEM) -> list[Core]:
-    """The cores on which this process may run."""
+def usable_cores(system: Path = _SYSTEM, quota: Path = _QUOTA) -> list[Core]:
+    """The cores on which this process may run, no more of them than it has time for.
+
+    A container that is given the time of two cores may be seen to run on sixty-four; to use them
+    all would stop all of them in the middle of every period.
+    """
     nodes = {
         number: int(folder.name.removeprefix("node"))
         for folder in (system / "node").glob("node[0-9]*")
         for number in _numbers((folder / "cpulist").read_text())
     }
-    return [
+    cores = [
         Core(
             node=nodes.get(number, 0),
             physical=_physical(system / "cpu" / f"cpu{number}" / "topology", number),
@@ -113,6 +119,28 @@ def usable_cores(system: Path = _SYSTEM) -> list[Core]:
         )
         for number in sorted(os.sched_getaffinity(0))
     ]
+    return cores[: _cores_of_quota(quota)]
+
+
+def _cores_of_quota(file: Path) -> int | None:
+    """How many cores the quota is good for; None without one."""
+    try:
+        share, period = file.read_text().split()
+        return max(1, math.ceil(int(share) / int(period)))
+    except (OSError, ValueError):  # no cgroup, an older one, or "max"
+        return None
+
+
+@contextmanager
+def on_cores(cores: Collection[int]) -> Iterator[None]:
+    """Keep the calling thread, and what it starts, on these cores; none leaves it where it is."""
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _physical(topology: Path, number: int) -> tuple[int, int]:

@@ -7,10 +7,9 @@ result. Leaving the loop early ends every process of the run.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,12 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
 from torchmark.model.run_record import Kind
+from torchmark.run.cpp.compiler import stop_compilers
+from torchmark.runner.cores import on_cores
 from torchmark.runner.measuring import counted, failed, skipped, timed
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import Prepared, prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from torchmark.model.case import Case
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from torchmark.runner.cores import Division
     from torchmark.runner.measuring import Effort
     from torchmark.runner.workers import Workers
+
+
+_MOST_COUNTERS = 32
+"""Counts at once: each has its own copy of what it writes to, some 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +88,21 @@ class Execution:
         """What begins and what comes out, until the plan is done."""
         models = Models(
             self._workers,
+            cores=self._division.others,
             kept=self._kept_models,
             time_limit=self._effort.timeout,
         )
         try:
-            with _on_cores(self._division.others):
+            with on_cores(self._division.others):
                 yield from self._carried_out(models)
         finally:
             self._stopping.set()
+            stop_compilers()
             self._workers.close()
             models.close()
 
     def _carried_out(self, models: Models) -> Iterator[Began | CaseResult]:
-        counters = max(1, len(self._division.others))
+        counters = max(1, min(len(self._division.others), _MOST_COUNTERS))
         lanes = self._division.lanes
         yield from self._while_running(
             [
@@ -142,16 +149,19 @@ class Execution:
             cases[case.id] = case
             wanted.setdefault(case.id, []).append(kind)
         try:
-            for each in prepared(cases.values(), models, units_at_once=counters):
+            coming = prepared(cases.values(), models, units_at_once=counters)
+            while (each := self._next_of(coming)) is not None and not self._stopping.is_set():
                 for kind in wanted[each.case.id]:
                     self._hand_out(_Job(each, kind))
-                if self._stopping.is_set():
-                    return
         finally:
             for _ in range(lanes):
                 self._to_time.put(None)
             for _ in range(counters):
                 self._to_count.put(None)
+
+    def _next_of(self, coming: Iterator[Prepared]) -> Prepared | None:
+        with self._only_core or nullcontext():
+            return next(coming, None)
 
     def _hand_out(self, job: _Job) -> None:
         case, ready = job.prepared
@@ -200,15 +210,3 @@ def _reason_to_skip(case: Case, kind: Kind) -> str | None:
     if case.skip is None and case.runtime is Runtime.COMPILED and kind is Kind.COUNT:
         return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
     return case.skip
-
-
-@contextmanager
-def _on_cores(cores: Collection[int]) -> Iterator[None]:
-    """Keep the calling thread, and what it starts, on these cores; none leaves it where it is."""
-    before = os.sched_getaffinity(0)
-    if cores:
-        os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import datetime
 import time
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.errors import CaseFailedError, TorchmarkError
+from torchmark.errors import CaseFailedError, TorchmarkError, ZygoteError
 from torchmark.model.case import Case, Runtime
 from torchmark.model.measurement import Measurement
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.counting import loop_profile, stats_of
-from torchmark.run.zygote import PythonCase
+from torchmark.run.private_directories import discard, private_directory
+from torchmark.run.zygote import TIME_LIMIT, PythonCase
 from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
-    from torchmark.run.zygote import NativeCase, Zygote
+    from torchmark.run.zygote import NativeCase, Sample, Zygote
 
 
 _LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)
@@ -38,11 +40,8 @@ class Effort:
     repeats: int = 1
     """Fresh processes in which each case is measured."""
 
-    timeout: float = 300.0
+    timeout: float = TIME_LIMIT
     """Seconds that a case may take in one process."""
-
-    retain_profiles: bool = False
-    """Whether callgrind's own text is kept with the counts."""
 
 
 def spec_of(case: Case) -> TaskSpec:
@@ -66,23 +65,24 @@ def timed(
     cores: Collection[int],
 ) -> CaseResult:
     """The case's times on these cores, one fresh process for each repeat."""
+    is_compiled = case.runtime is Runtime.COMPILED
 
-    def work() -> CaseResult:
-        samples = [
-            zygote.sample(
-                ready,
+    def sampled(repeat: int) -> Sample:
+        with _own_compile_cache(ready) if is_compiled else nullcontext(ready) as what:
+            return zygote.sample(
+                what,
                 limits=effort.limits,
                 seed=repeat,
                 cores=cores,
                 time_limit=effort.timeout,
             )
-            for repeat in range(effort.repeats)
-        ]
+
+    def work() -> CaseResult:
+        samples = [sampled(repeat) for repeat in range(effort.repeats)]
         measurements = [
             Measurement.from_sampling(spec_of(case), sample.sampling) for sample in samples
         ]
         whole = measurements[0] if len(measurements) == 1 else _merged(measurements)
-        is_compiled = case.runtime is Runtime.COMPILED
         return CaseResult(
             case=case,
             kind=Kind.TIME,
@@ -97,6 +97,20 @@ def timed(
     return _or_failure(case, Kind.TIME, work)
 
 
+@contextmanager
+def _own_compile_cache(ready: PythonCase | NativeCase) -> Iterator[PythonCase | NativeCase]:
+    """The case with an empty cache of torch.compile's: the first run then compiles every time."""
+    if not isinstance(ready, PythonCase):
+        yield ready
+        return
+    folder = private_directory()
+    try:
+        setting = f"import os; os.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(folder)!r}"
+        yield replace(ready, global_setup=f"{setting}\n{ready.global_setup}")
+    finally:
+        discard(folder)
+
+
 def counted(
     case: Case, ready: PythonCase | NativeCase, zygote: Zygote, effort: Effort
 ) -> CaseResult:
@@ -109,18 +123,9 @@ def counted(
         ]
         is_python = isinstance(ready, PythonCase)
         baseline = loop_profile(zygote, effort.number) if is_python else None
-        stats = [
-            stats_of(
-                spec_of(case),
-                effort.number,
-                each,
-                baseline,
-                retain_out_file=effort.retain_profiles,
-            )
-            for each in counts
-        ]
+        stats = [stats_of(spec_of(case), effort.number, each, baseline) for each in counts]
         totals = sorted(each.counts() for each in stats)
-        differ = f"repeats differ: {totals[0]} to {totals[-1]} instructions"
+        differ = f"counts of {effort.number} runs lie between {totals[0]} and {totals[-1]}"
         return CaseResult(
             case=case,
             kind=Kind.COUNT,
@@ -161,7 +166,10 @@ def now() -> str:
 def _or_failure(case: Case, kind: Kind, work: Callable[[], CaseResult]) -> CaseResult:
     start = time.monotonic()
     try:
-        result = work()
+        try:
+            result = work()
+        except ZygoteError:  # it was not this case that took the zygote down, or it does it again
+            result = work()
     except TorchmarkError as error:
         result = failed(case, kind, error)
     return replace(result, seconds=time.monotonic() - start)

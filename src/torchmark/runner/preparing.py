@@ -7,7 +7,8 @@ C++ is compiled. C++ statements are compiled together, in as many units as there
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,10 +78,30 @@ def _built(cases: Sequence[tuple[Case, Case]], units_at_once: int) -> Iterator[P
         return
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
-    with ThreadPoolExecutor(units) as pool:
-        for share, results in zip(shares, pool.map(_build, shares), strict=True):
-            for (case, _), result in zip(share, results, strict=True):
-                yield Prepared(case, result)
+    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]] = (
+        queue.SimpleQueue()
+    )
+    for number, share in enumerate(shares):
+        # Not in a pool of concurrent.futures: that is joined when the interpreter ends, so that
+        # Ctrl-C would wait for the compiler.
+        threading.Thread(target=_build_into, args=(built, number, share), daemon=True).start()
+    for _ in shares:
+        number, results = built.get()
+        if isinstance(results, BaseException):
+            raise results
+        for (case, _), result in zip(shares[number], results, strict=True):
+            yield Prepared(case, result)
+
+
+def _build_into(
+    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]],
+    number: int,
+    share: Sequence[tuple[Case, Case]],
+) -> None:
+    try:
+        built.put((number, _build(share)))
+    except BaseException as error:  # a mistake of ours; it is raised where the results are read
+        built.put((number, error))
 
 
 def _build(share: Sequence[tuple[Case, Case]]) -> list[NativeCase | TorchmarkError]:

@@ -11,6 +11,7 @@ from torchmark.expand.selection import selected
 from torchmark.model.case import Case
 from torchmark.model.language import Language
 from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.runner.cores import divided, usable_cores
 from torchmark.runner.execution import Execution
 from torchmark.runner.measuring import Effort, failed, now
 from torchmark.store import new_run_id
@@ -92,10 +93,11 @@ def new_run(
         raise InvalidArgumentError(
             "no case is left to run; `torchmark list` shows what the suites have"
         )
+    plan = tuple((case, kind) for case in cases for kind in wanted.kinds)
     return Run(
         id=new_run_id(),
         started=now(),
-        plan=tuple((case, kind) for case in cases for kind in wanted.kinds),
+        plan=plan,
         settings=_as_settings(suites, effort),
         environment=dict(environment),
         tags=tuple(tags),
@@ -109,6 +111,12 @@ def failures_of(suites: Iterable[LoadedSuite], kind: Kind) -> list[CaseResult]:
         for suite in suites
         for failure in suite.failures
     ]
+
+
+def division_for(run: Run) -> Division:
+    """Which cores do what: lanes as wide as the case with the most threads, where cores allow."""
+    widths = [case.num_threads for case, kind in run.plan if kind is Kind.TIME]
+    return divided(usable_cores(), max(widths, default=1))
 
 
 def carried_out(
@@ -131,6 +139,7 @@ def carried_out(
         kept_models=kept_models,
     )
     state = RunState.INTERRUPTED
+    store.finish(run.id, RunState.RUNNING)
     results = execution.results()
     try:
         for news in results:
@@ -144,26 +153,34 @@ def carried_out(
 
 
 def missing_of(run: Run, results: Iterable[CaseResult]) -> list[tuple[Case, Kind]]:
-    """What of the plan has no result yet; a failure is a result."""
-    there = {(result.case.id, result.kind) for result in results}
+    """What of the plan is not done: a failure is tried again, for its cause may be gone."""
+    there = {
+        (result.case.id, result.kind) for result in results if result.outcome is not Outcome.FAILED
+    }
     return [(case, kind) for case, kind in run.plan if (case.id, kind) not in there]
 
 
 def effort_in(run: Run) -> Effort:
     """How much the run does for each case, as it was said when it began."""
     settings = run.settings
-    return Effort(
-        limits=Limits(*settings["limits"]),
-        number=settings["number"],
-        repeats=settings["repeats"],
-        timeout=settings["timeout"],
-    )
+    try:
+        return Effort(
+            limits=Limits(*settings["limits"]),
+            number=settings["number"],
+            repeats=settings["repeats"],
+            timeout=settings["timeout"],
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"run {run.id} does not say how its cases were measured, so it cannot go on; "
+            "start a new run"
+        ) from error
 
 
 def checked_to_go_on(run: Run, environment: Mapping[str, Any]) -> None:
     """A run goes on in the environment that it began in, or its results would not belong together.
 
-    torch, Python and the processor must be the same; an InvalidArgumentError says what is not.
+    An InvalidArgumentError says what is not as it was.
     """
     for name, path in _MUST_AGREE.items():
         before, here = _at(run.environment, path), _at(environment, path)
@@ -174,6 +191,7 @@ def checked_to_go_on(run: Run, environment: Mapping[str, Any]) -> None:
 
 
 _MUST_AGREE = {
+    "torchmark": ("torchmark",),
     "torch": ("torch", "version"),
     "torch's commit": ("torch", "git"),
     "Python": ("python",),

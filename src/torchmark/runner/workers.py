@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import TorchmarkError
+from torchmark.errors import TorchmarkError, ZygoteError
 from torchmark.run.zygote import PythonCase, Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from torchmark.runner.cores import Division
+_SEATS = 1024
 
 _HAS = """
 import json, operator
@@ -29,12 +30,11 @@ print(json.dumps({{path: has(path) for path in {paths!r}}}))
 class Workers:
     """Whatever the run ends with, `close` ends every process."""
 
-    def __init__(self, division: Division, make_zygote: Callable[..., Zygote] = Zygote) -> None:
-        self._division = division
+    def __init__(self, make_zygote: Callable[..., Zygote] = Zygote) -> None:
         self._make_zygote = make_zygote
         self._zygotes: dict[tuple[int, bool], Zygote] = {}
         self._dead: dict[tuple[int, bool], TorchmarkError] = {}
-        self._lock = threading.Lock()
+        self._locks: defaultdict[tuple[int, bool], threading.Lock] = defaultdict(threading.Lock)
         self._is_closed = False
 
     def facts(self) -> dict[str, Any]:
@@ -57,15 +57,15 @@ class Workers:
     def started(self, threads: int, *, under_callgrind: bool) -> Zygote:
         """A zygote that runs; one that could not be started is not tried again for every case."""
         key = (threads, under_callgrind)
-        if key in self._dead:
-            raise self._dead[key]
-        zygote = self._zygote(key)
-        try:
-            zygote.start()
-        except TorchmarkError as error:
-            if not self._is_closed:
+        with self._locks[key]:
+            if key in self._dead:
+                raise self._dead[key]
+            zygote = self._zygote(key)
+            try:
+                zygote.start()
+            except TorchmarkError as error:
                 self._dead[key] = error
-            raise
+                raise
         return zygote
 
     def close(self) -> None:
@@ -75,11 +75,11 @@ class Workers:
 
     def _zygote(self, key: tuple[int, bool]) -> Zygote:
         threads, under_callgrind = key
-        with self._lock:
-            if key not in self._zygotes:
-                seats = len(self._division.others if under_callgrind else self._division.lanes)
-                # One seat more, for a model that is made while times are taken.
-                self._zygotes[key] = self._make_zygote(
-                    threads=threads, under_callgrind=under_callgrind, at_once=max(1, seats) + 1
-                )
-            return self._zygotes[key]
+        if self._is_closed:
+            raise ZygoteError("the run has ended")
+        if key not in self._zygotes:
+            # Whoever hands over cases decides how many run at once; here nobody waits.
+            self._zygotes[key] = self._make_zygote(
+                threads=threads, under_callgrind=under_callgrind, at_once=_SEATS
+            )
+        return self._zygotes[key]

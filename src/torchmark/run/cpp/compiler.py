@@ -7,11 +7,13 @@ those of the torch that is imported. OpenMP is on where torch has it: without it
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sysconfig
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchmark.errors import CompilerMissingError
+from torchmark.errors import CompileError, CompilerMissingError
 from torchmark.run.torch_import import import_torch
 
 _COMPILERS = ("g++", "c++", "clang++")
@@ -97,7 +99,7 @@ class Toolchain:
     def _run(self, arguments: list[str], folder: Path) -> Compilation:
         # Messages are read by diagnostics.py, so they must be in English.
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-        done = subprocess.run(  # noqa: S603 - the compiler that the user has, and a list
+        process = subprocess.Popen(  # noqa: S603 - the compiler that the user has, and a list
             [*self.command, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -105,9 +107,36 @@ class Toolchain:
             encoding="utf-8",
             errors="replace",
             env=environment,
-            check=False,
+            start_new_session=True,  # Ctrl-C is for us, and its helpers end with it
         )
-        return Compilation(done.returncode == 0, done.stdout)
+        _running.add(process)
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            _kill(process)
+            raise
+        finally:
+            _running.discard(process)
+        if process in _stopped:
+            _stopped.discard(process)
+            raise CompileError("the compiler was stopped because the run ended")
+        return Compilation(process.returncode == 0, output)
+
+
+_running: set[subprocess.Popen[str]] = set()
+_stopped: set[subprocess.Popen[str]] = set()
+
+
+def stop_compilers() -> None:
+    """End every compiler of this process; whoever waits for one gets a CompileError."""
+    for process in list(_running):
+        _stopped.add(process)
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def find_toolchain() -> Toolchain:

@@ -107,7 +107,10 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path, suite: Path) -
     with open_store(store) as opened:
         run = opened.run("latest")
     assert run.state is RunState.INTERRUPTED
-    assert f"torchmark run --resume {run.id} --store {store}" in after
+    assert f"Go on with: torchmark run --resume {run.id} --store {store}" in after
+    refused = torchmark_command("run", "--resume", run.id, "--time", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "give it alone" in refused.stderr
     done = torchmark_command(
         "run", "--resume", run.id, "--store", str(store), "--quiet", cwd=tmp_path
     )
@@ -141,7 +144,9 @@ def test_a_run_that_is_killed_again_and_again_is_complete_in_the_end(
 def test_two_runs_may_write_into_one_store(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "marks.db"
     both = [started(str(suite), "--time", "--store", str(store), cwd=tmp_path) for _ in range(2)]
-    assert [running.wait(120) for running in both] == [0, 0]
+    for running in both:
+        running.communicate(timeout=300)
+    assert [running.returncode for running in both] == [0, 0]
     with open_store(store) as opened:
         assert [(run.done, run.failed) for run in opened.runs()] == [(MANY, 0)] * 2
 
@@ -166,7 +171,7 @@ def test_times_and_counts_of_a_case_and_its_documents(tmp_path: Path, suite: Pat
     [
         (["nowhere.py"], "nowhere.py"),
         (["-k", "no such case"], "no case is left"),
-        (["-k", "a and"], "-k"),
+        (["-k", "a and"], "the pattern cannot be read"),
         (["--repeats", "-1"], "--repeats"),
         (["--timeout", "-1"], "--timeout"),
         (["--resume", "nothing"], "nothing"),
@@ -176,10 +181,9 @@ def test_times_and_counts_of_a_case_and_its_documents(tmp_path: Path, suite: Pat
 def test_wrong_usage_is_told_apart(
     tmp_path: Path, suite: Path, arguments: list[str], said: str
 ) -> None:
-    here = [] if arguments[0] == "nowhere.py" else [str(suite)]
-    done = torchmark_command(
-        "run", *here, "--time", "--store", "marks.db", *arguments, cwd=tmp_path
-    )
+    others = {"nowhere.py": ["--time"], "--resume": []}
+    here = others.get(arguments[0], [str(suite), "--time"])
+    done = torchmark_command("run", *here, "--store", "marks.db", *arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -191,6 +195,29 @@ def test_an_environment_without_torch_is_told_apart(tmp_path: Path, suite: Path)
     done = torchmark_command("run", str(suite), "--time", cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 4
     assert "torch" in done.stderr
+
+
+def test_quiet_shows_failures_alone(tmp_path: Path) -> None:
+    (tmp_path / "bench_one.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'a': TimerArgs('1'), 'b': TimerArgs('1 / 0')}\n"
+    )
+    done = torchmark_command("run", "bench_one.py", "--time", "--quiet", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("torchmark: time   b · Python: failed")
+    assert "ZeroDivisionError" in line
+
+
+def test_a_case_may_import_what_lies_beside_its_suite(tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    (folder / "beside.py").write_text("value = 3\n")
+    (folder / "bench_one.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'a': TimerArgs('beside.value', 'import beside')}"
+    )
+    done = torchmark_command("run", "suite/bench_one.py", "--time", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
 
 
 def test_settings_of_the_project_are_used(tmp_path: Path, suite: Path) -> None:

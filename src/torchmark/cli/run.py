@@ -29,7 +29,7 @@ from torchmark.runner.suite_run import (
     Wanted,
     carried_out,
     checked_to_go_on,
-    division_for,
+    cores_for,
     effort_of,
     failures_of,
     has_failures,
@@ -45,7 +45,9 @@ from torchmark_probe.valgrind import COUNTABLE_MACHINES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchmark.cli.run_display import Display
     from torchmark.model.run_record import CaseResult, Run
+    from torchmark.runner.cores import Division
     from torchmark.store import Store
 
 T = TypeVar("T")
@@ -182,29 +184,29 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
         left = len(missing_of(run, store.results(run.id)))
         if not quiet:
             click.echo(f"run {run.id}: {left} measurements, into {store.where}", err=True)
-        division = division_for(run)
-        news = carried_out(
-            run,
-            store,
-            division=division,
-            workers=workers,
-            kept_models=artifact_folder(store.where, run.id),
-        )
         try:
-            # The display has a thread of its own, which must not run where times are taken.
-            with (
-                on_cores(division.others),
-                display_for(left, quiet=quiet) as display,
-                contextlib.closing(news),
-            ):
-                for each in news:
-                    display.show(each)
+            with cores_for(run) as division:
+                _follow(run, store, division, workers, display_for(left, quiet=quiet))
         except KeyboardInterrupt:
             return store.run(run.id), True
         except StoreError:
             _say_how_to_go_on(run, options.place)
             raise
     return store.run(run.id), False
+
+
+def _follow(run: Run, store: Store, division: Division, workers: Workers, display: Display) -> None:
+    news = carried_out(
+        run,
+        store,
+        division=division,
+        workers=workers,
+        kept_models=artifact_folder(store.where, run.id),
+    )
+    # The display has a thread of its own, which must not run where times are taken.
+    with on_cores(division.others), display, contextlib.closing(news):
+        for each in news:
+            display.show(each)
 
 
 def _let_cases_import_what_lies_beside(suites: Sequence[str]) -> None:

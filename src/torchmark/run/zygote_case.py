@@ -215,9 +215,10 @@ def answer_of(ending: Ending) -> dict[str, Any]:
         raise CaseFailedError(
             f"no process could be made for the case: {answer['reason']}", **_facts("lost", ending)
         )
-    what = "ran out of memory" if outcome == "memory" else "raised an exception"
+    what = "ran out of memory" if outcome == "memory" else "raised"
+    last_line = answer["traceback"].strip().rpartition("\n")[2]
     raise CaseFailedError(
-        f"the case {what}:\n{answer['traceback']}",
+        f"the case {what}: {last_line}\n{answer['traceback']}",
         traceback=answer["traceback"],
         **_facts(outcome, ending),
     )

@@ -57,17 +57,21 @@ class Division:
         return len(self.lanes[0])
 
 
-def divided(cores: Iterable[Core], widest: int) -> Division:
-    """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that."""
+def divided(cores: Iterable[Core], widest: int, taken: Collection[int] = ()) -> Division:
+    """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that.
+
+    Cores that are `taken` get a lane only where there are no others.
+    """
     ordered = sorted(cores)
     everything = tuple(core.number for core in ordered)
     firsts = _one_of_each_physical(ordered)
     if len(firsts) == 1:
         return Division(lanes=(everything[:1],), others=(), everything=everything)
     width = max(1, min(widest, len(firsts) // 2))
-    lanes = [lane for node in _by_node(firsts) if (lane := _lane(node, width, len(ordered)))]
+    free = [core for core in firsts if core.number not in taken]
+    lanes = [lane for node in _by_node(free) if (lane := _lane(node, width, len(ordered)))]
     if not lanes:
-        lanes = [tuple(firsts[:width])]
+        lanes = [tuple([*free, *(core for core in firsts if core not in free)][:width])]
     busy = {core.physical for lane in lanes for core in lane}
     return Division(
         lanes=tuple(tuple(core.number for core in lane) for lane in lanes),

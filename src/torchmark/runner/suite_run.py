@@ -11,9 +11,10 @@ from torchmark.expand.selection import selected
 from torchmark.model.case import Case
 from torchmark.model.language import Language
 from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
-from torchmark.runner.cores import divided, usable_cores
+from torchmark.runner.cores import usable_cores
 from torchmark.runner.execution import Execution
 from torchmark.runner.measuring import Effort, failed, now
+from torchmark.runner.reservation import reserved
 from torchmark.store import new_run_id
 from torchmark.suites import standard
 from torchmark.suites.loading import LoadedSuite, cases_of
@@ -21,6 +22,7 @@ from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torchmark.runner.cores import Division
@@ -113,10 +115,10 @@ def failures_of(suites: Iterable[LoadedSuite], kind: Kind) -> list[CaseResult]:
     ]
 
 
-def division_for(run: Run) -> Division:
+def cores_for(run: Run) -> AbstractContextManager[Division]:
     """Which cores do what: lanes as wide as the case with the most threads, where cores allow."""
     widths = [case.num_threads for case, kind in run.plan if kind is Kind.TIME]
-    return divided(usable_cores(), max(widths, default=1))
+    return reserved(usable_cores(), max(widths, default=1))
 
 
 def carried_out(

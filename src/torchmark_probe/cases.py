@@ -15,11 +15,17 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import layout, values
-from torchmark_probe.clocks import clock_facts, wall_clock
+from torchmark_probe import layout, values, wire
+from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
-from torchmark_probe.sampling import CLOCK_STEPS_PER_BLOCK, Limits, Metronome, sample
-from torchmark_probe.snippets import Block, PythonLoop, run_globally
+from torchmark_probe.sampling import (
+    CLOCK_STEPS_PER_BLOCK,
+    Limits,
+    Metronome,
+    block_size,
+    sample,
+)
+from torchmark_probe.snippets import Block, PythonLoop, garbage_collection_off, run_globally
 from torchmark_probe.unrolled import UnrolledCode
 from torchmark_probe.valgrind import Requests
 
@@ -43,8 +49,11 @@ class UnknownRequestError(Exception):
     """A request that this zygote does not answer."""
 
 
-def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
-    """Do what the request asks and return the answer; what the case raises passes through."""
+def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
+    """Do what the request asks and return the answer; what the case raises passes through.
+
+    `talk` is the socket of the case, for one that has more to say than its answer.
+    """
     _limit_memory(request.get("memory"), around.callgrind is not None)
     sys.path[:0] = request.get("path", [])
     _seed_everything(around.torch)
@@ -53,6 +62,8 @@ def answer(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
         return _run(request, around)
     if kind == "sample":
         return _sample(request, around)
+    if kind == "session":
+        return _session(request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
@@ -113,6 +124,50 @@ def _count_python(
 
 
 def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    started = _started(request, around)
+    first = started.blocks.run(1).wall
+    metronome = Metronome()
+    metronome.quiet_pace = request["quiet_pace"]
+    sampling = sample(
+        [started.blocks],
+        Limits(*request["limits"]),
+        random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
+        started.clock,
+        metronome,
+    )[0]
+    return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
+
+
+def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
+    """Blocks on demand: the control side says when, so that two processes can take turns."""
+    started = _started(request, around)
+    metronome = Metronome()
+    started.blocks.run(1)
+    limits = Limits(*request["limits"])
+    with garbage_collection_off():
+        sized = block_size(started.blocks, started.clock, limits)
+        wire.send(talk, {"number": sized[0], "seconds": sized[1]})
+        while True:
+            order = wire.receive(talk)
+            if order is None:
+                return {"outcome": "done"}
+            before = metronome.beat()
+            block = started.blocks.run(order["number"])
+            pace = max(before, metronome.beat())
+            wire.send(talk, {"wall": block.wall, "cpu": block.cpu, "pace": pace})
+
+
+class _Started(NamedTuple):
+    """A statement whose setup has been done."""
+
+    blocks: Any
+    """Has `run(number) -> Block`."""
+
+    clock: ClockFacts
+    """What decides how long a block must be."""
+
+
+def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
     if request["cores"]:
         os.sched_setaffinity(0, request["cores"])
     clock = wall_clock(around.torch)
@@ -122,23 +177,12 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
         # The setup runs before every block, so a block lasts as long as the setup where that
         # leaves enough of them: sampling then takes about twice the time that is measured.
         facts = facts._replace(cost=max(facts.cost, native.setup_seconds() / CLOCK_STEPS_PER_BLOCK))
-        blocks: Any = _NativeBlocks(native)
-    else:
-        gc.enable()  # as in any program, while the setup runs; off again between the blocks
-        blocks = PythonLoop(
-            request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)
-        ).blocks()
-    first = blocks.run(1).wall
-    metronome = Metronome()
-    metronome.quiet_pace = request["quiet_pace"]
-    sampling = sample(
-        [blocks],
-        Limits(*request["limits"]),
-        random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
-        facts,
-        metronome,
-    )[0]
-    return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
+        return _Started(_NativeBlocks(native), facts)
+    gc.enable()  # as in any program, while the setup runs; off again between the blocks
+    loop = PythonLoop(
+        request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)
+    )
+    return _Started(loop.blocks(), facts)
 
 
 class _NativeBlocks:

@@ -83,7 +83,7 @@ def _be_the_child(files: wire.CaseFiles, around: cases.Surroundings, keeper: int
         request = wire.receive(files.talk)
         if request is None:
             os._exit(1)
-        reply = _reply(request, around)
+        reply = _reply(request, around, files.talk)
         cases.flush_everything()
         wire.send(files.talk, reply)
         _be_gone()
@@ -100,9 +100,9 @@ def _be_gone() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _reply(request: Any, around: cases.Surroundings) -> Any:
+def _reply(request: Any, around: cases.Surroundings, talk: int) -> Any:
     try:
-        return cases.answer(request, around)
+        return cases.answer(request, around, talk)
     except BaseException as error:  # a statement may raise anything, SystemExit too
         return failures.described(error)
 

@@ -137,15 +137,23 @@ def sample(
     All loops get the same number of blocks, one each per round, so that the samples of one round
     belong together.
     """
-    # A coarse clock asks for long blocks, but not so long that few of them fit.
-    wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
-    block_seconds = max(BLOCK_SECONDS, min(wanted, limits.max_run_time / MIN_SAMPLES))
     with garbage_collection_off():
-        numbers = _block_sizes(loops, block_seconds, limits)
+        numbers = _block_sizes(loops, _block_seconds(clock, limits), limits)
         rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
         while not rounds.satisfy(limits):
             rounds.run_one()
     return rounds.samplings()
+
+
+def block_size(loop: Any, clock: ClockFacts, limits: Limits) -> Tuple[int, float]:
+    """Runs of a block of this loop, and the seconds that they take; the loop is then warm."""
+    return _block_size(loop, _block_seconds(clock, limits), limits)
+
+
+def _block_seconds(clock: ClockFacts, limits: Limits) -> float:
+    """A coarse clock asks for long blocks, but not so long that few of them fit."""
+    wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
+    return max(BLOCK_SECONDS, min(wanted, limits.max_run_time / MIN_SAMPLES))
 
 
 def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> List[int]:

@@ -17,6 +17,7 @@ from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.interpreters import interpreter
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
+from torchmark.run.session import Session
 from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import Self
+
+    from torchmark.run.interpreters import Interpreter
 
 WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
@@ -111,7 +114,7 @@ class Zygote:
     def __init__(
         self,
         *,
-        python: str = sys.executable,
+        python: str | Interpreter = sys.executable,
         threads: int = 1,
         under_callgrind: bool = False,
         environment: Mapping[str, str] | None = None,
@@ -119,7 +122,7 @@ class Zygote:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self._launch = Launch(
-            interpreter=interpreter(python),
+            interpreter=interpreter(python) if isinstance(python, str) else python,
             threads=threads,
             under_callgrind=under_callgrind,
             environment=tuple(sorted((environment or {}).items())),
@@ -245,6 +248,26 @@ class Zygote:
         }  # fmt: skip
         return self._submit(lambda: _sample(self._run(request, time_limit)))
 
+    def session(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        limits: Limits,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+    ) -> Session:
+        """The case in a process of its own, set up and warm, that runs a block when it is told."""
+        request = {
+            "kind": "session", "limits": list(limits), "cores": sorted(cores), "memory": None,
+            "path": self._extra_path(), **case.request(),
+        }  # fmt: skip
+        conversation = self._conversation(self._warm())
+        try:
+            return Session(conversation, request, time_limit)
+        except BaseException:
+            conversation.close()
+            raise
+
     def _submit(self, work: Callable[[], Any]) -> Future[Any]:
         """Do the work in a thread of its own.
 
@@ -270,10 +293,7 @@ class Zygote:
     def _run(self, request: dict[str, Any], limit: float) -> Ending:
         process = self._warm()
         request = {**request, "path": self._extra_path()}
-        try:
-            conversation = Conversation(process, os.getcwd())
-        except OSError as error:
-            raise process.death() from error
+        conversation = self._conversation(process)
         try:
             ending = conversation.hold(request, limit)
         finally:
@@ -285,6 +305,12 @@ class Zygote:
             if not process.is_alive:
                 raise process.death()
         return ending
+
+    def _conversation(self, process: ZygoteProcess) -> Conversation:
+        try:
+            return Conversation(process, os.getcwd())
+        except OSError as error:
+            raise process.death() from error
 
     def _warm(self, progress: Callable[[str], None] | None = None) -> ZygoteProcess:
         with self._starting:

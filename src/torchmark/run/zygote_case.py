@@ -6,6 +6,7 @@ costs nothing; under valgrind every line of it would.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import selectors
@@ -86,6 +87,8 @@ class Conversation:
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
         self._messages: list[dict[str, Any]] = []
+        self._replies: collections.deque[dict[str, Any]] = collections.deque()
+        self._has_ended = False
         self._selector = selectors.DefaultSelector()
         self._printed: dict[int, _Kept] = {}
         out, their_out = os.pipe()
@@ -115,10 +118,31 @@ class Conversation:
 
     def hold(self, request: dict[str, Any], limit: float) -> Ending:
         """Send the request and stay until the case has ended, by itself or by the limit."""
-        start = time.monotonic()
-        deadline = start + limit
+        self.begin(request, limit)
+        return self.finish()
+
+    def begin(self, request: dict[str, Any], limit: float) -> None:
+        """Send the request; the time that the case may take begins."""
+        self._began = time.monotonic()
+        self._limit = limit
         self._send(wire.padded(wire.encoded(request)), limit)
-        is_over = self._listen(deadline)
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send the next order to a case that takes several."""
+        self._send(wire.encoded(message), self._limit)
+
+    def next_message(self) -> dict[str, Any] | None:
+        """What the case says next; None if it has given its answer, ended, or run out of time."""
+        while not self._replies:
+            remaining = self._began + self._limit - time.monotonic()
+            if remaining <= 0 or self._told("outcome") is not None or self._has_ended:
+                return None
+            self._wait(remaining)
+        return self._replies.popleft()
+
+    def finish(self) -> Ending:
+        """Stay until the case has ended, by itself or by the limit."""
+        is_over = self._listen(self._began + self._limit)
         if not is_over:
             self._kill()
             self._listen(time.monotonic() + _GRACE)
@@ -129,8 +153,8 @@ class Conversation:
             status=self._told("status"),
             pid=self._told("pid"),
             output=Output(stdout=self._text(0), stderr=self._text(1)),
-            seconds=time.monotonic() - start,
-            limit=None if is_over else limit,
+            seconds=time.monotonic() - self._began,
+            limit=None if is_over else self._limit,
         )
 
     def _send(self, data: bytes, limit: float) -> None:
@@ -141,15 +165,20 @@ class Conversation:
 
     def _listen(self, deadline: float) -> bool:
         """Read until the keeper has told the end or is gone itself; False if time ran out."""
-        while True:
+        while not self._has_ended:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return False
-            for key, _ in self._selector.select(remaining):
-                if key.fileobj is not self._talk:
-                    self._drain(key.fd)
-                elif not self._hear():
-                    return True
+            self._wait(remaining)
+        return True
+
+    def _wait(self, seconds: float) -> None:
+        """Take whatever arrives next."""
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is not self._talk:
+                self._drain(key.fd)
+            elif not self._hear():
+                self._has_ended = True
 
     def _hear(self) -> bool:
         """Take what has arrived on the talk socket; False when nothing more will come."""
@@ -164,9 +193,11 @@ class Conversation:
         self._said = bytearray(rest)
         for line in filter(None, lines):
             try:
-                self._messages.append(wire.decoded(bytes(line)))
+                message = wire.decoded(bytes(line))
             except wire.WireError:  # a child died in the middle of its line
                 continue
+            is_reply = not {"pid", "status", "outcome"} & message.keys()
+            (self._replies if is_reply else self._messages).append(message)
         return bool(data) and self._told("status") is None
 
     def _drain(self, descriptor: int) -> None:
@@ -184,7 +215,7 @@ class Conversation:
     def _text(self, which: int) -> str:
         return self._printed[self._ends[which]].text()
 
-    def _told(self, what: str) -> int | None:
+    def _told(self, what: str) -> Any:
         return next((said[what] for said in self._messages if what in said), None)
 
     def _kill(self) -> None:

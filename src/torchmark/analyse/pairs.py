@@ -1,0 +1,166 @@
+"""Two things compared by pairs of fresh processes: the pair is the unit of inference.
+
+Within one pair of processes the two take turns in short blocks, so what changes on the machine
+changes for both, and the median of their log ratios is very steady. But it belongs to that pair:
+where the memory of either lies moves it by half a per cent. So every pair gives one number, and
+what is said of the two things follows from how these numbers spread over many pairs.
+
+The mean is trimmed (a fifth at each end), because a pair that was disturbed lies far off; the
+interval is the one of Yuen for trimmed means. Looking several times costs: a p-value is multiplied
+by the number of looks, and over several cases the false discovery rate is held (Benjamini and
+Hochberg).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.analyse.student import quantile, two_sided_p
+from torchmark.errors import EmptyMeasurementError
+from torchmark_probe.intervals import Interval, median
+from torchmark_probe.sampling import MIN_QUIET, QUIET_PACE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FALSE_DISCOVERIES = 0.01
+"""The share of changes, among those that are called one, that may be none."""
+
+SAME_WITHIN = 0.01
+"""Two things are the same if the interval of their ratio lies within this of one."""
+
+SMALLEST_CHANGE = 0.002
+"""Below this no ratio is called a change, whatever its interval: pairs of the same build have
+been seen to differ by a tenth of that for the life of a zygote."""
+
+FEWEST_PAIRS = 8
+"""Before that many pairs nothing is said: the ends that are trimmed must have some to trim."""
+
+_TRIMMED = 0.2
+_POWER_T = 0.84
+"""What 80 % of all trials exceed, in standard errors: to be found as often as that."""
+
+
+class Verdict(enum.Enum):
+    """What can be said of B beside A."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One block of each, right after each other."""
+
+    a: float
+    """Seconds of one run of A."""
+
+    b: float
+    """Seconds of one run of B."""
+
+    pace: float
+    """The slowest metronome reading around the two, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairEffect:
+    """What many pairs say."""
+
+    ratio: float
+    """B's time over A's."""
+
+    interval: Interval
+    """The 95 % interval of the ratio."""
+
+    p: float
+    """How likely such a ratio is where there is no difference, for the number of looks."""
+
+    pairs: int
+    """Pairs of fresh processes."""
+
+    smallest: float
+    """The smallest change that four trials in five would have found, as a share."""
+
+
+def estimate_of(rounds: Sequence[Round], quiet_pace: float) -> float:
+    """The log ratio of one pair: the median of its quiet rounds, or of all where few were quiet."""
+    quiet = [each for each in rounds if each.pace <= QUIET_PACE * quiet_pace]
+    counted = quiet if len(quiet) >= MIN_QUIET else rounds
+    if not counted:
+        raise EmptyMeasurementError("a pair without rounds says nothing")
+    return median([math.log(each.b / each.a) for each in counted])
+
+
+def effect_of(estimates: Sequence[float], *, looks: int = 1) -> PairEffect:
+    """The ratio that the pairs agree on; `looks` is how often somebody has looked so far."""
+    if len(estimates) < 2:
+        raise EmptyMeasurementError("an interval needs at least two pairs")
+    centre, error, freedom = _trimmed_mean(estimates)
+    half = quantile(0.95, freedom) * error
+    p = two_sided_p(centre / error if error else math.copysign(math.inf, centre or 1), freedom)
+    if not error and not centre:
+        p = 1.0
+    needed = quantile(1 - FALSE_DISCOVERIES, freedom) + _POWER_T
+    return PairEffect(
+        ratio=math.exp(centre),
+        interval=Interval(math.exp(centre - half), math.exp(centre + half)),
+        p=min(1.0, p * looks),
+        pairs=len(estimates),
+        smallest=max(SMALLEST_CHANGE, math.expm1(needed * error)),
+    )
+
+
+def is_decided(effect: PairEffect) -> bool:
+    """Whether more pairs would say nothing new: the verdict is clear by itself."""
+    if effect.pairs < FEWEST_PAIRS:
+        return False
+    return _verdict(effect, FALSE_DISCOVERIES / 2) is not Verdict.UNCLEAR
+
+
+def verdicts_of(effects: Sequence[PairEffect]) -> list[Verdict]:
+    """One for each case, the false discovery rate held over all of them.
+
+    >>> same = effect_of([0.001, -0.001] * 10)
+    >>> [verdict.value for verdict in verdicts_of([same, effect_of([0.05, 0.051] * 10)])]
+    ['same', 'slower']
+    """
+    limit = _discovery_limit([effect.p for effect in effects])
+    return [_verdict(effect, limit) for effect in effects]
+
+
+def _verdict(effect: PairEffect, p_limit: float) -> Verdict:
+    change = abs(math.log(effect.ratio))
+    if effect.pairs >= FEWEST_PAIRS and effect.p <= p_limit and change >= SMALLEST_CHANGE:
+        return Verdict.SLOWER if effect.ratio > 1 else Verdict.FASTER
+    is_near = (
+        effect.interval.low >= 1 / (1 + SAME_WITHIN) and effect.interval.high <= 1 + SAME_WITHIN
+    )
+    return Verdict.SAME if is_near and effect.pairs >= FEWEST_PAIRS else Verdict.UNCLEAR
+
+
+def _discovery_limit(p_values: Sequence[float]) -> float:
+    """The largest p-value that is still a discovery (Benjamini and Hochberg)."""
+    limit = 0.0
+    for rank, p in enumerate(sorted(p_values), start=1):
+        if p <= FALSE_DISCOVERIES * rank / len(p_values):
+            limit = p
+    return limit
+
+
+def _trimmed_mean(numbers: Sequence[float]) -> tuple[float, float, int]:
+    """The mean of the middle, its standard error, and the degrees of freedom."""
+    ordered = sorted(numbers)
+    count = len(ordered)
+    cut = int(_TRIMMED * count)
+    kept = ordered[cut : count - cut]
+    centre = math.fsum(kept) / len(kept)
+    winsorised = [ordered[cut]] * cut + kept + [ordered[count - cut - 1]] * cut
+    middle = math.fsum(winsorised) / count
+    variance = math.fsum((each - middle) ** 2 for each in winsorised) / (count - 1)
+    share = 1 - 2 * cut / count
+    return centre, math.sqrt(variance / count) / share, len(kept) - 1

@@ -27,6 +27,8 @@ nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1rem; pad
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
+th.number { width: 8rem; }  /* the same in every group, so that columns stand below each other */
+th.time { width: 12rem; }
 th { font-size: .8rem; font-weight: 600; color: var(--quiet); }
 .number { text-align: right; white-space: nowrap; }
 .plot { width: 190px; }

@@ -139,11 +139,13 @@ def test_what_is_taken_away_and_added_again_changes_nothing(pair: Pair) -> None:
         "_PyDictKeys_StringLookup",
         "_PyDictKeys_StringLookupAndVersion",
         "find_empty_slot.constprop.0",
+        "find_name_in_mro",
+        "assign_version_tag.isra.0",
     ],
 )
 @pytest.mark.parametrize("place", ["/src/Objects/dictobject.c", "???", "./Include/object.h"])
 @pytest.mark.parametrize("library", ["", " [/usr/lib/libpython3.13.so.1.0]"])
-def test_denoise_knows_the_dictionary_lookups_of_every_python(
+def test_denoise_knows_lookups_that_depend_on_addresses(
     symbol: str, place: str, library: str
 ) -> None:
     counts = counts_of({f"{place}:{symbol}{library}": 5, "a.c:f": 3}, inclusive=False)

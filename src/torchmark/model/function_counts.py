@@ -13,8 +13,8 @@ million instructions): 85 % and more of what moved was in the probing loops. tor
 later one; here the loops of 3.8 to 3.14 are known by all their names, with debug symbols and
 without.
 
-*Misses of the type attribute cache.* Which attributes share a place in it follows from the addresses
-of their names: another version of torchmark's own probe, and so another layout, moved
+*Misses of the type attribute cache.* Which attributes share a place in it follows from the
+addresses of their names: another version of torchmark's own probe, and so another layout, moved
 `BatchNorm2d` by 2.9 %, nearly all of it in the search after a miss (`find_name_in_mro`) and its
 dictionary lookups. The lookup in the cache itself (`_PyType_Lookup`) stays: it is work that people
 measure.
@@ -22,7 +22,7 @@ measure.
 *The C library's bookkeeping.* Which freed piece a request gets, how it is cut and joined, and how
 far it is from an alignment of 64 (every tensor asks for one) follows from all that the process did
 before. Between torch's own process and ours it moved `torch.cat` of two small tensors by 2 %, and
-without it ten statements agree within 0.2 %. `malloc`, `free` and `posix_memalign` themselves
+without it ten statements agree within 0.4 %. `malloc`, `free` and `posix_memalign` themselves
 stay: one allocation more still shows.
 """
 

@@ -75,7 +75,8 @@ def _group(table: RunTable, group: RunGroup) -> str:
     number = table.groups.index(group)
     drawing = _Drawing(group)
     titles = {
-        Kind.TIME: '<th class="number time">Time, 95 % interval</th><th class="plot">logarithmic</th>',
+        Kind.TIME: '<th class="number time">Time, 95 % interval</th>'
+        '<th class="plot">logarithmic</th>',
         Kind.COUNT: '<th class="number">Instructions</th>',
     }
     heads = "".join(titles[kind] for kind in table.kinds)

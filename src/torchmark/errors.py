@@ -216,5 +216,9 @@ class AmbiguousRunError(InvalidArgumentError, LookupError):
     """Several runs of the store have this prefix or tag."""
 
 
+class RunInUseError(InvalidArgumentError):
+    """A run that another process carries out now."""
+
+
 class SettingsError(InvalidArgumentError):
     """A file of settings that cannot be read, or has an unknown key or a wrong value."""

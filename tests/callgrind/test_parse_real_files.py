@@ -191,8 +191,5 @@ def test_denoise_finds_the_dictionary_lookups_of_the_python_that_runs(tmp_path: 
     out = count([sys.executable, "-S", "-c", "pass"], tmp_path / "callgrind.out")
     counts = exclusive_counts(parse_file(out))
     removed = counts - counts.denoise()
-    assert removed.sum() > 0.01 * counts.sum()
-    functions = {without_object(name).rpartition(":")[2] for _, name in removed}
-    assert all(
-        "look" in function.lower() or "find_empty_slot" in function for function in functions
-    )
+    lookups = removed.filter(lambda name: "look" in name.lower())
+    assert lookups.sum() > 0.01 * counts.sum()

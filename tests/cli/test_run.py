@@ -99,10 +99,13 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "run.json").read_text())["results"]) == 7
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path, suite: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "cancelled"])
+def test_who_interrupts_is_told_how_to_go_on_and_resume_does(
+    tmp_path: Path, suite: Path, how: signal.Signals
+) -> None:
     store = tmp_path / "marks.db"
     running = started(str(suite), "--time", "--store", str(store), cwd=tmp_path)
-    after = stopped_after(running, 3, signal.SIGINT)
+    after = stopped_after(running, 3, how)
     assert running.returncode == 130
     with open_store(store) as opened:
         run = opened.run("latest")

@@ -10,7 +10,7 @@ from tests import records
 from torchmark.cli.run_display import _Terminal, display_for, line_of
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind
-from torchmark.runner.execution import Began
+from torchmark.runner.execution import Began, Stage
 from torchmark.runner.measuring import failed
 
 if TYPE_CHECKING:
@@ -27,13 +27,16 @@ class Terminal(io.StringIO):
 
 def test_a_pipe_gets_a_line_for_each_result(capsys: pytest.CaptureFixture[str]) -> None:
     with display_for(3, quiet=False) as display:
+        display.show(Stage("compiling", is_over=False))
         display.show(Began(ADD, Kind.TIME))
+        display.show(Stage("compiling", is_over=True))
         display.show(records.time_result(ADD, 1.5e-6))
         display.show(records.count_result(ADD, 100_000))
         display.show(BROKEN)
     out, err = capsys.readouterr()
     assert out == ""
-    lines = err.splitlines()
+    first, *lines = err.splitlines()
+    assert first == "compiling"
     assert lines[0].startswith("[1/3] time   Pointwise / add")
     assert lines[0].endswith("1.500 us")
     assert "instructions" in lines[1]
@@ -58,12 +61,14 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
         display.show(Began(ADD, Kind.COUNT))
         display.show(Began(MUL, Kind.TIME))
         display.show(BROKEN)
+        display.show(Stage("compiling", is_over=False))
         console = display._console
         with console.capture() as captured:
             console.print(display._picture())
     picture = captured.get()
     assert "1 of 10, 1 failed" in picture
     assert "counting Pointwise / add" in picture
+    assert "compiling" in picture
     assert "timing" not in picture, "what has ended is gone"
     assert "does not work" in screen.getvalue()
 

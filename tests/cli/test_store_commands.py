@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.model.run_record import RunState
+from torchmark.runner.ownership import owned
 from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:
@@ -101,11 +103,27 @@ def test_rm_takes_the_files_of_a_run_along(call: Callable[..., Done], place: str
 def test_runs_lists_them_the_oldest_first(call: Callable[..., Done], place: str) -> None:
     done = call("runs", "--store", place)
     assert done.out.splitlines() == [
-        "run and tags                        state    done  failed   torch",
-        "  20261115-221530-aaaaaa before  finished  3 of 4          2.13.0",
-        "  20261116-080000-bbbbbb after   finished  2 of 4       1  2.13.0",
+        "run and tags                        state    done  failed  skipped   torch",
+        "  20261115-221530-aaaaaa before  finished  3 of 4                   2.13.0",
+        "  20261116-080000-bbbbbb after   finished  2 of 4       1           2.13.0",
     ]
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_run_that_nobody_carries_out_any_more_was_cut_short(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    place = str(tmp_path / "marks.db")
+    run = records.run_of(ADD, id=FIRST, environment={"machine": {"host": platform.node()}})
+    with open_store(place) as store:
+        store.create(run)
+    assert "cut short" in call("runs", "--store", place).out
+    with owned(FIRST):
+        assert "running" in call("runs", "--store", place).out
+        refused = call("rm", FIRST, "--store", place)
+    assert refused.code == 2
+    assert "is being measured" in refused.err
+    assert call("rm", FIRST, "--store", place).code == 0
 
 
 def test_runs_prints_json(call: Callable[..., Done], place: str) -> None:

@@ -15,7 +15,7 @@ from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.run.cpp.build import BuildFailure, Built
 from torchmark.runner import preparing
 from torchmark.runner.cores import Division
-from torchmark.runner.execution import Began, Execution
+from torchmark.runner.execution import Began, Execution, Stage
 from torchmark.runner.measuring import Effort
 
 from .fakes import FakeWorld
@@ -227,12 +227,30 @@ def test_what_begins_is_told_before_it_ends(world: FakeWorld) -> None:
         workers=world.workers(),
     )
     open_ones = set()
+    stages = []
     for news in execution.results():
-        if isinstance(news, Began):
+        if isinstance(news, Stage):
+            stages.append((news.text.partition(":")[0], news.is_over))
+        elif isinstance(news, Began):
             open_ones.add(news.kind)
         else:
             open_ones.remove(news.kind)
     assert not open_ones
+    assert stages == [("starting the counter", False), ("starting the counter", True)]
+
+
+def test_compiling_is_told(world: FakeWorld) -> None:
+    execution = Execution(
+        [(cpp("a"), Kind.TIME), (cpp("b"), Kind.TIME)],
+        effort=Effort(),
+        division=TWO_CORES,
+        workers=world.workers(),
+    )
+    stages = [news for news in execution.results() if isinstance(news, Stage)]
+    assert stages == [
+        Stage("compiling 2 C++ statements", is_over=False),
+        Stage("compiling 2 C++ statements", is_over=True),
+    ]
 
 
 def test_our_own_mistakes_are_not_swallowed(

@@ -9,15 +9,18 @@ import os
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchmark.cli.exit_codes import ExitCode
+from torchmark.cli.suite_names import default_suites
 from torchmark.define.skips import EnvironmentFacts
 from torchmark.expand.selection import selected
 from torchmark.model.case import Runtime
 from torchmark.model.language import Language
+from torchmark.settings import settings_for
 from torchmark.suites.loading import cases_of, load_suite
 
 if TYPE_CHECKING:
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
 def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     """Show the cases of a suite: their ids and titles.
 
-    A suite is the name of one that ships (standard, the default), a Python file, a folder of
-    bench_*.py files, or a module. A file that cannot be loaded is reported, the others are shown,
-    and the exit code is 3.
+    A suite is the name of one that ships (standard), a Python file, a folder of
+    bench_*.py files, or a module; without one those of the settings are shown, or standard. A file
+    that cannot be loaded is reported, the others are shown, and the exit code is 3.
 
     \b
     torchmark list
@@ -44,7 +47,8 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     torchmark list my_benchmarks/ bench_extra.py
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
-    loaded = [load_suite(name) for name in dict.fromkeys(suites or ("standard",))]
+    names = suites or default_suites(settings_for(Path.cwd()))
+    loaded = [load_suite(name) for name in dict.fromkeys(names)]
     cases = selected(cases_of(loaded, facts=_installed()), pattern)
     failures = [failure for suite in loaded for failure in suite.failures]
     click.echo(_json(cases, failures) if as_json else _text(cases))

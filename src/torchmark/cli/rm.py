@@ -7,6 +7,7 @@ import shutil
 import click
 
 from torchmark.cli.stores import opened, store_option
+from torchmark.runner.ownership import check_free
 from torchmark.store import artifact_folder
 
 
@@ -20,7 +21,10 @@ def command(names: tuple[str, ...], place: str | None) -> None:
     removed.
     """
     with opened(place) as store:
-        for run_id in dict.fromkeys([store.id_of(name) for name in names]):
+        run_ids = [*dict.fromkeys(store.id_of(name) for name in names)]
+        for run_id in run_ids:
+            check_free(run_id)
+        for run_id in run_ids:
             store.remove(run_id)
             shutil.rmtree(artifact_folder(store.where, run_id), ignore_errors=True)
             click.echo(f"removed {run_id}")

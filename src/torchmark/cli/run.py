@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import shlex
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from torchmark.arguments import checked_count, checked_positive
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.run_display import display_for, line_of
 from torchmark.cli.stores import columns, store_option
+from torchmark.cli.suite_names import default_suites
 from torchmark.errors import InvalidArgumentError, MissingToolError, StoreError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
@@ -25,6 +27,7 @@ from torchmark.run.environment_facts import environment_of
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark.run.zygote_process import valgrind
 from torchmark.runner.cores import on_cores
+from torchmark.runner.ownership import check_free, owned
 from torchmark.runner.suite_run import (
     Wanted,
     carried_out,
@@ -123,7 +126,7 @@ def command(
         )
     settings = settings_for(Path.cwd())
     options = _Options(
-        suites=suites or _suites_of(settings) or ("standard",),
+        suites=suites or default_suites(settings),
         wanted=_wanted(settings, pattern, time, count, no_cpp, quick, threads),
         repeats=checked_count("--repeats", _first_given(repeats, settings.run.repeats, 1)),
         timeout=checked_positive(
@@ -136,6 +139,9 @@ def command(
         "json": json_file, "csv": csv_file, "markdown": markdown_file, "html": html_file,
     }  # fmt: skip
     _check_writable([file for file in files.values() if file is not None])
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
+        signal.signal(number, signal.default_int_handler)
     with open_store(options.place) as store:
         run, was_interrupted = _run(options, store, resume, quiet=quiet)
         results = store.results(run.id)
@@ -179,13 +185,16 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
             run = _begun(options, store, workers, environment)
         else:
             run = store.run(resume)
+            check_free(run.id)
             checked_to_go_on(run, environment)
         _let_cases_import_what_lies_beside(run.settings.get("suites", ()))
         left = len(missing_of(run, store.results(run.id)))
         if not quiet:
-            click.echo(f"run {run.id}: {left} measurements, into {store.where}", err=True)
+            what = "1 measurement" if left == 1 else f"{left or 'no'} measurements"
+            more = " left to make" if resume is not None else ""
+            click.echo(f"run {run.id}: {what}{more}, into {store.where}", err=True)
         try:
-            with cores_for(run) as division:
+            with owned(run.id), cores_for(run) as division:
                 _follow(run, store, division, workers, display_for(left, quiet=quiet))
         except KeyboardInterrupt:
             return store.run(run.id), True
@@ -290,20 +299,11 @@ def _first_given(*values: T | None) -> T:
     return next(value for value in values if value is not None)
 
 
-def _suites_of(settings: Settings) -> tuple[str, ...]:
-    """The settings' suites; paths start from the directory of the settings."""
-    if settings.file is None:
-        return settings.suites
-    folder = settings.file.parent
-    return tuple(
-        str(folder / name) if (folder / name).exists() else name for name in settings.suites
-    )
-
-
 def _check_writable(files: Sequence[Path]) -> None:
     """A run of minutes must not end in a file name that does not work."""
     for file in files:
-        if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+        place = file if file.exists() else file.absolute().parent
+        if not file.name or file.is_dir() or not os.access(place, os.W_OK):
             raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
 
 

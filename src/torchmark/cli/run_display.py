@@ -14,6 +14,7 @@ import click
 
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.report.figures import first_line, printable, seconds_text
+from torchmark.runner.execution import Stage
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from torchmark.model.case import Case
-    from torchmark.runner.execution import Began
+    from torchmark.runner.execution import News
 
 _DOING = {Kind.TIME: "timing  ", Kind.COUNT: "counting"}
 
@@ -41,7 +42,7 @@ class Display(Protocol):
     ) -> None:
         """The run has ended, one way or another."""
 
-    def show(self, news: Began | CaseResult) -> None:
+    def show(self, news: News) -> None:
         """Something began, or a result is there."""
 
 
@@ -59,7 +60,7 @@ class _Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, news: Began | CaseResult) -> None:
+    def show(self, news: News) -> None:
         """Errors are shown by whoever ends the command."""
 
 
@@ -70,10 +71,12 @@ class _Lines(_Silent):
         self._total = total
         self._done = 0
 
-    def show(self, news: Began | CaseResult) -> None:
+    def show(self, news: News) -> None:
         if isinstance(news, CaseResult):
             self._done += 1
             click.echo(f"[{self._done}/{self._total}] {line_of(news)}", err=True)
+        elif isinstance(news, Stage) and not news.is_over:
+            click.echo(news.text, err=True)
 
 
 class _Terminal(_Silent):
@@ -88,6 +91,7 @@ class _Terminal(_Silent):
         self._failed = 0
         self._start = time.monotonic()
         self._running: dict[tuple[str, Kind], Case] = {}
+        self._stages: set[str] = set()
         self._console = Console(stderr=True)
         self._live = Live(
             console=self._console, get_renderable=self._picture, refresh_per_second=4,
@@ -101,7 +105,10 @@ class _Terminal(_Silent):
     def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
 
-    def show(self, news: Began | CaseResult) -> None:
+    def show(self, news: News) -> None:
+        if isinstance(news, Stage):
+            (self._stages.discard if news.is_over else self._stages.add)(news.text)
+            return
         key = (news.case.id, news.kind)
         if not isinstance(news, CaseResult):
             self._running[key] = news.case
@@ -120,21 +127,22 @@ class _Terminal(_Silent):
 
         head = Table.grid(padding=(0, 1))
         failed = f", {self._failed} failed" if self._failed else ""
-        left = remaining_text(self._done, self._total, time.monotonic() - self._start)
+        # While something is prepared the pace says little about what comes after it.
+        elapsed = time.monotonic() - self._start
+        left = "" if self._stages else remaining_text(self._done, self._total, elapsed)
         head.add_row(
             ProgressBar(total=self._total, completed=self._done, width=24),
             Text(f"{self._done} of {self._total}{failed}{left}"),
         )
-        running = [
-            Text(
-                f"{_DOING[kind]} {printable(case.title)}",
-                style="dim",
-                no_wrap=True,
-                overflow="ellipsis",
-            )
-            for (_, kind), case in list(self._running.items())
+        doing = [
+            *sorted(self._stages),
+            *(f"{_DOING[kind]} {case.title}" for (_, kind), case in [*self._running.items()]),
         ]
-        return Group(head, *running[:8])
+        lines = [
+            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
+            for line in doing[:8]
+        ]
+        return Group(head, *lines)
 
 
 def line_of(result: CaseResult) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchmark.cli.stores import columns, opened, store_option
+from torchmark.model.run_record import RunState
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable
+from torchmark.runner.ownership import is_owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +37,7 @@ def command(place: str | None, as_json: bool) -> None:
 
 def _table(runs: Sequence[RunSummary]) -> str:
     rows = [(f"{run.id} {' '.join(run.tags)}".rstrip(), _cells(run)) for run in runs]
-    headings = ["state", "done", "failed", "torch"]
+    headings = ["state", "done", "failed", "skipped", "torch"]
     return printable("\n".join(lined_up(headings, [("run and tags", rows)], columns())))
 
 
@@ -42,11 +45,20 @@ def _cells(run: RunSummary) -> list[str]:
     torch = run.environment.get("torch")
     version = torch.get("version", "") if isinstance(torch, dict) else ""
     return [
-        run.state.value,
+        _state(run),
         f"{run.done} of {run.planned}",
         str(run.failed) if run.failed else "",
+        str(run.skipped) if run.skipped else "",
         str(version),
     ]
+
+
+def _state(run: RunSummary) -> str:
+    """A run that was killed could not say so; that nobody carries it out tells it."""
+    is_here = run.environment.get("machine", {}).get("host") == platform.node()
+    if run.state is RunState.RUNNING and is_here and not is_owned(run.id):
+        return "cut short"
+    return run.state.value
 
 
 def _record(run: RunSummary) -> dict[str, Any]:

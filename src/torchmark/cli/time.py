@@ -73,7 +73,8 @@ def command(
     """Time one statement, or compare several.
 
     Several statements are measured in rounds, one short block of each in random order, so that
-    a busy machine slows all of them alike. torch is imported for you.
+    a busy machine slows all of them alike. torch is imported for you. They run in this process:
+    what crashes or never ends takes it along; `torchmark run` gives every case its own.
 
     \b
     torchmark time "x + x" --setup "x = torch.ones(64)"

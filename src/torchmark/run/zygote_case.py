@@ -247,9 +247,9 @@ def answer_of(ending: Ending) -> dict[str, Any]:
             f"no process could be made for the case: {answer['reason']}", **_facts("lost", ending)
         )
     what = "ran out of memory" if outcome == "memory" else "raised"
-    last_line = answer["traceback"].strip().rpartition("\n")[2]
+    where, _, raised = answer["traceback"].strip("\n").rpartition("\n")
     raise CaseFailedError(
-        f"the case {what}: {last_line}\n{answer['traceback']}",
+        f"the case {what}: {raised}\n{where}".rstrip(),
         traceback=answer["traceback"],
         **_facts(outcome, ending),
     )

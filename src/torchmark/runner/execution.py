@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torchmark.runner.workers import Workers
 
 
+_STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
+
 _MOST_COUNTERS = 32
 """Counts at once: each has its own copy of what it writes to, some 100 MB."""
 
@@ -44,6 +46,17 @@ class Began:
 
     case: Case
     kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Something that takes its time and is no measurement."""
+
+    text: str
+    """What is being done."""
+
+    is_over: bool
+    """Whether it has just ended, rather than begun."""
 
 
 class _Job(NamedTuple):
@@ -57,6 +70,10 @@ class _Done(NamedTuple):
     """A thread has come to its end, with the mistake of ours that ended it, if any."""
 
     mistake: BaseException | None
+
+
+News: TypeAlias = "Began | Stage | CaseResult"
+"""What happens in a run."""
 
 
 class Execution:
@@ -76,15 +93,16 @@ class Execution:
         self._division = division
         self._workers = workers
         self._stopping = threading.Event()
-        self._news: queue.SimpleQueue[Began | CaseResult | _Done] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Began | Stage | CaseResult | _Done] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._to_count: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._wide: list[_Job] = []
         # One core cannot do two things at once without the one disturbing the other.
         self._only_core = threading.Lock() if not division.others else None
         self._kept_models = kept_models
+        self._told: set[str] = set()
 
-    def results(self) -> Generator[Began | CaseResult, None, None]:
+    def results(self) -> Generator[News, None, None]:
         """What begins and what comes out, until the plan is done."""
         models = Models(
             self._workers,
@@ -101,7 +119,7 @@ class Execution:
             self._workers.close()
             models.close()
 
-    def _carried_out(self, models: Models) -> Iterator[Began | CaseResult]:
+    def _carried_out(self, models: Models) -> Iterator[News]:
         counters = max(1, min(len(self._division.others), _MOST_COUNTERS))
         lanes = self._division.lanes
         yield from self._while_running(
@@ -114,7 +132,7 @@ class Execution:
         # What needs more cores than a lane has gets all of them, while nothing else runs.
         yield from self._while_running([self._take_wide_times])
 
-    def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[Began | CaseResult]:
+    def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[News]:
         for function in work:
             threading.Thread(
                 target=self._live, args=(function,), name="torchmark run", daemon=True
@@ -149,7 +167,7 @@ class Execution:
             cases[case.id] = case
             wanted.setdefault(case.id, []).append(kind)
         try:
-            coming = prepared(cases.values(), models, units_at_once=counters)
+            coming = prepared(cases.values(), models, units_at_once=counters, stage=self._stage)
             while (each := self._next_of(coming)) is not None and not self._stopping.is_set():
                 for kind in wanted[each.case.id]:
                     self._hand_out(_Job(each, kind))
@@ -158,6 +176,19 @@ class Execution:
                 self._to_time.put(None)
             for _ in range(counters):
                 self._to_count.put(None)
+
+    @contextmanager
+    def _stage(self, text: str) -> Iterator[None]:
+        """Tell that something begins and ends; each text is told once, and an empty one never."""
+        is_new = bool(text) and text not in self._told
+        self._told.add(text)
+        if is_new:
+            self._news.put(Stage(text, is_over=False))
+        try:
+            yield
+        finally:
+            if is_new:
+                self._news.put(Stage(text, is_over=True))
 
     def _next_of(self, coming: Iterator[Prepared]) -> Prepared | None:
         with self._only_core or nullcontext():
@@ -194,7 +225,8 @@ class Execution:
             self._news.put(Began(case, job.kind))
             is_count = job.kind is Kind.COUNT
             try:
-                zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
+                with self._stage(_STARTING if is_count else ""):
+                    zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
                 self._news.put(failed(case, job.kind, error))
                 return

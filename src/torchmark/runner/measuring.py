@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.errors import CaseFailedError, TorchmarkError, ZygoteError
+from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Case, Runtime
 from torchmark.model.measurement import Measurement
 from torchmark.model.run_record import CaseResult, Kind, Outcome
@@ -147,10 +147,16 @@ def failed(case: Case, kind: Kind, error: TorchmarkError) -> CaseResult:
         kind=kind,
         outcome=Outcome.FAILED,
         finished=now(),
-        reason=str(error),
+        reason=_syntax_reason(error) if isinstance(error, StatementSyntaxError) else str(error),
         stdout=error.stdout if isinstance(error, CaseFailedError) else "",
         stderr=error.stderr if isinstance(error, CaseFailedError) else "",
     )
+
+
+def _syntax_reason(error: StatementSyntaxError) -> str:
+    """With the line at fault, since nobody sees the case beside its row."""
+    line = (error.text or "").strip()
+    return f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
 
 
 def skipped(case: Case, kind: Kind, reason: str) -> CaseResult:

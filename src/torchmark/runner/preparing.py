@@ -21,7 +21,8 @@ from torchmark.run.cpp.source import CppStatement
 from torchmark.run.zygote import NativeCase, PythonCase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from torchmark.model.case import Case
     from torchmark.runner.models import Models
@@ -39,8 +40,14 @@ class Prepared(NamedTuple):
     ready: PythonCase | NativeCase | TorchmarkError
 
 
-def prepared(cases: Iterable[Case], models: Models, *, units_at_once: int) -> Iterator[Prepared]:
-    """Every case, as soon as it can be measured."""
+def prepared(
+    cases: Iterable[Case],
+    models: Models,
+    *,
+    units_at_once: int,
+    stage: Callable[[str], AbstractContextManager[None]],
+) -> Iterator[Prepared]:
+    """Every case, as soon as it can be measured; `stage` hears of what takes its time."""
     waiting = list(cases)
     with_model = [case for case in waiting if case.model is not None]
     for case in waiting:
@@ -60,7 +67,11 @@ def prepared(cases: Iterable[Case], models: Models, *, units_at_once: int) -> It
         for case in waiting
         if case.language is Language.CPP and (case.model is None or case.id in filled)
     ]
-    yield from _built(to_build, units_at_once)
+    if to_build:
+        number = len(to_build)
+        what = "a C++ statement" if number == 1 else f"{number} C++ statements"
+        with stage(f"compiling {what}"):
+            yield from _built(to_build, units_at_once)
 
 
 def _python_case(case: Case) -> PythonCase:
@@ -74,8 +85,6 @@ def _with_path(case: Case, models: Models) -> Case:
 
 def _built(cases: Sequence[tuple[Case, Case]], units_at_once: int) -> Iterator[Prepared]:
     """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
-    if not cases:
-        return
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
     built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]] = (

@@ -13,6 +13,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from torchmark.run.file_locks import is_locked, locked
 from torchmark.run.user_directories import cache_directory
 from torchmark.runner.cores import divided
 
@@ -30,10 +31,11 @@ def reserved(cores: Sequence[Core], widest: int) -> Iterator[Division]:
     held: list[int] = []
     try:
         with _turn(folder):
-            taken = {core.number for core in cores if _is_taken(folder, core.number)}
+            taken = {core.number for core in cores if is_locked(folder / str(core.number))}
             division = divided(cores, widest, taken)
             for number in (number for lane in division.lanes for number in lane):
-                held += _locked(folder, number)
+                descriptor = locked(folder / str(number))
+                held += [descriptor] if descriptor is not None else []
         yield division
     finally:
         for descriptor in held:
@@ -50,24 +52,3 @@ def _turn(folder: Path) -> Iterator[None]:
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-
-
-def _is_taken(folder: Path, number: int) -> bool:
-    descriptors = _locked(folder, number)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    return not descriptors and (folder / str(number)).exists()
-
-
-def _locked(folder: Path, number: int) -> list[int]:
-    """The descriptor that holds the lock of a core; none if somebody else has it."""
-    try:
-        descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
-        return []
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return []
-    return [descriptor]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.runner.cores import Division
-    from torchmark.runner.execution import Began
+    from torchmark.runner.execution import News
     from torchmark.runner.workers import Workers
     from torchmark.store import Store
 
@@ -128,7 +128,7 @@ def carried_out(
     division: Division,
     workers: Workers,
     kept_models: Path | None,
-) -> Generator[Began | CaseResult, None, None]:
+) -> Generator[News, None, None]:
     """Measure what the run lacks; every result is in the store before it is handed on.
 
     Whoever stops early leaves the run in the store as interrupted, and it can be taken up again.

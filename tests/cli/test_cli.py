@@ -21,6 +21,9 @@ from torchmark.model.measurement import Measurement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+HEEDING_CTRL_C = ("env", "--default-signal=INT")
+"""Shells let what they start in the background ignore it, and that is inherited."""
+
 QUICK = ("--min-run-time", "0.005")
 
 
@@ -28,7 +31,7 @@ def torchmark_command(
     *args: str, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "torchmark", *args],
+        [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark", *args],
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_cli import site, torchmark_command
+from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from torchmark.model.run_record import CaseResult, Kind, Outcome, RunState
 from torchmark.store import open_store
 
@@ -54,7 +54,7 @@ def results_in(store: Path, run: str = "latest") -> list[CaseResult]:
 
 def started(*args: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-u", "-m", "torchmark", "run", *args],
+        [*HEEDING_CTRL_C, sys.executable, "-u", "-m", "torchmark", "run", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

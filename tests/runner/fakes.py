@@ -33,10 +33,6 @@ totals: {instructions}
 """
 
 
-_MEETING_SECONDS = 0.01
-"""How long a case waits for another one: threads that are not held back meet in less."""
-
-
 class FakeWorld:
     """What all zygotes of a test share."""
 
@@ -45,6 +41,8 @@ class FakeWorld:
         self.start_failure: TorchmarkError | None = None
         self.starts: list[tuple[int, bool]] = []
         self.closed = 0
+        self.meeting_seconds = 0.01
+        """How long a case that is alone waits for another one to come."""
         self.deaths = 0
         """Zygotes that die in the next times that are taken."""
         self.overlaps: set[frozenset[str]] = set()
@@ -69,8 +67,9 @@ class FakeWorld:
             self.overlaps |= {frozenset({what, other}) for other in self._running}
             self._running.add(what)
             self._somebody_came.notify_all()
-            # Whoever may run beside this one gets the time to do so.
-            self._somebody_came.wait(_MEETING_SECONDS)
+            if len(self._running) == 1:
+                # Whoever may run beside this one gets the time to do so.
+                self._somebody_came.wait(self.meeting_seconds)
         try:
             yield
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from torchmark.model.measurement import Measurement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HEEDING_CTRL_C = ("env", "--default-signal=INT")
+HEEDING_CTRL_C = (shutil.which("env") or "env", "--default-signal=INT")
 """Shells let what they start in the background ignore it, and that is inherited."""
 
 QUICK = ("--min-run-time", "0.005")

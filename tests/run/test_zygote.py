@@ -63,7 +63,8 @@ def test_an_exception_travels_with_the_users_own_lines(plain_zygote: Zygote) -> 
           In the setup, line 2:
             return n / 0
         ZeroDivisionError: division by zero""")
-    assert error.traceback in str(error)
+    where, _, raised = error.traceback.rpartition("\n")
+    assert str(error) == f"the case raised: {raised}\n{where}", "what comes first, then where"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_the_statement_is_written_out_up_to_two_hundred_times(number: int, writt
 
 
 def test_names_of_the_setup_are_globals_of_the_statement() -> None:
-    run("f()", "x = 1\ndef f():\n    return x", number=3)
+    setup = "x = 'found'\ndef f():\n    return x"
+    assert run("seen.append(f())", setup, number=3).count("found") == 3
 
 
 def test_an_empty_statement_and_setup_are_allowed() -> None:

@@ -12,11 +12,11 @@ from torchmark import __version__
 from torchmark.model.run_json import decode_run, encode_run
 from torchmark.run.environment_facts import (
     compiler_version,
-    cpu_model,
     environment_of,
     git_facts,
     torch_facts,
 )
+from torchmark.run.processor import cpu_model
 from torchmark_probe import warmup
 
 

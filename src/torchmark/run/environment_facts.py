@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark import __version__
 from torchmark.run.machine import cores, find_tool, first_line_of
+from torchmark.run.processor import cpu_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _GIT_SECONDS = 10
 """How long git may take to look at a working directory; a large one on a slow disk needs a few."""
@@ -54,19 +55,6 @@ def machine_facts() -> dict[str, Any]:
         "usable_cores": found.usable,
         "load": round(found.load, 2),
     }
-
-
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The name that the processor gives itself, or its kind where it has none."""
-    try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in {"model name", "Model", "cpu model"} and value.strip():
-            return value.strip()
-    return platform.processor() or platform.machine()
 
 
 def compiler_version() -> str | None:

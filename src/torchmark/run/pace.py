@@ -16,11 +16,14 @@ import sys
 import tempfile
 import time
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from torchmark.run.processor import cpu_model
 from torchmark.run.user_directories import cache_directory
 from torchmark_probe.sampling import Metronome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LIFETIME = 7 * 24 * 3600.0
 """Seconds after which a pace is learned anew: machines change their clocks and neighbours."""
@@ -92,13 +95,4 @@ def path() -> Path:
 
 
 def _machine() -> dict[str, Any]:
-    return {"host": platform.node(), "cpu": _cpu_model(), "python": sys.version, "beat": "sum"}
-
-
-@cache
-def _cpu_model() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return {"host": platform.node(), "cpu": cpu_model(), "python": sys.version, "beat": "sum"}

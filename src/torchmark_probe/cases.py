@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import layout, values, wire
+from torchmark_probe import layout, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
@@ -139,7 +139,7 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
 
 
 def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
-    """Blocks on demand: the control side says when, so that two processes can take turns."""
+    """Blocks in turns with another process, as often as the control side orders some."""
     started = _started(request, around)
     metronome = Metronome()
     started.blocks.run(1)
@@ -151,10 +151,7 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
             order = wire.receive(talk)
             if order is None:
                 return {"outcome": "done"}
-            before = metronome.beat()
-            block = started.blocks.run(order["number"])
-            pace = max(before, metronome.beat())
-            wire.send(talk, {"wall": block.wall, "cpu": block.cpu, "pace": pace})
+            wire.send(talk, turns.taken(started.blocks, metronome, order))
 
 
 class _Started(NamedTuple):

@@ -2,8 +2,10 @@
 
 Within one pair of processes the two take turns in short blocks, so what changes on the machine
 changes for both, and the median of their log ratios is very steady. But it belongs to that pair:
-where the memory of either lies moves it by half a per cent. So every pair gives one number, and
-what is said of the two things follows from how these numbers spread over many pairs.
+where the memory of either lies moves it by half a per cent, and of two processes the one that was
+started first is the slower one by one or two per cent where memory is the limit. So every pair is
+taken twice, once in each order, and gives one number; what is said of the two things follows from
+how these numbers spread over many pairs.
 
 The mean is trimmed (a fifth at each end), because a pair that was disturbed lies far off; the
 interval is the one of Yuen for trimmed means. Looking several times costs: a p-value is multiplied
@@ -21,23 +23,26 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.student import quantile, two_sided_p
 from torchmark.errors import EmptyMeasurementError
 from torchmark_probe.intervals import Interval, median
-from torchmark_probe.sampling import MIN_QUIET, QUIET_PACE
+from torchmark_probe.sampling import QUIET_PACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FALSE_DISCOVERIES = 0.01
-"""The share of changes, among those that are called one, that may be none."""
+FALSE_DISCOVERIES = 0.005
+"""The share of changes, among those that are called one, that may be none. Of comparisons of a
+thing with itself one in a hundred may be called a change; this is half of that."""
 
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
 
 SMALLEST_CHANGE = 0.002
-"""Below this no ratio is called a change, whatever its interval: pairs of the same build have
-been seen to differ by a tenth of that for the life of a zygote."""
+"""Below this no ratio is called a change, whatever its interval."""
 
-FEWEST_PAIRS = 8
+FEWEST_PAIRS = 6
 """Before that many pairs nothing is said: the ends that are trimmed must have some to trim."""
+
+_FEWEST_STEADY = 5
+"""With fewer steady rounds than this, all rounds of a pair count."""
 
 _TRIMMED = 0.2
 _POWER_T = 0.84
@@ -63,8 +68,11 @@ class Round:
     b: float
     """Seconds of one run of B."""
 
-    pace: float
-    """The slowest metronome reading around the two, in seconds."""
+    fastest: float
+    """The fastest metronome reading around the two, in seconds."""
+
+    slowest: float
+    """The slowest of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +95,14 @@ class PairEffect:
     """The smallest change that four trials in five would have found, as a share."""
 
 
-def estimate_of(rounds: Sequence[Round], quiet_pace: float) -> float:
-    """The log ratio of one pair: the median of its quiet rounds, or of all where few were quiet."""
-    quiet = [each for each in rounds if each.pace <= QUIET_PACE * quiet_pace]
-    counted = quiet if len(quiet) >= MIN_QUIET else rounds
+def estimate_of(rounds: Sequence[Round]) -> float:
+    """The log ratio of one pair: the median of the rounds during which the core kept its pace.
+
+    Fast or slow does not matter, since both of a round are then slowed alike; where few rounds
+    were steady all of them count.
+    """
+    steady = [each for each in rounds if each.slowest <= QUIET_PACE * each.fastest]
+    counted = steady if len(steady) >= _FEWEST_STEADY else rounds
     if not counted:
         raise EmptyMeasurementError("a pair without rounds says nothing")
     return median([math.log(each.b / each.a) for each in counted])
@@ -115,11 +127,9 @@ def effect_of(estimates: Sequence[float], *, looks: int = 1) -> PairEffect:
     )
 
 
-def is_decided(effect: PairEffect) -> bool:
-    """Whether more pairs would say nothing new: the verdict is clear by itself."""
-    if effect.pairs < FEWEST_PAIRS:
-        return False
-    return _verdict(effect, FALSE_DISCOVERIES / 2) is not Verdict.UNCLEAR
+def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:
+    """Whether more pairs would say nothing new, even if no other of so many cases has changed."""
+    return _verdict(effect, FALSE_DISCOVERIES / cases) is not Verdict.UNCLEAR
 
 
 def verdicts_of(effects: Sequence[PairEffect]) -> list[Verdict]:

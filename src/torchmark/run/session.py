@@ -1,4 +1,4 @@
-"""A case that runs block by block on demand, so that two processes can take turns on one core."""
+"""A case whose blocks are taken in turns with those of another process, on one core."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from torchmark.errors import CaseFailedError
 from torchmark.run.zygote_case import answer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
     from typing import Self
 
     from torchmark.run.zygote_case import Conversation
@@ -19,15 +21,15 @@ class TimedBlock(NamedTuple):
     wall: float
     """Seconds on the wall."""
 
-    cpu: float
-    """Seconds of CPU time of the thread that ran it."""
+    fastest: float
+    """The quicker of the two metronome readings around the block, in seconds."""
 
-    pace: float
-    """The slower of the two metronome readings around the block, in seconds."""
+    slowest: float
+    """The other one."""
 
 
 class Session:
-    """Open while the statement is set up in its process; `run` takes one block."""
+    """Open while the statement is set up in its process."""
 
     def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
         self._conversation = conversation
@@ -45,11 +47,24 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, number: int) -> TimedBlock:
-        """One block of that many runs; what the statement raises is a CaseFailedError."""
-        self._conversation.say({"number": number})
+    def begin(
+        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+    ) -> None:
+        """Let it take the turns of its role, with the other process at the other baton."""
+        self._conversation.say(
+            {
+                "turns": list(turns),
+                "role": role,
+                "number": number,
+                "own": str(batons[role]),
+                "other": str(batons[1 - role]),
+            }
+        )
+
+    def blocks(self) -> list[TimedBlock]:
+        """What its turns gave; what the statement raises is a CaseFailedError."""
         told = self._next()
-        return TimedBlock(told["wall"], told["cpu"], told["pace"])
+        return list(map(TimedBlock, told["wall"], told["fastest"], told["slowest"]))
 
     def close(self) -> None:
         """End the process."""

@@ -13,7 +13,7 @@ import sys
 import warnings
 from typing import Any
 
-from torchmark_probe import cases, children, warmup, wire
+from torchmark_probe import addresses, cases, children, warmup, wire
 
 
 def main() -> None:
@@ -66,6 +66,7 @@ def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     _remember_own_lines()
     sys.path[:] = order["sys_path"]
+    addresses.move_what_comes(order["padding"])
     around = warmup.warmed_up(order["threads"], tell)
     wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
     return around

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import layout, turns, values, wire
+from torchmark_probe import layout, python_calls, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
@@ -62,6 +62,8 @@ def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str
         return _run(request, around)
     if kind == "sample":
         return _sample(request, around)
+    if kind == "python calls":
+        return _python_calls(request, around)
     if kind == "session":
         return _session(request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
@@ -79,6 +81,18 @@ def _run(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
         namespace = _namespace(request, around)
         PythonLoop(request["stmt"], request["setup"], globals=namespace).timeit(1)
     return {"outcome": "done"}
+
+
+_USUAL_RUNS = 20
+"""Before what a run does in Python is looked at: caches are then filled."""
+
+
+def _python_calls(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    blocks = PythonLoop(
+        request["stmt"], request["setup"], globals=_namespace(request, around)
+    ).blocks()
+    blocks.run(_USUAL_RUNS)
+    return {"outcome": "done", "functions": python_calls.by_function(lambda: blocks.run(1))}
 
 
 def _count(

@@ -4,11 +4,13 @@ Nobody else is asked in between. Whoever has finished a block wakes the other an
 core goes from one to the other and is never idle: a core that falls asleep between blocks, because
 a third process has to say what comes next, was seen to run at half its pace for most of them.
 
-The baton is a byte in a named pipe; each process reads its own and writes the other's.
+The baton is a byte in a named pipe; each process reads its own and writes the other's. The end of
+a process closes its pipes, so the other one does not wait in vain.
 """
 
 import os
-from typing import Any, Dict, List, Sequence
+import select
+from typing import Any, Dict, List
 
 from torchmark_probe.sampling import Metronome
 
@@ -16,12 +18,18 @@ from torchmark_probe.sampling import Metronome
 def taken(blocks: Any, metronome: Metronome, order: Dict[str, Any]) -> Dict[str, List[float]]:
     """Run a block at every turn of ours (`blocks` has `run(number)`), as the order says.
 
-    `turns` has a role for every turn; `role` is ours; `own` and `other` are the two pipes.
+    `turns` has a role for every turn; `role` is ours; `own` and `other` are the two pipes. If the
+    other process ends before its last turn, what there is until then is returned.
     """
-    # Open for both directions, so that neither opening waits for the other process.
-    own = os.open(order["own"], os.O_RDWR)
-    other = os.open(order["other"], os.O_RDWR)
+    own = os.open(order["own"], os.O_RDONLY | os.O_NONBLOCK)
+    other = os.open(order["other"], os.O_WRONLY)  # waits until the other process has come so far
     try:
+        os.write(other, b".")
+        waiting = select.poll()
+        waiting.register(own, select.POLLIN)
+        waiting.poll()
+        os.set_blocking(own, True)
+        os.read(own, 1)
         return _taken(blocks, metronome, order, own, other)
     finally:
         os.close(own)
@@ -31,19 +39,22 @@ def taken(blocks: Any, metronome: Metronome, order: Dict[str, Any]) -> Dict[str,
 def _taken(
     blocks: Any, metronome: Metronome, order: Dict[str, Any], own: int, other: int
 ) -> Dict[str, List[float]]:
-    turns = order["turns"]  # type: Sequence[int]
+    turns = order["turns"]
     role, number = order["role"], order["number"]
     wall, fastest, slowest = [], [], []  # type: List[float], List[float], List[float]
     for index, whose in enumerate(turns):
         if whose != role:
             continue
-        if index and turns[index - 1] != role:
-            os.read(own, 1)
+        if index and turns[index - 1] != role and not os.read(own, 1):
+            break
         beats = [metronome.beat()]
         block = blocks.run(number)
         beats.append(metronome.beat())
         if index + 1 < len(turns) and turns[index + 1] != role:
-            os.write(other, b".")
+            try:
+                os.write(other, b".")
+            except BrokenPipeError:
+                break
         wall.append(block.wall)
         fastest.append(min(beats))
         slowest.append(max(beats))

@@ -12,7 +12,7 @@ import platform
 import sys
 from typing import Any, Callable, Dict
 
-from torchmark_probe import failures, layout, valgrind, wire
+from torchmark_probe import addresses, failures, layout, valgrind, wire
 from torchmark_probe.cases import Surroundings
 from torchmark_probe.snippets import PythonLoop
 from torchmark_probe.unrolled import UnrolledCode
@@ -71,6 +71,8 @@ def facts(torch: Any) -> Dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "pid": os.getpid(),
+        "threads": torch.get_num_threads(),
+        "fixed_addresses": addresses.are_fixed(),
     }
 
 

@@ -26,8 +26,8 @@ def pairs(truth: float, count: int, draw: random.Random, spread: float = 0.003) 
     return [truth + draw.gauss(0, spread) * (4 if draw.random() < 0.1 else 1) for _ in range(count)]
 
 
-def rounds(*ratios: float, pace: float = 1.0) -> list[Round]:
-    return [Round(a=1.0, b=ratio, pace=pace) for ratio in ratios]
+def rounds(*ratios: float, slowest: float = 1.0) -> list[Round]:
+    return [Round(a=1.0, b=ratio, fastest=1.0, slowest=slowest) for ratio in ratios]
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
@@ -95,15 +95,29 @@ def test_the_ratio_lies_in_its_interval_and_swapping_sides_turns_it_over(
     assert turned.ratio == pytest.approx(1 / effect.ratio)
 
 
-def test_a_pair_is_judged_by_its_quiet_rounds() -> None:
-    quiet = rounds(1.01, 1.02, 1.03, 1.02, 1.02)
-    disturbed = rounds(*[5.0] * 20, pace=2.0)
-    assert estimate_of([*quiet, *disturbed], 1.0) == pytest.approx(math.log(1.02))
-    assert estimate_of(disturbed, 1.0) == pytest.approx(math.log(5.0)), "where none was quiet"
+def test_a_pair_is_judged_by_the_rounds_during_which_the_core_kept_its_pace() -> None:
+    steady = rounds(1.01, 1.02, 1.03, 1.02, 1.02)
+    disturbed = rounds(*[5.0] * 20, slowest=2.0)
+    assert estimate_of([*steady, *disturbed]) == pytest.approx(math.log(1.02))
+    assert estimate_of(disturbed) == pytest.approx(math.log(5.0)), "where none was steady"
+
+
+def test_a_core_that_is_slow_all_the_time_is_steady() -> None:
+    slow = [Round(a=2.0, b=2.1, fastest=2.0, slowest=2.1)] * 5
+    assert estimate_of([*slow, *rounds(*[5.0] * 20, slowest=2.0)]) == pytest.approx(math.log(1.05))
+
+
+def test_with_many_cases_it_takes_more_to_be_decided() -> None:
+    effect = effect_of(pairs(0.004, 12, random.Random(7)))
+    assert effect.p > 0.00001
+    assert is_decided(effect_of(pairs(0.05, 12, random.Random(7))), cases=181)
+    wide = effect_of([0.02, 0.03, 0.025, 0.021, 0.029, 0.024, 0.026])
+    assert is_decided(wide, cases=1)
+    assert not is_decided(wide, cases=100_000)
 
 
 def test_nothing_says_nothing() -> None:
     with pytest.raises(EmptyMeasurementError):
-        estimate_of([], 1.0)
+        estimate_of([])
     with pytest.raises(EmptyMeasurementError):
         effect_of([0.1])

@@ -1,7 +1,8 @@
-"""A case that runs block by block, in a real plain zygote."""
+"""Two cases that take turns, in a real plain zygote."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,32 +14,64 @@ from torchmark.run.zygote import NativeCase, Zygote
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torchmark.run.session import Session, TimedBlock
 
-def test_two_sessions_take_turns(plain_zygote: Zygote) -> None:
+
+def take_turns(a: Session, b: Session, turns: list[int], folder: Path, number: int = 10) -> None:
+    batons = (folder / "a", folder / "b")
+    for baton in batons:
+        os.mkfifo(baton)
+    a.begin(turns, 0, number, batons)
+    b.begin(turns, 1, number, batons)
+
+
+def taken(a: Session, b: Session, turns: list[int], folder: Path) -> list[list[TimedBlock]]:
+    take_turns(a, b, turns, folder)
+    return [a.blocks(), b.blocks()]
+
+
+def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> None:
     small, large = case("x + x", "x = torch.ones(4)"), case("x + x", "x = torch.ones(100_000)")
     with (
         plain_zygote.session(small, limits=QUICK) as one,
         plain_zygote.session(large, limits=QUICK) as other,
     ):
         assert one.number > other.number
-        for _ in range(3):
-            quick, slow = one.run(10), other.run(10)
-            assert 0 < quick.wall < slow.wall
-            assert quick.pace > 0
-            assert slow.cpu > 0
+        quick, slow = taken(one, other, [0, 1, 1, 0, 0, 1], tmp_path)
+    assert len(quick) == len(slow) == 3
+    assert all(0 < a.wall < b.wall for a, b in zip(quick, slow, strict=True))
+    assert all(0 < block.fastest <= block.slowest for block in [*quick, *slow])
 
 
-def test_a_compiled_statement_has_sessions_too(plain_zygote: Zygote, tmp_path: Path) -> None:
+def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:
+    """Each block writes its letter; the file shows who ran when."""
+    file = tmp_path / "order"
+    letters = [
+        case(f"f.write('{name}'); f.flush()", f"f = open({str(file)!r}, 'a')") for name in "ab"
+    ]
+    with (
+        plain_zygote.session(letters[0], limits=QUICK) as one,
+        plain_zygote.session(letters[1], limits=QUICK) as other,
+    ):
+        file.write_text("")
+        take_turns(one, other, [1, 0, 0, 1, 0, 1, 1, 0], tmp_path, number=1)
+        one.blocks(), other.blocks()
+    assert file.read_text() == "baababba"
+
+
+def test_a_compiled_statement_takes_turns_too(plain_zygote: Zygote, tmp_path: Path) -> None:
     native = NativeCase(library=c_library(tmp_path), symbol="torchmark_run_0")
-    with plain_zygote.session(native, limits=QUICK) as session:
-        assert session.run(100).wall > 0
+    with (
+        plain_zygote.session(native, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        assert taken(one, other, [0, 1], tmp_path)[0][0].wall > 0
 
 
 def test_the_process_ends_with_its_session(plain_zygote: Zygote, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     setup = f"import os; open({str(file)!r}, 'w').write(str(os.getpid()))"
-    with plain_zygote.session(case("pass", setup), limits=QUICK) as session:
-        session.run(1)
+    with plain_zygote.session(case("pass", setup), limits=QUICK):
         pid = int(file.read_text())
         assert not is_gone(pid)
     wait_until(lambda: is_gone(pid))
@@ -59,15 +92,26 @@ def test_a_case_that_fails_is_an_error_and_the_next_one_works(
         plain_zygote.session(case(stmt, setup), limits=QUICK)
     assert caught.value.kind == kind
     with plain_zygote.session(case("pass"), limits=QUICK) as session:
-        assert session.run(1).wall >= 0
+        assert session.number > 0
 
 
-def test_what_fails_later_fails_in_its_block(plain_zygote: Zygote) -> None:
-    late = case("n += 1\nif n == 10**6: raise KeyError('late')", "n = 0")
-    with plain_zygote.session(late, limits=QUICK) as session:
-        session.run(1)
-        with pytest.raises(CaseFailedError, match="KeyError: 'late'"):
-            session.run(10**6)
+@pytest.mark.parametrize(
+    ("fails", "kind"), [("raise KeyError('late')", "raised"), ("os.abort()", "crashed")]
+)
+def test_one_that_fails_in_its_turns_does_not_keep_the_other_waiting(
+    plain_zygote: Zygote, tmp_path: Path, fails: str, kind: str
+) -> None:
+    late = case(f"n += 1\nif n > 10**6: {fails}", "import os\nn = 0")
+    turns = [0, 1] * 3
+    with (
+        plain_zygote.session(late, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        take_turns(one, other, turns, tmp_path, number=400_000)
+        assert len(other.blocks()) < 3
+        with pytest.raises(CaseFailedError) as caught:
+            one.blocks()
+    assert caught.value.kind == kind
 
 
 def test_a_session_has_a_time_limit(plain_zygote: Zygote) -> None:

@@ -125,9 +125,10 @@ class Understood:
     @property
     def changed(self) -> bool:
         """Whether a case takes another time or another number of instructions."""
-        return self.got_slower or any(
-            row.verdict in (Verdict.FASTER, CountVerdict.FEWER)
-            for row in (*self.times, *self.counts)
+        return (
+            self.got_slower
+            or any(row.verdict is Verdict.FASTER for row in self.times)
+            or any(row.verdict is CountVerdict.FEWER for row in self.counts)
         )
 
     @property
@@ -143,18 +144,13 @@ def understood(comparison: Comparison) -> Understood:
         times=tuple(sorted(_time_rows(timed), key=_time_order)),
         counts=tuple(
             sorted(
-                (_count_row(each) for each in comparison.results if each.counts is not None),
+                (count_row(each) for each in comparison.results if each.counts is not None),
                 key=_count_order,
             )
         ),
         gaps=tuple(each for each in comparison.results if each.outcome is not Outcome.DONE),
         control=_control(timed) if timed else None,
     )
-
-
-def count_row(each: Compared) -> CountRow:
-    """One case by itself: counts need no others to be judged."""
-    return _count_row(each)
 
 
 def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
@@ -189,7 +185,8 @@ def _count_order(row: CountRow) -> tuple[bool, float]:
     return row.verdict not in (CountVerdict.MORE, CountVerdict.FEWER), -abs(row.share)
 
 
-def _count_row(each: Compared) -> CountRow:
+def count_row(each: Compared) -> CountRow:
+    """One case by itself: counts need no others to be judged."""
     counts = each.counts
     assert counts is not None
     with_loop = not all(map(counted_its_loop, (*counts.a, *counts.b)))
@@ -208,9 +205,7 @@ def _count_row(each: Compared) -> CountRow:
     )
 
 
-def _count_verdict(
-    a: Sequence[Fraction], b: Sequence[Fraction], spread: Fraction
-) -> CountVerdict:
+def _count_verdict(a: Sequence[Fraction], b: Sequence[Fraction], spread: Fraction) -> CountVerdict:
     if b[0] - a[-1] > spread:
         return CountVerdict.MORE
     if a[0] - b[-1] > spread:
@@ -238,9 +233,7 @@ def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...
 def _control(timed: Sequence[Compared]) -> Control:
     controls = [each.times.control for each in timed if each.times]
     judged = [effect_of(control) for control in controls if len(control) >= FEWEST_PAIRS]
-    alarms = sum(
-        verdicts_of([effect])[0] in (Verdict.FASTER, Verdict.SLOWER) for effect in judged
-    )
+    alarms = sum(verdicts_of([effect])[0] in (Verdict.FASTER, Verdict.SLOWER) for effect in judged)
     pairs = [estimate for control in controls for estimate in control]
     deviation = math.sqrt(math.fsum(x * x for x in pairs) / len(pairs)) if pairs else 0.0
     return Control(len(judged), alarms, len(pairs), deviation)

@@ -23,6 +23,7 @@ _COMMANDS = {
     "run": "Time and count suites of benchmarks, in Python and C++.",
     "list": "Show what suites of benchmarks expand to.",
     "time": "Time statements, like python -m timeit, for torch.",
+    "ab": "Compare two environments, or two statements, pair by pair.",
     "count": "Count the instructions of statements, exactly.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import shlex
 import signal
 import sys
@@ -15,17 +14,18 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from torchmark.arguments import checked_count, checked_positive
+from torchmark.cli.abilities import counting_works
 from torchmark.cli.exit_codes import ExitCode
+from torchmark.cli.files import check_writable, written
 from torchmark.cli.run_display import display_for, line_of
 from torchmark.cli.stores import columns, store_option
 from torchmark.cli.suite_names import default_suites
-from torchmark.errors import InvalidArgumentError, MissingToolError, StoreError
+from torchmark.errors import InvalidArgumentError, StoreError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
 from torchmark.run.environment_facts import environment_of
 from torchmark.run.zygote import TIME_LIMIT
-from torchmark.run.zygote_process import valgrind
 from torchmark.runner.cores import on_cores
 from torchmark.runner.ownership import check_free, owned
 from torchmark.runner.suite_run import (
@@ -43,7 +43,6 @@ from torchmark.runner.workers import Workers
 from torchmark.settings import Settings, settings_for
 from torchmark.store import artifact_folder, open_store
 from torchmark.suites.loading import load_suite
-from torchmark_probe.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +137,7 @@ def command(
     files = {
         "json": json_file, "csv": csv_file, "markdown": markdown_file, "html": html_file,
     }  # fmt: skip
-    _check_writable([file for file in files.values() if file is not None])
+    check_writable(files.values())
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
         signal.signal(number, signal.default_int_handler)
@@ -152,7 +151,11 @@ def command(
             err=True,
         )
         _say_how_to_go_on(run, options.place)
-    wrote_all = _write(run, results, {form: file for form, file in files.items() if file})
+    wrote_all = written(
+        files,
+        lambda form: RENDERERS[form](run, results),
+        remedy=lambda form: f"torchmark export {run.id} --format {form} makes it again",
+    )
     if was_interrupted:
         sys.exit(ExitCode.INTERRUPTED)
     if not wrote_all:
@@ -250,9 +253,9 @@ def _wanted(
     chosen = settings.run
     if not (time or count):
         time = chosen.time if chosen.time is not None else True
-        count = _counting_works() if chosen.count is None else chosen.count
+        count = counting_works() if chosen.count is None else chosen.count
     if count:
-        _check_that_counting_works()
+        check_that_counting_works()
     if not (time or count):
         raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
     kinds = [kind for kind, wanted in ((Kind.TIME, time), (Kind.COUNT, count)) if wanted]
@@ -266,26 +269,6 @@ def _wanted(
     )
 
 
-def _check_that_counting_works() -> None:
-    """Who asks for counts is told at once that there can be none."""
-    valgrind()
-    if platform.machine() not in COUNTABLE_MACHINES:
-        raise MissingToolError(
-            f"counting instructions works on {' and '.join(COUNTABLE_MACHINES)}, and this is "
-            f"{platform.machine()}; use --time"
-        )
-
-
-def _counting_works() -> bool:
-    """A machine without valgrind still times."""
-    try:
-        _check_that_counting_works()
-    except MissingToolError as error:
-        click.echo(f"torchmark: times only: {error}", err=True)
-        return False
-    return True
-
-
 def _refuse_beside_resume(*given: object) -> None:
     if any(given):
         raise InvalidArgumentError(
@@ -297,27 +280,3 @@ def _refuse_beside_resume(*given: object) -> None:
 def _first_given(*values: T | None) -> T:
     """The first that is not None: the command line, then the settings, then our own."""
     return next(value for value in values if value is not None)
-
-
-def _check_writable(files: Sequence[Path]) -> None:
-    """A run of minutes must not end in a file name that does not work."""
-    for file in files:
-        place = file if file.exists() else file.absolute().parent
-        if not file.name or file.is_dir() or not os.access(place, os.W_OK):
-            raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
-
-
-def _write(run: Run, results: Sequence[CaseResult], files: dict[str, Path]) -> bool:
-    """Write the documents, each as far as possible; whether all could be written."""
-    wrote_all = True
-    for form, file in files.items():
-        try:
-            file.write_text(RENDERERS[form](run, results), encoding="utf-8")
-        except OSError as error:
-            wrote_all = False
-            click.echo(
-                f"torchmark: {file} cannot be written: {error.strerror}; "
-                f"torchmark export {run.id} --format {form} makes it again",
-                err=True,
-            )
-    return wrote_all

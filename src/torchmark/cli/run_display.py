@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from torchmark.analyse.ab import count_row
+from torchmark.analyse.pairs import effect_of
+from torchmark.model.ab_record import Compared
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.report.figures import first_line, printable, seconds_text
 from torchmark.runner.execution import Stage
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from torchmark.ab.comparing import News as ABNews
     from torchmark.model.case import Case
     from torchmark.runner.execution import News
 
@@ -42,7 +46,7 @@ class Display(Protocol):
     ) -> None:
         """The run has ended, one way or another."""
 
-    def show(self, news: News) -> None:
+    def show(self, news: News | ABNews) -> None:
         """Something began, or a result is there."""
 
 
@@ -60,7 +64,7 @@ class _Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, news: News) -> None:
+    def show(self, news: News | ABNews) -> None:
         """Errors are shown by whoever ends the command."""
 
 
@@ -71,8 +75,8 @@ class _Lines(_Silent):
         self._total = total
         self._done = 0
 
-    def show(self, news: News) -> None:
-        if isinstance(news, CaseResult):
+    def show(self, news: News | ABNews) -> None:
+        if isinstance(news, CaseResult | Compared):
             self._done += 1
             click.echo(f"[{self._done}/{self._total}] {line_of(news)}", err=True)
         elif isinstance(news, Stage) and not news.is_over:
@@ -105,12 +109,12 @@ class _Terminal(_Silent):
     def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
 
-    def show(self, news: News) -> None:
+    def show(self, news: News | ABNews) -> None:
         if isinstance(news, Stage):
             (self._stages.discard if news.is_over else self._stages.add)(news.text)
             return
         key = (news.case.id, news.kind)
-        if not isinstance(news, CaseResult):
+        if not isinstance(news, CaseResult | Compared):
             self._running[key] = news.case
             return
         self._running.pop(key, None)
@@ -145,16 +149,25 @@ class _Terminal(_Silent):
         return Group(head, *lines)
 
 
-def line_of(result: CaseResult) -> str:
+def line_of(result: CaseResult | Compared) -> str:
     """A result in one line."""
     title = f"{result.kind.value:<5}  {printable(result.case.title)}"
     if result.outcome is not Outcome.DONE:
         return f"{title}: {result.outcome.value}: {printable(first_line(result.reason))}"
+    if isinstance(result, Compared):
+        return f"{title}: {_compared_text(result)}"
     if result.measurement is not None:
         return f"{title}: {seconds_text(result.measurement.median)}"
     assert result.counts is not None
     instructions = result.counts.without_loop().sum() / result.counts.number_per_run
     return f"{title}: {instructions:,.0f} instructions"
+
+
+def _compared_text(result: Compared) -> str:
+    if result.times is not None:
+        return f"{effect_of(result.times.estimates).ratio:.4f}"
+    row = count_row(result)
+    return f"{row.share * 100:+.3f} % instructions"
 
 
 def remaining_text(done: int, total: int, elapsed: float) -> str:

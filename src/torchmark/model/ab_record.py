@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchmark.model.run_record import Outcome
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
-    from torchmark.model.run_record import Kind
+    from torchmark.model.run_record import Kind, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

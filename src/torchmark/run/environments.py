@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,13 @@ _SECONDS = 120
 
 _COSMETIC = frozenset(
     {"PATH", "PS1", "PWD", "OLDPWD", "SHLVL", "_", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
-     "TORCHMARK_ANSWER", "TORCHMARK_QUESTION"}
+     "TORCHMARK_ANSWER", "TORCHMARK_QUESTION", "TORCHMARK_PYTHON"}
 )  # fmt: skip
 """Changed by nearly every source command, and read by nothing that is measured. Every byte of the
 environment moves where objects lie, so what is not needed stays away."""
+
+_ALWAYS_KEPT = frozenset({"PYTHONPATH"})
+"""Kept even where the command did not change it: a sitecustomize may lie there."""
 
 _QUESTION = """
 import importlib.util, json, os, sys
@@ -41,6 +45,13 @@ def origin(entries):
         found = None
     return found.origin if found else None
 torch = origin(path)
+error = None
+if torch is None:
+    try:
+        import torch as found
+        error = "ImportError: " + repr(found) + " has no file: a folder of that name is in the way"
+    except BaseException as raised:
+        error = type(raised).__name__ + ": " + str(raised)
 for left_out in ([here], given):
     fewer = [entry for entry in path if entry not in left_out]
     if origin(fewer) == torch:
@@ -53,16 +64,38 @@ try:
 except Exception:
     version = None
 answer = {"executable": sys.executable, "path": path, "torch": torch, "version": version,
+          "error": error,
           "variables": dict(os.environ), "directory": here}
 with open(os.environ["TORCHMARK_ANSWER"], "w") as file:
     json.dump(answer, file)
 """
 
 _SCRIPT = """
+shopt -s expand_aliases
+TORCHMARK_WAS_python=$(type -P python)
+TORCHMARK_WAS_python3=$(type -P python3)
 {command}
-if command -v python >/dev/null 2>&1; then python=python; else python=python3; fi
-exec "$python" -c 'import os; exec(open(os.environ["TORCHMARK_QUESTION"]).read())'
+TORCHMARK_STATUS=$?
+if [ $TORCHMARK_STATUS -ne 0 ]; then exit $TORCHMARK_STATUS; fi
+ask='import os; exec(open(os.environ["TORCHMARK_QUESTION"]).read())'
+case "$(type -t python):$(type -t python3)" in
+  alias:*|function:*) TORCHMARK_CHOICE=python ;;
+  *:alias|*:function) TORCHMARK_CHOICE=python3 ;;
+  *) TORCHMARK_CHOICE=ours
+     for name in python3 python; do
+       found=$(type -P $name)
+       was=TORCHMARK_WAS_$name
+       if [ -n "$found" ] && [ "$found" != "${{!was}}" ]; then TORCHMARK_CHOICE=$name; fi
+     done ;;
+esac
+case $TORCHMARK_CHOICE in
+  python) python -c "$ask" ;;
+  python3) python3 -c "$ask" ;;
+  ours) "$TORCHMARK_PYTHON" -c "$ask" ;;
+esac
 """
+"""The Python that the command led to: an alias, a function, or another file than before; where
+the command changed none of these it is the one that runs torchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +117,16 @@ class Environment:
     directory: str
     """The working directory that the command left."""
 
+    def is_same_installation(self, other: Environment) -> bool:
+        """Whether the two would start the same interpreter with the same torch, in the same way."""
+        return (
+            os.path.realpath(self.interpreter.torch_file)
+            == os.path.realpath(other.interpreter.torch_file)
+            and self.interpreter.executable == other.interpreter.executable
+            and self.interpreter.sys_path == other.interpreter.sys_path
+            and self.variables == other.variables
+        )
+
 
 def environment_from(name: str, command: str) -> Environment:
     """Run the source command and ask what it leads to; an error carries its own text."""
@@ -98,6 +141,7 @@ def environment_from(name: str, command: str) -> Environment:
         question.write_text(_QUESTION)
         variables = {
             **os.environ, "TORCHMARK_QUESTION": str(question), "TORCHMARK_ANSWER": str(answer),
+            "TORCHMARK_PYTHON": sys.executable,
         }  # fmt: skip
         done = _run([bash, "-c", _SCRIPT.format(command=command)], variables, name)
         if done.returncode != 0 or not answer.exists():
@@ -135,12 +179,14 @@ def _environment(name: str, command: str, said: dict[str, Any]) -> Environment:
     if said["torch"] is None:
         raise MissingTorchError(
             f"{said['executable']}, which the source command of {name} leads to, cannot import "
-            f"torch:\n  {command}"
+            f"torch:\n  {command}\n{said['error']}"
         )
     changed = {
         key: value
         for key, value in said["variables"].items()
-        if os.environ.get(key) != value and key not in _COSMETIC and not key.startswith("CONDA_")
+        if (os.environ.get(key) != value or key in _ALWAYS_KEPT)
+        and key not in _COSMETIC
+        and not key.startswith("CONDA_")
     }
     return Environment(
         name=name,

@@ -23,7 +23,7 @@ from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -118,15 +118,23 @@ class Zygote:
         threads: int = 1,
         under_callgrind: bool = False,
         environment: Mapping[str, str] | None = None,
+        layout: int | None = None,
+        path: Sequence[str] | None = None,
         at_once: int | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
+        """`path` is where cases find modules beyond the interpreter's own places.
+
+        Where it is not given and the interpreter is ours, they find what this process finds.
+        """
         self._launch = Launch(
             interpreter=interpreter(python) if isinstance(python, str) else python,
             threads=threads,
             under_callgrind=under_callgrind,
             environment=tuple(sorted((environment or {}).items())),
+            layout=layout,
         )
+        self._path = path
         self._progress = progress or (lambda _stage: None)
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
         self._directory = private_directory()
@@ -176,6 +184,13 @@ class Zygote:
         ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
         answer_of(ending)
         return ending.output
+
+    def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
+        """Bytecodes of one run by Python function, named as `torchmark_probe.python_calls` does."""
+        request = {"kind": "python calls", "memory": None, **case.request()}
+        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        functions: dict[str, int] = answer_of(ending)["functions"]
+        return functions
 
     def count(
         self,
@@ -338,6 +353,8 @@ class Zygote:
 
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""
+        if self._path is not None:
+            return list(self._path)
         if self._launch.interpreter.executable != sys.executable:
             return []
         known = self._launch.interpreter.sys_path

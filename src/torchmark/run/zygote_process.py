@@ -11,6 +11,7 @@ has the user's name in its path.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import queue
 import shutil
@@ -26,7 +27,7 @@ from torchmark.run.probe_archive import archive_bytes
 from torchmark_probe import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from torchmark.run.interpreters import Interpreter
@@ -40,6 +41,16 @@ _END_SECONDS = 5.0
 
 _LOG_TAIL = 4000
 """Characters of a dead zygote's last words that an error shows."""
+
+_STACK_STEP = 272
+"""Bytes by which the stack of one layout lies below that of the one before: no power of two, so
+that layouts differ in every bit of an address that caches look at."""
+
+_ADDR_NO_RANDOMIZE = 0x0040000
+_ASK = 0xFFFFFFFF
+"""What `personality` takes to tell the present one and change nothing."""
+
+_libc = ctypes.CDLL(None)
 
 _PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
 """Without these an environment may not find its libraries, or find another device."""
@@ -61,6 +72,10 @@ class Launch:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables beyond the canonical ones."""
 
+    layout: int | None = None
+    """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
+    them; None leaves it to the kernel, which draws new ones at every start."""
+
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
     """The same variables for everybody, but for those that a library cannot be found without."""
@@ -79,6 +94,8 @@ def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str,
     }
     if launch.under_callgrind:
         variables["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning would be counted
+    if launch.layout:
+        variables["TORCHMARK_LAYOUT"] = "x" * (_STACK_STEP * launch.layout)  # above the stack
     passed = {name: given[name] for name in _PASSED_THROUGH if name in given}
     return {**variables, **passed, **dict(launch.environment)}
 
@@ -110,6 +127,20 @@ def valgrind() -> str:
             "(Fedora) or 'conda install -c conda-forge valgrind'"
         )
     return path
+
+
+@contextlib.contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """What the calling thread starts meanwhile gets the same addresses at every start.
+
+    Some containers forbid it; then addresses are drawn as usual, and the zygote's facts say so.
+    """
+    before = _libc.personality(_ASK)
+    _libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        _libc.personality(before)
 
 
 def _in_memory(content: bytes) -> IO[bytes]:
@@ -207,7 +238,12 @@ class ZygoteProcess:
             self._told.put(None)
 
     def _start(self) -> None:
-        with _in_memory(archive_bytes()) as archive, open(self._log, "wb") as log:
+        fixed = self._launch.layout is not None
+        with (
+            _in_memory(archive_bytes()) as archive,
+            open(self._log, "wb") as log,
+            _fixed_addresses() if fixed else contextlib.nullcontext(),
+        ):
             self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
                 self._command,
                 stdin=archive,
@@ -218,7 +254,11 @@ class ZygoteProcess:
                 start_new_session=True,  # Ctrl-C is for the control side
             )
         self._their_end.close()
-        order = {"sys_path": self._launch.interpreter.sys_path, "threads": self._launch.threads}
+        order = {
+            "sys_path": self._launch.interpreter.sys_path,
+            "threads": self._launch.threads,
+            "padding": self._launch.layout or 0,
+        }
         self._channel.sendall(wire.encoded(order))
 
     def _listen(self) -> None:

@@ -160,7 +160,7 @@ class Execution:
         wanted: dict[str, list[Kind]] = {}
         cases: dict[str, Case] = {}
         for case, kind in self._plan:
-            reason = _reason_to_skip(case, kind)
+            reason = reason_to_skip(case, kind)
             if reason is not None:
                 self._news.put(skipped(case, kind, reason))
                 continue
@@ -238,7 +238,8 @@ class Execution:
             self._news.put(result)
 
 
-def _reason_to_skip(case: Case, kind: Kind) -> str | None:
+def reason_to_skip(case: Case, kind: Kind) -> str | None:
+    """Why this kind of measurement is not made of the case; None if it is."""
     if case.skip is None and case.runtime is Runtime.COMPILED and kind is Kind.COUNT:
         return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
     return case.skip

@@ -77,6 +77,14 @@ def wanted_cases(
     return selected(cases, wanted.pattern)
 
 
+def facts_of(suites: Sequence[LoadedSuite], workers: Workers) -> EnvironmentFacts:
+    """What the conditions of the suites ask of the environment."""
+    features = frozenset[str]().union(*(suite.features_asked() for suite in suites))
+    return EnvironmentFacts(
+        torch=str(workers.facts()["torch"]), features=workers.features(features)
+    )
+
+
 def new_run(
     suites: Sequence[LoadedSuite],
     wanted: Wanted,
@@ -86,11 +94,7 @@ def new_run(
     tags: Iterable[str] = (),
 ) -> Run:
     """The run that was asked for, not yet in the store; an error if it has no cases."""
-    features = frozenset[str]().union(*(suite.features_asked() for suite in suites))
-    facts = EnvironmentFacts(
-        torch=str(workers.facts()["torch"]), features=workers.features(features)
-    )
-    cases = wanted_cases(suites, wanted, facts)
+    cases = wanted_cases(suites, wanted, facts_of(suites, workers))
     if not cases and not any(suite.failures for suite in suites):
         raise InvalidArgumentError(
             "no case is left to run; `torchmark list` shows what the suites have"

@@ -1,0 +1,185 @@
+"""Cases compared in two environments, from the first try to the last pair.
+
+Counts come first, since they need no quiet machine; while times are taken nothing else runs but
+the start of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
+fails in either environment is a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import defaultdict
+from dataclasses import replace
+from threading import Thread
+from typing import TYPE_CHECKING, TypeAlias
+
+from torchmark.ab.counting import Counting, counted
+from torchmark.ab.explaining import python_functions
+from torchmark.ab.readying import Readied
+from torchmark.ab.sentries import sentries
+from torchmark.ab.timing import Timing, Zygotes, timed
+from torchmark.analyse.ab import count_row
+from torchmark.analyse.pairs import Verdict, effect_of, verdicts_of
+from torchmark.analyse.run_differences import CountVerdict
+from torchmark.errors import TorchmarkError
+from torchmark.model.run_record import Kind, Outcome
+from torchmark.run.cpp.compiler import stop_compilers
+from torchmark.runner.cores import on_cores
+from torchmark.runner.execution import Began, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from torchmark.ab.plan import Planned, Wish
+    from torchmark.ab.timing import Starter
+    from torchmark.ab.under_test import UnderTest
+    from torchmark.model.ab_record import Compared
+    from torchmark.run.zygote import Zygote
+    from torchmark.runner.cores import Division
+
+News: TypeAlias = "Began | Stage | Compared"
+"""What happens in a comparison."""
+
+_STARTING = "starting the counters: torch is imported under valgrind, which takes 25 to 60 s"
+
+
+class Comparing:
+    """One comparison, carried out once by `results`."""
+
+    def __init__(
+        self,
+        plan: Sequence[Planned],
+        a: UnderTest,
+        b: UnderTest,
+        *,
+        wish: Wish,
+        division: Division,
+    ) -> None:
+        self._plan = plan
+        self._a = a
+        self._b = b
+        self._wish = wish
+        self._division = division
+        self._ready = Readied(a, b, wish, units_at_once=len(division.everything))
+        self.sentries: list[Compared] = []
+        """What the sentry cases gave, once counts have been taken."""
+
+    def results(self) -> Generator[News, None, None]:
+        """What begins and what comes out, until every case has its rows."""
+        try:
+            yield from self._skips()
+            yield from self._ready.make([each for each in self._plan if each.skip is None])
+            if Kind.COUNT in self._wish.kinds:
+                yield from self._counts()
+            if Kind.TIME in self._wish.kinds:
+                with on_cores(self._division.others):
+                    yield from self._times()
+        finally:
+            stop_compilers()
+
+    def _skips(self) -> Iterator[Compared]:
+        for planned in self._plan:
+            for kind in self._wish.kinds:
+                reason = planned.reason_against(kind)
+                if reason is not None:
+                    yield planned.row(kind, Outcome.SKIPPED, reason)
+
+    def _by_threads(self, kind: Kind) -> list[tuple[int, list[Planned]]]:
+        """What can be measured, by the number of threads: each has its own zygotes."""
+        groups: dict[int, list[Planned]] = defaultdict(list)
+        for planned in self._plan:
+            if planned in self._ready and planned.reason_against(kind) is None:
+                groups[planned.case.num_threads].append(planned)
+        return sorted(groups.items())
+
+    def _counts(self) -> Iterator[News]:
+        for threads, group in self._by_threads(Kind.COUNT):
+            watch = [] if self.sentries else sentries()
+            wanted = [
+                Counting(
+                    planned=planned, a=self._ready.of(planned)[0], b=self._ready.of(planned)[1]
+                )
+                for planned in group
+            ]
+            yield Stage(_STARTING, is_over=False)
+            for each in counted(
+                [*watch, *wanted],
+                self._a,
+                self._b,
+                threads=threads,
+                time_limit=self._wish.time_limit,
+            ):
+                yield Stage(_STARTING, is_over=True)
+                if each in watch:
+                    self.sentries.append(each.compared())
+                else:
+                    yield self._count_row(each)
+
+    def _count_row(self, counting: Counting) -> Compared:
+        compared = counting.compared()
+        if compared.counts is None:
+            return compared
+        has_changed = count_row(compared).verdict in (CountVerdict.MORE, CountVerdict.FEWER)
+        return self._explained(counting.planned, compared) if has_changed else compared
+
+    def _times(self) -> Iterator[News]:
+        groups = self._by_threads(Kind.TIME)
+        cases = sum(len(group) for _, group in groups)
+        rng = random.Random(self._wish.seed)  # noqa: S311 - an order of blocks, not a secret
+        for threads, group in groups:
+            lane = self._division.lanes[0]
+            wanted = [
+                Timing(planned=planned, a=self._ready.of(planned)[0], b=self._ready.of(planned)[1])
+                for planned in group
+            ]
+            for news in timed(
+                wanted,
+                self._starter(threads),
+                rng=rng,
+                cores=lane[:threads] if threads <= len(lane) else self._division.everything,
+                wish=self._wish,
+                cases=cases,
+                in_background=bool(self._division.others),
+            ):
+                yield self._time_row(news) if isinstance(news, Timing) else news
+
+    def _starter(self, threads: int) -> Starter:
+        def start(layout: int) -> Zygotes:
+            a, b = (side.zygote(threads=threads, layout=layout) for side in (self._a, self._b))
+            beside = Thread(target=_start_quietly, args=(b,), daemon=True)
+            beside.start()
+            facts = [a.start()]
+            beside.join()
+            facts.append(b.start())
+            return Zygotes(a, b, all(each["fixed_addresses"] for each in facts))
+
+        return start
+
+    def _time_row(self, timing: Timing) -> Compared:
+        planned = timing.planned
+        if timing.failure is not None:
+            side = self._a if timing.failure.is_a else self._b
+            reason = f"in {side.name}: {timing.failure.error}"
+            return planned.row(Kind.TIME, Outcome.FAILED, reason)
+        row = replace(
+            planned.row(Kind.TIME, Outcome.DONE), times=timing.times(), seconds=timing.seconds
+        )
+        verdict = verdicts_of([effect_of(timing.estimates, looks=max(1, timing.looks))])[0]
+        has_changed = verdict in (Verdict.FASTER, Verdict.SLOWER)
+        return self._explained(planned, row) if has_changed else row
+
+    def _explained(self, planned: Planned, compared: Compared) -> Compared:
+        functions = python_functions(
+            self._a,
+            self._b,
+            self._ready.of(planned),
+            threads=planned.case.num_threads,
+            time_limit=self._wish.time_limit,
+        )
+        return replace(compared, python=functions)
+
+
+def _start_quietly(zygote: Zygote) -> None:
+    with contextlib.suppress(TorchmarkError):  # whoever waits for it starts it again and is told
+        zygote.start()

@@ -1,0 +1,139 @@
+"""The comparisons of one call of `torchmark ab`, shown and kept as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from torchmark.ab.comparing import Comparing
+from torchmark.ab.plan import plan_of_statements, plan_of_suites
+from torchmark.ab.sentries import remarks_of
+from torchmark.ab.under_test import remark_on_installations
+from torchmark.analyse.ab import understood
+from torchmark.cli.run_display import display_for
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.ab_record import Compared, Comparison
+from torchmark.report.ab_formats import RENDERERS
+from torchmark.runner.cores import on_cores, usable_cores
+from torchmark.runner.measuring import now
+from torchmark.runner.reservation import reserved
+from torchmark.store import new_run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torchmark.ab.plan import Planned, Wish
+    from torchmark.ab.under_test import UnderTest
+    from torchmark.analyse.ab import Understood
+    from torchmark.runner.suite_run import Wanted
+    from torchmark.suites.loading import LoadedSuite
+
+_SAVE_SECONDS = 5.0
+"""What is measured is on the disk after that at the latest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be compared."""
+
+    suites: tuple[LoadedSuite, ...]
+    wanted: Wanted
+    statements: tuple[tuple[str, str | None], ...]
+    setup: str
+    wish: Wish
+    backtest: bool
+
+    def plan(self, a: UnderTest, b: UnderTest) -> list[Planned]:
+        if self.statements:
+            return plan_of_statements(self.statements, self.setup)
+        return plan_of_suites(a, b, self.suites, self.wanted, backtest=self.backtest)
+
+
+@dataclass(slots=True, kw_only=True)
+class Kept:
+    """All comparisons so far, on the disk as they come."""
+
+    file: Path
+    comparisons: list[Comparison] = field(default_factory=list)
+    _saved: float = 0.0
+
+    def update(self, comparison: Comparison, *, at_once: bool = False) -> None:
+        if self.comparisons and self.comparisons[-1].id == comparison.id:
+            self.comparisons.pop()
+        self.comparisons.append(comparison)
+        if at_once or time.monotonic() - self._saved > _SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        self._saved = time.monotonic()
+        part = self.file.with_suffix(".part")
+        with contextlib.suppress(OSError):  # a full disk: what is shown in the end is not lost
+            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part.write_text(RENDERERS["json"](self.understood()), encoding="utf-8")
+            part.replace(self.file)
+
+    def understood(self) -> list[Understood]:
+        return [understood(each) for each in self.comparisons]
+
+
+def compare_all(sides: Sequence[UnderTest], asked: Asked, kept: Kept, *, quiet: bool) -> bool:
+    """Each environment beside the first; whether Ctrl-C cut it short."""
+    try:
+        for side in sides:  # each is checked before anything is measured
+            side.described()
+        for other in sides[1:]:
+            _compare(sides[0], other, asked, kept, quiet=quiet)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: bool) -> None:
+    plan = asked.plan(a, b)
+    if not plan:
+        raise InvalidArgumentError(
+            "no case is left to compare; `torchmark list` shows what the suites have"
+        )
+    same = remark_on_installations(a, b) if not any(each.other for each in plan) else None
+    remarks = [same] if same else []
+    comparison = Comparison(
+        id=new_run_id(),
+        started=now(),
+        a=a.described(),
+        b=b.described(),
+        remarks=tuple(remarks),
+        settings={"budget": asked.wish.budget, "backtest": asked.backtest},
+        is_complete=False,
+    )
+    places = {each.case.id: number for number, each in enumerate(plan)}
+    widest = max(each.case.num_threads for each in plan)
+    total = len(plan) * len(asked.wish.kinds)
+    with reserved(usable_cores(), widest) as division, on_cores(division.others):
+        display = display_for(total, quiet=quiet)
+        comparing = Comparing(plan, a, b, wish=asked.wish, division=division)
+        news = comparing.results()
+        results: list[Compared] = []
+
+        def update(*, is_complete: bool) -> None:
+            ordered = sorted(results, key=lambda each: (places[each.case.id], each.kind.value))
+            said = remarks_of(comparing.sentries, comparison.a, comparison.b)
+            kept.update(
+                replace(
+                    comparison,
+                    results=tuple(ordered),
+                    remarks=(*remarks, *said),
+                    is_complete=is_complete,
+                ),
+                at_once=is_complete,
+            )
+
+        with display, contextlib.closing(news):
+            for each in news:
+                display.show(each)
+                if isinstance(each, Compared):
+                    results.append(each)
+                    update(is_complete=False)
+        update(is_complete=True)

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # What only the tests need: Debian's torch 1.13 for the system's own python3 (the real old
-# environment) and a PostgreSQL server. `make test` calls it; users need neither.
+# environment) with its headers for C++, and a PostgreSQL server. `make test` calls it; users need
+# neither.
 set -euo pipefail
 
 old_python=${TORCHMARK_OLD_PYTHON:-/usr/bin/python3}
 missing=()
 "$old_python" -c 'import torch' 2>/dev/null || missing+=(python3-torch)
+"$old_python" - 2>/dev/null <<'END' || missing+=(libtorch-dev)
+import importlib.util, os, sys
+folder = os.path.dirname(importlib.util.find_spec("torch").origin)
+sys.exit(not os.path.exists(folder + "/include/torch/csrc/api/include/torch/types.h"))
+END
 command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} -gt 0 ] || exit 0
 

@@ -107,6 +107,10 @@ class CompilerMissingError(TorchmarkError, FileNotFoundError):
     """There is no C++ compiler; the message says how to get one."""
 
 
+class LibtorchMissingError(CompilerMissingError):
+    """A torch without its headers or libraries for C++; the message says how to get them."""
+
+
 class CompileError(TorchmarkError, RuntimeError):
     """A C++ statement does not compile; the message has the user's own line."""
 

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import sys
+import sysconfig
 from typing import Any, Callable, Dict
 
 from torchmark_probe import addresses, failures, layout, valgrind, wire
@@ -68,7 +69,11 @@ def facts(torch: Any) -> Dict[str, Any]:
         "torch": str(torch.__version__),  # it is a class of its own
         "torch_git": torch.version.git_version,
         "torch_config": torch.__config__.show(),
+        "torch_folder": os.path.dirname(os.path.realpath(torch.__file__)),
+        "torch_cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
+        "torch_openmp": bool(torch.backends.openmp.is_available()),
         "python": platform.python_version(),
+        "python_include": sysconfig.get_paths()["include"],
         "executable": sys.executable,
         "pid": os.getpid(),
         "threads": torch.get_num_threads(),

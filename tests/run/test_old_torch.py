@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.run.zygote_cases import QUICK, case, instructions
 from torchmark.errors import CaseFailedError
-from torchmark.run.zygote import Zygote
+from torchmark.run.cpp.build import Built, build
+from torchmark.run.cpp.cache import Cache
+from torchmark.run.cpp.compiler import toolchain_of
+from torchmark.run.cpp.source import CppStatement
+from torchmark.run.zygote import NativeCase, Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +39,28 @@ def timing() -> Iterator[Zygote]:
         yield zygote
 
 
+@pytest.fixture(scope="module")
+def compiled(timing: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, NativeCase]:
+    """Statements in C++, built together for the old torch."""
+    statements = {
+        "operator": CppStatement("x + x", "auto x = torch::ones({4, 4});"),
+        "module": CppStatement("m(x);", "torch::nn::Linear m(4, 4); auto x = torch::ones({4, 4});"),
+        "version": CppStatement(
+            "throw std::runtime_error(TORCH_VERSION);", "", "#include <torch/version.h>"
+        ),
+    }
+    results = build(
+        list(statements.values()),
+        toolchain=toolchain_of(timing.start()),
+        cache=Cache(tmp_path_factory.mktemp("old")),
+    )
+    cases = {}
+    for name, result in zip(statements, results, strict=True):
+        assert isinstance(result, Built), result.message
+        cases[name] = NativeCase(library=Path(result.library), symbol=result.symbol)
+    return cases
+
+
 @pytest.fixture(params=["timing", "counting"])
 def old(request: pytest.FixtureRequest) -> Zygote:
     zygote: Zygote = request.getfixturevalue(request.param)
@@ -56,5 +83,30 @@ def test_a_failure_in_an_old_torch_costs_only_itself(old: Zygote) -> None:
 
 def test_counts_of_an_old_torch_repeat_to_the_instruction(counting: Zygote) -> None:
     counts = {instructions(counting.count(TRAINING).out_file) for _ in range(3)}
+    assert len(counts) == 1
+    assert counts.pop() > 100_000
+
+
+def test_cpp_is_compiled_with_the_headers_of_the_old_torch(
+    timing: Zygote, compiled: dict[str, NativeCase]
+) -> None:
+    with pytest.raises(CaseFailedError) as caught:
+        timing.run(compiled["version"])
+    numbers = timing.start()["torch"].partition("a")[0]
+    assert f"RuntimeError: {numbers}" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["operator", "module"])
+def test_cpp_is_timed_in_an_old_torch(
+    old: Zygote, compiled: dict[str, NativeCase], name: str
+) -> None:
+    assert all(time > 0 for time in old.sample(compiled[name], limits=QUICK).sampling.wall)
+
+
+@pytest.mark.parametrize("name", ["operator", "module"])
+def test_counts_of_cpp_in_an_old_torch_repeat_to_the_instruction(
+    counting: Zygote, compiled: dict[str, NativeCase], name: str
+) -> None:
+    counts = {instructions(counting.count(compiled[name]).out_file) for _ in range(3)}
     assert len(counts) == 1
     assert counts.pop() > 100_000

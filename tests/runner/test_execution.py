@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from torchmark.run.cpp.compiler import Toolchain
     from torchmark.run.cpp.source import CppStatement
 
 HERE = tuple(sorted(os.sched_getaffinity(0)))
@@ -42,7 +43,9 @@ def fake_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the batches that were built."""
     batches: list[int] = []
 
-    def build(statements: Sequence[CppStatement]) -> list[Built | BuildFailure]:
+    def build(
+        statements: Sequence[CppStatement], *, toolchain: Toolchain
+    ) -> list[Built | BuildFailure]:
         batches.append(len(statements))
         return [
             BuildFailure(each, (), "line 1: no")
@@ -112,7 +115,7 @@ def test_what_does_not_compile_is_a_result(world: FakeWorld, fake_builds: list[i
 def test_without_a_compiler_python_goes_on(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: object) -> None:
+    def refuse(_: object, *, toolchain: Toolchain) -> None:
         raise CompileError("no compiler")
 
     monkeypatch.setattr(preparing, "build", refuse)

@@ -17,6 +17,7 @@ from torchmark.errors import TorchmarkError
 from torchmark.expand.model_files import setup_with_model
 from torchmark.model.language import Language
 from torchmark.run.cpp.build import Built, build
+from torchmark.run.cpp.compiler import find_toolchain
 from torchmark.run.cpp.source import CppStatement
 from torchmark.run.zygote import NativeCase, PythonCase
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from torchmark.model.case import Case
+    from torchmark.run.cpp.compiler import Toolchain
     from torchmark.runner.models import Models
 
 _FEWEST_IN_UNIT = 24
@@ -46,8 +48,13 @@ def prepared(
     *,
     units_at_once: int,
     stage: Callable[[str], AbstractContextManager[None]],
+    toolchain: Callable[[], Toolchain] = find_toolchain,
 ) -> Iterator[Prepared]:
-    """Every case, as soon as it can be measured; `stage` hears of what takes its time."""
+    """Every case, as soon as it can be measured; `stage` hears of what takes its time.
+
+    `toolchain` finds what C++ is built with: for another environment, `toolchain_of` its facts.
+    It is asked where C++ cases are, so a compiler or header that is missing costs them alone.
+    """
     waiting = list(cases)
     with_model = [case for case in waiting if case.model is not None]
     for case in waiting:
@@ -71,7 +78,7 @@ def prepared(
         number = len(to_build)
         what = "a C++ statement" if number == 1 else f"{number} C++ statements"
         with stage(f"compiling {what}"):
-            yield from _built(to_build, units_at_once)
+            yield from _built(to_build, units_at_once, toolchain)
 
 
 def _python_case(case: Case) -> PythonCase:
@@ -83,7 +90,9 @@ def _with_path(case: Case, models: Models) -> Case:
     return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
 
 
-def _built(cases: Sequence[tuple[Case, Case]], units_at_once: int) -> Iterator[Prepared]:
+def _built(
+    cases: Sequence[tuple[Case, Case]], units_at_once: int, toolchain: Callable[[], Toolchain]
+) -> Iterator[Prepared]:
     """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
@@ -93,7 +102,9 @@ def _built(cases: Sequence[tuple[Case, Case]], units_at_once: int) -> Iterator[P
     for number, share in enumerate(shares):
         # Not in a pool of concurrent.futures: that is joined when the interpreter ends, so that
         # Ctrl-C would wait for the compiler.
-        threading.Thread(target=_build_into, args=(built, number, share), daemon=True).start()
+        threading.Thread(
+            target=_build_into, args=(built, number, share, toolchain), daemon=True
+        ).start()
     for _ in shares:
         number, results = built.get()
         if isinstance(results, BaseException):
@@ -106,18 +117,21 @@ def _build_into(
     built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]],
     number: int,
     share: Sequence[tuple[Case, Case]],
+    toolchain: Callable[[], Toolchain],
 ) -> None:
     try:
-        built.put((number, _build(share)))
+        built.put((number, _build(share, toolchain)))
     except BaseException as error:  # a mistake of ours; it is raised where the results are read
         built.put((number, error))
 
 
-def _build(share: Sequence[tuple[Case, Case]]) -> list[NativeCase | TorchmarkError]:
+def _build(
+    share: Sequence[tuple[Case, Case]], toolchain: Callable[[], Toolchain]
+) -> list[NativeCase | TorchmarkError]:
     statements = [CppStatement(case.stmt, case.setup, case.global_setup) for _, case in share]
     try:
-        results = build(statements)
-    except TorchmarkError as error:  # there is no compiler, or nowhere to write
+        results = build(statements, toolchain=toolchain())
+    except TorchmarkError as error:  # there is no compiler, no header, or nowhere to write
         return [error] * len(share)
     return [
         NativeCase(library=Path(result.library), symbol=result.symbol)

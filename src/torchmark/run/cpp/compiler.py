@@ -1,8 +1,7 @@
-"""The C++ compiler of this machine, with the flags that this torch needs.
+"""The C++ compiler of this machine, with the flags that a torch needs.
 
-The standard is the one that torch's own builder of extensions names, the ABI and the paths are
-those of the torch that is imported. OpenMP is on where torch has it: without it
-`at::parallel_for`, a template, would run on one thread whatever was asked for.
+Which torch is said by the facts that the probe gathers where that torch is imported: in this
+process, or in the zygote of another environment (see libtorch.py).
 """
 
 from __future__ import annotations
@@ -10,19 +9,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
-import sysconfig
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CompileError, CompilerMissingError
+from torchmark.run.cpp.libtorch import libtorch_of
 from torchmark.run.torch_import import import_torch
+from torchmark_probe.warmup import facts as facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 _COMPILERS = ("g++", "c++", "clang++")
 
@@ -31,8 +33,7 @@ _INSTALL = (
     "'conda install -c conda-forge cxx-compiler'; or name yours in the variable CXX"
 )
 
-_LIBRARIES = ("c10", "torch_cpu", "torch", "c10_cuda", "torch_cuda", "c10_hip", "torch_hip")
-"""Linked where torch has them; the first three always exist."""
+_FLAGS = ("-O2", "-fPIC", "-pipe", "-w", "-fdiagnostics-color=never")
 
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 """They steer a compiler from outside of its command line."""
@@ -141,17 +142,30 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def find_toolchain() -> Toolchain:
     """The compiler that CXX names, or the first of g++, c++ and clang++, for the torch in use."""
-    command = _find_compiler(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+    command = _chosen_compiler()  # the missing compiler is told before torch is imported
+    return _toolchain(command, facts_of(import_torch()))
+
+
+def toolchain_of(facts: Mapping[str, Any]) -> Toolchain:
+    """As `find_toolchain`, for the torch of the zygote whose `start` returned these facts."""
+    return _toolchain(_chosen_compiler(), facts)
+
+
+def _toolchain(command: tuple[str, ...], facts: Mapping[str, Any]) -> Toolchain:
     version = _version_of(command)
-    torch = import_torch()
+    libtorch = libtorch_of(facts)
     return Toolchain(
         command=command,
         version=version,
-        flags=(*_flags(torch), *(("-ferror-limit=0",) if "clang" in version else ())),
-        link_flags=_link_flags(torch),
-        torch_build=_torch_build(torch),
-        api_folders=(_api_folder(torch),),
+        flags=(*_FLAGS, *libtorch.flags(), *(("-ferror-limit=0",) if "clang" in version else ())),
+        link_flags=libtorch.link_flags(),
+        torch_build=libtorch.stamp(),
+        api_folders=(libtorch.api_folder,),
     )
+
+
+def _chosen_compiler() -> tuple[str, ...]:
+    return _find_compiler(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
 
 
 @cache
@@ -183,61 +197,3 @@ def _version_of(command: tuple[str, ...]) -> str:
             f"the C++ compiler {shlex.join(command)} does not run ({error}); {_INSTALL}"
         ) from error
     return done.stdout.partition("\n")[0]
-
-
-def _flags(torch: Any) -> tuple[str, ...]:
-    root = _root(torch)
-    # As system headers: their warnings are not the user's, and builds do not list them as read.
-    folders = [root / "include", _api_folder(torch)]
-    python = sysconfig.get_paths()["include"]
-    return (
-        f"-std={_standard(root)}",
-        "-O2", "-fPIC", "-pipe", "-w", "-fdiagnostics-color=never",
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",  # noqa: SLF001
-        *(("-fopenmp",) if torch.backends.openmp.is_available() else ()),
-        *(word for folder in [*folders, python] for word in ("-isystem", str(folder))),
-    )  # fmt: skip
-
-
-def _link_flags(torch: Any) -> tuple[str, ...]:
-    folder = _root(torch) / "lib"
-    libraries = [name for name in _LIBRARIES if (folder / f"lib{name}.so").exists()]
-    # torch's own OpenMP runtime comes before the system's: with two, threads would not be shared.
-    runtimes = sorted(folder.glob("lib[gi]omp*.so*"))
-    runtimes += sorted(_root(torch).parent.glob("torch.libs/lib[gi]omp*.so*"))
-    # A missing symbol is an error of the build, not of the process that loads it.
-    return (
-        "-shared", "-Wl,--no-undefined", f"-L{folder}", f"-Wl,-rpath,{folder}",
-        *(f"-l{name}" for name in libraries),
-        "-Wl,--as-needed", "-ltorch_python", *map(str, runtimes),
-    )  # fmt: skip
-
-
-def _standard(root: Path) -> str:
-    """The newest standard that torch's builder of extensions asks for, by its source text."""
-    try:
-        text = (root / "utils" / "cpp_extension.py").read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    named = [int(year) for year in re.findall(r"-std=c\+\+(\d\d)\b", text)]
-    return f"c++{max(named, default=17)}"
-
-
-def _torch_build(torch: Any) -> str:
-    folder = _root(torch) / "lib"
-    stamps = []
-    for name in _LIBRARIES:
-        path = folder / f"lib{name}.so"
-        if path.exists():
-            facts = path.stat()
-            # Whoever works on torch itself rebuilds it without a commit in between.
-            stamps.append(f"{name}:{facts.st_size}:{facts.st_mtime_ns}")
-    return " ".join([torch.__version__, str(torch.version.git_version), *stamps])
-
-
-def _api_folder(torch: Any) -> Path:
-    return _root(torch) / "include" / "torch" / "csrc" / "api" / "include"
-
-
-def _root(torch: Any) -> Path:
-    return Path(torch.__file__).resolve().parent

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from torchmark.run.transfer import CopyIfCallgrind
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
+    from torchmark.versus.functions import FunctionsCompared, ab
 
 __version__ = "0.1.0"
 
@@ -94,6 +95,7 @@ _HOMES = {
     "torchmark.run.transfer": ("CopyIfCallgrind",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
+    "torchmark.versus.functions": ("FunctionsCompared", "ab"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -109,6 +111,7 @@ __all__ = [
     "EnvironmentFacts",
     "FunctionCount",
     "FunctionCounts",
+    "FunctionsCompared",
     "FuzzedParameter",
     "FuzzedSparseTensor",
     "FuzzedTensor",
@@ -129,6 +132,7 @@ __all__ = [
     "TorchmarkError",
     "UnaryOpFuzzer",
     "UnaryOpSparseFuzzer",
+    "ab",
     "bench_all",
     "benchmark_compile",
     "count_together",

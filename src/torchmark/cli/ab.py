@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchmark.ab.backport import patch, unpatch
-from torchmark.ab.plan import BUDGET, Wish
-from torchmark.ab.under_test import found
 from torchmark.arguments import checked_positive
 from torchmark.cli.ab_run import Asked, Kept, compare_all
 from torchmark.cli.abilities import check_that_counting_works, counting_works
@@ -27,6 +24,9 @@ from torchmark.report.ab_formats import RENDERERS
 from torchmark.runner.suite_run import Wanted
 from torchmark.store import default_path, new_run_id
 from torchmark.suites.loading import load_suite
+from torchmark.versus.backport import patch, unpatch
+from torchmark.versus.plan import BUDGET, Wish
+from torchmark.versus.under_test import found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from torchmark.ab.comparing import Comparing
-from torchmark.ab.plan import plan_of_statements, plan_of_suites
-from torchmark.ab.sentries import remarks_of
-from torchmark.ab.under_test import remark_on_installations
 from torchmark.analyse.ab import understood
 from torchmark.cli.run_display import display_for
 from torchmark.errors import InvalidArgumentError
@@ -20,16 +16,20 @@ from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.measuring import now
 from torchmark.runner.reservation import reserved
 from torchmark.store import new_run_id
+from torchmark.versus.comparing import Comparing
+from torchmark.versus.plan import plan_of_statements, plan_of_suites
+from torchmark.versus.sentries import remarks_of
+from torchmark.versus.under_test import remark_on_installations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from torchmark.ab.plan import Planned, Wish
-    from torchmark.ab.under_test import UnderTest
     from torchmark.analyse.ab import Understood
     from torchmark.runner.suite_run import Wanted
     from torchmark.suites.loading import LoadedSuite
+    from torchmark.versus.plan import Planned, Wish
+    from torchmark.versus.under_test import UnderTest
 
 _SAVE_SECONDS = 5.0
 """What is measured is on the disk after that at the latest."""

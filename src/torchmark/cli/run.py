@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from torchmark.arguments import checked_count, checked_positive
-from torchmark.cli.abilities import counting_works
+from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.run_display import display_for, line_of

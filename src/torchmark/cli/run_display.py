@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from torchmark.ab.comparing import News as ABNews
     from torchmark.model.case import Case
     from torchmark.runner.execution import News
+    from torchmark.versus.comparing import News as ABNews
 
 _DOING = {Kind.TIME: "timing  ", Kind.COUNT: "counting"}
 

@@ -14,11 +14,6 @@ from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
 
-from torchmark.ab.counting import Counting, counted
-from torchmark.ab.explaining import python_functions
-from torchmark.ab.readying import Readied
-from torchmark.ab.sentries import sentries
-from torchmark.ab.timing import Timing, Zygotes, timed
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
@@ -27,21 +22,24 @@ from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.cpp.compiler import stop_compilers
 from torchmark.runner.cores import on_cores
 from torchmark.runner.execution import Began, Stage
+from torchmark.versus.counting import Counting, counted
+from torchmark.versus.explaining import python_functions
+from torchmark.versus.readying import Readied
+from torchmark.versus.sentries import sentries
+from torchmark.versus.timing import Timing, Zygotes, timed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from torchmark.ab.plan import Planned, Wish
-    from torchmark.ab.timing import Starter
-    from torchmark.ab.under_test import UnderTest
     from torchmark.model.ab_record import Compared
     from torchmark.run.zygote import Zygote
     from torchmark.runner.cores import Division
+    from torchmark.versus.plan import Planned, Wish
+    from torchmark.versus.timing import Starter
+    from torchmark.versus.under_test import UnderTest
 
 News: TypeAlias = "Began | Stage | Compared"
 """What happens in a comparison."""
-
-_STARTING = "starting the counters: torch is imported under valgrind, which takes 25 to 60 s"
 
 
 class Comparing:
@@ -102,7 +100,6 @@ class Comparing:
                 )
                 for planned in group
             ]
-            yield Stage(_STARTING, is_over=False)
             for each in counted(
                 [*watch, *wanted],
                 self._a,
@@ -110,8 +107,9 @@ class Comparing:
                 threads=threads,
                 time_limit=self._wish.time_limit,
             ):
-                yield Stage(_STARTING, is_over=True)
-                if each in watch:
+                if isinstance(each, Stage):
+                    yield each
+                elif each in watch:
                     self.sentries.append(each.compared())
                 else:
                     yield self._count_row(each)

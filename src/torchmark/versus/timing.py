@@ -15,29 +15,28 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torchmark.ab.pairing import Side, SideFailedError, pair_of
 from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
 from torchmark.model.ab_record import PairedTimes
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
+from torchmark.versus.pairing import Side, SideFailedError, pair_of
 from torchmark_probe.intervals import median
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Sequence
 
-    from torchmark.ab.pairing import Pair
-    from torchmark.ab.plan import Planned, Wish
-    from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+    from torchmark.versus.pairing import Opens, Pair
+    from torchmark.versus.plan import Planned, Wish
 
 PAIRS_OF_A_START = 6
 """Pairs that a case gets from one start of the zygotes."""
 
 FEWEST_STARTS = 2
 
-_PAIRS_TO_A_CONTROL = 3
+_PAIRS_TO_A_CONTROL = 2
 
 _SHARE_OF_A_START = 1 / 3
 """Of the budget: what a case of seconds may use before the zygotes are started again."""
@@ -46,8 +45,8 @@ _SHARE_OF_A_START = 1 / 3
 class Zygotes(NamedTuple):
     """One start of both environments."""
 
-    a: Zygote
-    b: Zygote
+    a: Opens
+    b: Opens
     has_fixed_addresses: bool
 
     def close(self) -> None:
@@ -67,10 +66,10 @@ class Timing:
 
     planned: Planned
 
-    a: PythonCase | NativeCase
-    """What runs in A."""
+    a: Any
+    """What runs in A, as its zygote takes it."""
 
-    b: PythonCase | NativeCase
+    b: Any
     """What runs in B."""
 
     estimates: list[float] = field(default_factory=list)
@@ -110,7 +109,7 @@ class Timing:
     def take(self, zygotes: Zygotes, budget: float, pair: Callable[[Side, Side], Pair]) -> None:
         """The pairs of one start."""
         begun = time.perf_counter()
-        a, b = Side(zygote=zygotes.a, case=self.a), Side(zygote=zygotes.b, case=self.b)
+        a, b = Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b)
         estimates, control = [], []
         wanted = PAIRS_OF_A_START if zygotes.has_fixed_addresses else 1
         try:
@@ -140,7 +139,7 @@ def timed(
     wish: Wish,
     cases: int,
     in_background: bool,
-) -> Iterator[Began | Timing]:
+) -> Generator[Began | Timing, None, None]:
     """Take pairs of every case until it is over; each is handed on when it is.
 
     `cases` is how many are judged together. `in_background` lets the next zygotes start while the

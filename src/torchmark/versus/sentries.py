@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.ab.counting import Counting
-from torchmark.ab.plan import Planned
 from torchmark.analyse.ab import count_row
 from torchmark.model.case import Case
 from torchmark.run.zygote import PythonCase
+from torchmark.versus.counting import Counting
+from torchmark.versus.plan import Planned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.ab.known_breaks import reason_to_skip as known_break
-from torchmark.ab.under_test import WORKS
 from torchmark.model.ab_record import Compared
 from torchmark.model.case import Case
 from torchmark.model.language import Language
@@ -14,13 +12,15 @@ from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark.runner.execution import reason_to_skip
 from torchmark.runner.suite_run import facts_of, wanted_cases
+from torchmark.versus.known_breaks import reason_to_skip as known_break
+from torchmark.versus.under_test import WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchmark.ab.under_test import UnderTest
     from torchmark.runner.suite_run import Wanted
     from torchmark.suites.loading import LoadedSuite
+    from torchmark.versus.under_test import UnderTest
 
 BUDGET = 10.0
 """Seconds in which a change of one per cent is found on a machine with some noise."""

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.errors import TorchmarkError
-from torchmark.model.language import Language
 from torchmark.model.run_record import Outcome
 from torchmark.run.zygote import NativeCase, PythonCase
 from torchmark.runner.execution import Stage
@@ -19,10 +18,10 @@ from torchmark.runner.preparing import prepared
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchmark.ab.plan import Planned, Wish
-    from torchmark.ab.under_test import UnderTest
     from torchmark.model.ab_record import Compared
     from torchmark.model.case import Case
+    from torchmark.versus.plan import Planned, Wish
+    from torchmark.versus.under_test import UnderTest
 
 Ready: TypeAlias = PythonCase | NativeCase
 """What a zygote is given."""
@@ -72,7 +71,6 @@ class Readied:
             yield
             stages.append(Stage(f"{text} for {side.name}", is_over=True))
 
-        has_cpp = any(case.language is Language.CPP for case in cases)
         models = Models(side.workers, cores=(), kept=None, time_limit=self._wish.time_limit)
         with closing(models):
             for case, ready in prepared(
@@ -80,7 +78,7 @@ class Readied:
                 models,
                 units_at_once=self._units,
                 stage=stage,
-                toolchain=side.toolchain() if has_cpp else None,
+                toolchain=side.toolchain,
             ):
                 made[case.id] = ready
                 yield from stages

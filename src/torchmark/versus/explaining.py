@@ -9,8 +9,8 @@ from torchmark.model.ab_record import PythonCalls
 from torchmark.run.zygote import PythonCase
 
 if TYPE_CHECKING:
-    from torchmark.ab.readying import Ready
-    from torchmark.ab.under_test import UnderTest
+    from torchmark.versus.readying import Ready
+    from torchmark.versus.under_test import UnderTest
 
 
 def python_functions(

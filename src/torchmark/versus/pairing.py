@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchmark.analyse.pairs import Round, estimate_of
 from torchmark.errors import CaseFailedError
@@ -15,11 +15,10 @@ from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from torchmark.run.session import Session, TimedBlock
-    from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+    from torchmark.run.session import TimedBlock
 
 PAIR_SECONDS = 0.15
 """Of measured blocks in a pair; a third of that goes into forking, setting up and warming up."""
@@ -36,15 +35,43 @@ caches, and that must weigh the same in both."""
 _LIMITS = Limits(precision=0.01, min_run_time=PAIR_SECONDS, max_run_time=2 * PAIR_SECONDS)
 
 
+class TakesTurns(Protocol):
+    """A process that is ready to be measured: of a zygote's, or a fork of this one."""
+
+    number: int
+    """Runs in a block that it found fitting."""
+
+    seconds: float
+    """What such a block takes."""
+
+    def begin(
+        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+    ) -> None: ...
+
+    def blocks(self) -> list[TimedBlock]: ...
+
+    def close(self) -> None: ...
+
+
+class Opens(Protocol):
+    """Starts a fresh process for a case at every call."""
+
+    def session(
+        self, case: Any, *, limits: Limits, cores: Collection[int], time_limit: float
+    ) -> TakesTurns: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One of the two that are compared."""
 
-    zygote: Zygote
-    """The warm process of its environment."""
+    opens: Opens
+    """Its environment."""
 
-    case: PythonCase | NativeCase
-    """What is run there."""
+    case: Any
+    """What is run there, as `opens` takes it."""
 
 
 class SideFailedError(Exception):
@@ -103,16 +130,16 @@ def _rounds(
 ) -> list[Round]:
     """`first` says which of the two is started before the other: 0 for A."""
     sides = (a, b)
-    opened: dict[int, Session] = {}
+    opened: dict[int, TakesTurns] = {}
     with ExitStack() as stack:
         for role in (first, 1 - first):
             try:
-                session = sides[role].zygote.session(
+                session = sides[role].opens.session(
                     sides[role].case, limits=_LIMITS, cores=cores, time_limit=time_limit
                 )
             except CaseFailedError as error:
                 raise SideFailedError(role, error) from error
-            opened[role] = stack.enter_context(session)
+            opened[role] = stack.enter_context(closing(session))
         numbers = _numbers(opened[0], opened[1])
         seconds = sum(opened[role].seconds * numbers[role] / opened[role].number for role in (0, 1))
         count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(PAIR_SECONDS / max(seconds, 1e-9))))
@@ -131,14 +158,14 @@ def _rounds(
     ]
 
 
-def _blocks(role: int, session: Session) -> list[TimedBlock]:
+def _blocks(role: int, session: TakesTurns) -> list[TimedBlock]:
     try:
         return session.blocks()
     except CaseFailedError as error:
         raise SideFailedError(role, error) from error
 
 
-def _numbers(a: Session, b: Session) -> tuple[int, int]:
+def _numbers(a: TakesTurns, b: TakesTurns) -> tuple[int, int]:
     """Runs in a block of each."""
     one, other = sorted((a.seconds / a.number, b.seconds / b.number))
     if other > _ALIKE * one:

@@ -9,6 +9,7 @@ real.
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -20,23 +21,26 @@ from torchmark.model.ab_record import PairedCounts
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.counting import loop_profile, stats_of
 from torchmark.run.zygote import PythonCase
+from torchmark.runner.execution import Stage
 from torchmark.runner.measuring import spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from torchmark.ab.plan import Planned
-    from torchmark.ab.under_test import UnderTest
     from torchmark.model.ab_record import Compared
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.run.zygote import Count, NativeCase, Zygote
+    from torchmark.versus.plan import Planned
+    from torchmark.versus.under_test import UnderTest
 
 NUMBER = 100
 """Runs that are counted."""
 
 LAYOUTS = 3
 """Layouts that are tried at most."""
+
+_STARTING = "starting the counters: torch is imported under valgrind, which takes 25 to 60 s"
 
 _CLEAR = 0.02
 """No layout was seen to move a count by half of this share."""
@@ -74,13 +78,15 @@ def counted(
     *,
     threads: int,
     time_limit: float,
-) -> Iterator[Counting]:
+) -> Iterator[Stage | Counting]:
     """Count every case in both; each is handed on when its counts are clear."""
     is_same = a.environment.is_same_installation(b.environment)
     waiting = list(countings)
     for layout in range(1 if is_same else LAYOUTS):
         if not waiting:
             return
+        starting = _STARTING if layout == 0 else f"{_STARTING}; layout {layout + 1}"
+        yield Stage(starting, is_over=False)
         with ExitStack() as stack:
             zygote_a = stack.enter_context(_zygote(a, threads, layout))
             zygote_b = zygote_a if is_same else stack.enter_context(_zygote(b, threads, layout))
@@ -88,6 +94,8 @@ def counted(
                 (each, _submit(zygote_a, each.a, time_limit), _submit(zygote_b, each.b, time_limit))
                 for each in waiting
             ]
+            wait(futures[0][1:])
+            yield Stage(starting, is_over=True)
             waiting = []
             for each, first, second in futures:
                 _collect(each, (a.name, zygote_a, first), (b.name, zygote_b, second))

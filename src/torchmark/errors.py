@@ -226,3 +226,11 @@ class RunInUseError(InvalidArgumentError):
 
 class SettingsError(InvalidArgumentError):
     """A file of settings that cannot be read, or has an unknown key or a wrong value."""
+
+
+class BackportError(TorchmarkError, OSError):
+    """The copy of the Timer cannot be put into an environment's torch, or taken out of it."""
+
+
+class ForeignBackportError(BackportError, FileExistsError):
+    """Something that torchmark has not written stands where the copy of the Timer would be."""

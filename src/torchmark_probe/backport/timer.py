@@ -1,0 +1,223 @@
+"""Timer for a script in an old environment: block sizes and stop rules are torch's.
+
+What needs more than Python and torch (a compiler, valgrind, a quiet core) is not done here: the
+errors say how torchmark does it from outside.
+"""
+
+import enum
+import functools
+import math
+import textwrap
+from typing import Any, Callable, Dict, List, Optional, Union
+
+import torch
+
+from ..clocks import Clock, wall_clock
+from ..snippets import PythonLoop, SnippetSyntaxError
+from .measurement import Measurement, TaskSpec
+
+_SHORTEST_TIME = 1e-9
+"""Seconds; torch's floor for a block, which also keeps divisions by it safe."""
+
+_MOST_RUNS = 10**9
+"""Runs of a block at which it stops to grow: minutes of anything but a clock that stands still."""
+
+Callback = Callable[[int, float], object]
+"""Is given the runs and the seconds of every block."""
+
+
+class Language(enum.Enum):
+    """What a statement is written in."""
+
+    PYTHON = 0
+    CPP = 1
+
+
+@functools.lru_cache(maxsize=None)
+def _clock() -> Clock:
+    # Asked for when it is needed: looking for an accelerator may initialise its driver.
+    return wall_clock(torch)
+
+
+def timer() -> float:
+    """The time in seconds, after an accelerator in use has finished its work."""
+    return _clock()()
+
+
+class Timer:
+    """Times a Python statement that is given as text."""
+
+    def __init__(
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Clock = timer,
+        globals: Optional[Dict[str, Any]] = None,  # noqa: A002 - torch's name
+        label: Optional[str] = None,
+        sub_label: Optional[str] = None,
+        description: Optional[str] = None,
+        env: Optional[str] = None,
+        num_threads: int = 1,
+        language: Union[Language, str] = Language.PYTHON,
+    ) -> None:
+        """`global_setup` is a matter of C++ and does nothing here."""
+        _check_language(language)
+        _check_text("stmt", stmt)
+        _check_text("setup", setup)
+        if num_threads < 1:
+            raise ValueError("num_threads must be 1, 2, ..., got {!r}".format(num_threads))
+        self._task_spec = TaskSpec(
+            stmt=_trimmed(stmt),
+            setup=_trimmed(setup),
+            global_setup=_trimmed(global_setup),
+            label=label,
+            sub_label=sub_label,
+            description=description,
+            env=env,
+            num_threads=num_threads,
+        )
+        # A dict of its own: running code in it adds names, and the caller's stays clean.
+        self._loop = _loop(self._task_spec, timer, {"torch": torch, **(globals or {})})
+
+    def timeit(self, number: int = 1000000) -> Measurement:
+        """Run the statement `number` times in one block, after a warm-up of a hundredth of it."""
+        if number < 1:
+            raise ValueError("the number of runs must be 1, 2, ..., got {!r}".format(number))
+        with _torch_threads(self._task_spec.num_threads):
+            self._seconds(max(number // 100, 2))
+            return self._measurement(number, [self._seconds(number)])
+
+    def blocked_autorange(
+        self, callback: Optional[Callback] = None, min_run_time: float = 0.2
+    ) -> Measurement:
+        """Blocks for `min_run_time` seconds, each so long that reading the clock is nothing."""
+        _check_seconds("min_run_time", min_run_time)
+        with _torch_threads(self._task_spec.num_threads):
+            number = self._block_size(min_run_time)
+            return self._repeated(number, callback, lambda _, total: total >= min_run_time)
+
+    def adaptive_autorange(
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: Optional[float] = 10.0,
+        callback: Optional[Callback] = None,
+    ) -> Measurement:
+        """Blocks until the interquartile range is below `threshold` of the median.
+
+        At least four blocks and `min_run_time` seconds, at most `max_run_time`.
+        """
+        _check_seconds("min_run_time", min_run_time)
+        longest = math.inf if max_run_time is None else max_run_time
+        with _torch_threads(self._task_spec.num_threads):
+            number = self._block_size(min_run_time=0.05)
+
+            def is_enough(times: List[float], total: float) -> bool:
+                if total > longest:
+                    return True
+                is_long = len(times) > 3 and total >= min_run_time
+                return is_long and self._measurement(number, times).meets_confidence(threshold)
+
+            return self._repeated(number, callback, is_enough)
+
+    def repeat(self, repeat: int = -1, number: int = -1) -> None:
+        """Not offered, as in torch."""
+        raise NotImplementedError("Timer has no repeat; use blocked_autorange")
+
+    def autorange(self, callback: Optional[Callback] = None) -> None:
+        """Not offered, as in torch."""
+        raise NotImplementedError("Timer has no autorange; use blocked_autorange")
+
+    def collect_callgrind(self, *_: object, **__: object) -> None:
+        """Not offered: valgrind has to be there before Python starts."""
+        raise NotImplementedError(
+            "the back-ported Timer does not count instructions; torchmark does, from outside this "
+            "environment: `torchmark count` for one statement, `torchmark ab` for two environments"
+        )
+
+    def _block_size(self, min_run_time: float) -> int:
+        """Runs beside which two readings of the clock are nothing, and that last long enough."""
+        overhead = sorted(self._seconds(0) for _ in range(5))[2]
+        number = 1
+        while True:
+            taken = self._seconds(number)
+            is_fine = overhead <= 1e-4 * taken and taken >= min_run_time / 1000
+            if is_fine or taken > min_run_time or number >= _MOST_RUNS:
+                return number
+            number *= 10
+
+    def _repeated(
+        self,
+        number: int,
+        callback: Optional[Callback],
+        is_enough: Callable[[List[float], float], bool],
+    ) -> Measurement:
+        """Blocks of `number` runs, until their times and the total of them are enough."""
+        times: List[float] = []
+        total = 0.0
+        while not times or not is_enough(times, total):
+            times.append(self._seconds(number))
+            total += times[-1]
+            if callback is not None:
+                callback(number, times[-1])
+        return self._measurement(number, times)
+
+    def _seconds(self, number: int) -> float:
+        return max(self._loop.timeit(number), _SHORTEST_TIME)
+
+    def _measurement(self, number: int, times: List[float]) -> Measurement:
+        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+
+
+class _torch_threads:  # noqa: N801 - reads as a statement in `with`
+    """torch works with `number` threads inside the block, and with as many as before after it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __enter__(self) -> None:
+        self._before = torch.get_num_threads()
+        torch.set_num_threads(self._number)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._before)
+
+
+def _check_language(language: Union[Language, str]) -> None:
+    # By its name, since a script may have the enum of an old torch.
+    name = str(getattr(language, "name", language)).lower()
+    if name in ("cpp", "c++"):
+        raise NotImplementedError(
+            "the back-ported Timer times Python alone; torchmark compiles C++ statements from "
+            "outside this environment: `torchmark ab`, or `torchmark count` for instructions"
+        )
+    if name not in ("py", "python"):
+        raise ValueError("unknown language {!r}; Timer takes 'python' here".format(language))
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError("{} is text here, got {!r}".format(name, value))
+
+
+def _check_seconds(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError("{} must be finite and above zero, got {!r}".format(name, value))
+
+
+def _loop(task: TaskSpec, clock: Clock, names: Dict[str, Any]) -> PythonLoop:
+    try:
+        return PythonLoop(task.stmt, task.setup, timer=clock, globals=names)
+    except SnippetSyntaxError as failure:
+        error = failure.error
+        message = "the {} does not compile: {}".format(failure.part, error.msg)
+        place = ("<{}>".format(failure.part), error.lineno, error.offset, error.text)
+        raise SyntaxError(message, place) from None
+
+
+def _trimmed(source: str) -> str:
+    """Source as it reads best: without common indent, leading newline and trailing blanks."""
+    text = textwrap.dedent(source).rstrip()
+    return text[1:] if text.startswith("\n") else text

@@ -35,13 +35,19 @@ class TimeRow:
     case: Case
     other: Case | None
     a_seconds: float
-    b_seconds: float
+    """One run in A."""
+
     effect: PairEffect
     """The ratio of B to A with its interval, and the smallest change that could have been seen."""
 
     verdict: Verdict
     python: tuple[PythonCalls, ...]
     """Python functions behind a change, what grew most first."""
+
+    @property
+    def b_seconds(self) -> float:
+        """One run in B: what the pairs say of it, since the two were not timed apart."""
+        return self.a_seconds * self.effect.ratio
 
 
 class FunctionDifference(NamedTuple):
@@ -165,7 +171,6 @@ def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
             case=each.case,
             other=each.other,
             a_seconds=each.times.a_seconds,
-            b_seconds=each.times.b_seconds,
             effect=effect,
             verdict=verdict,
             python=each.python,

@@ -17,7 +17,7 @@ from torchmark.runner.measuring import now
 from torchmark.runner.reservation import reserved
 from torchmark.store import new_run_id
 from torchmark.versus.comparing import Comparing
-from torchmark.versus.plan import plan_of_statements, plan_of_suites
+from torchmark.versus.planning import plan_of_statements, plan_of_suites
 from torchmark.versus.sentries import remarks_of
 from torchmark.versus.under_test import remark_on_installations
 

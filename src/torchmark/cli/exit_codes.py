@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from torchmark.errors import (
+    BackportError,
     CallgrindFileError,
     CaseFailedError,
     CompileError,
@@ -50,6 +51,7 @@ _ENVIRONMENT_AT_FAULT = (
     MissingToolError,
     CompilerMissingError,
     ZygoteError,
+    BackportError,
     StoreError,
 )
 

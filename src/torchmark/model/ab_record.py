@@ -39,9 +39,6 @@ class PairedTimes:
     a_seconds: float
     """One run in A: the median of all its blocks."""
 
-    b_seconds: float
-    """One run in B."""
-
     estimates: tuple[float, ...]
     """The log of B's time over A's, from each pair of fresh processes."""
 

@@ -38,14 +38,16 @@ class FunctionsCompared:
     a_seconds: float
     """One call of the first."""
 
-    b_seconds: float
-    """One call of the second."""
-
     effect: PairEffect
     """The ratio with all that is known of it."""
 
     verdict: Verdict
     """Of the second: faster, slower, same or unclear."""
+
+    @property
+    def b_seconds(self) -> float:
+        """One call of the second."""
+        return self.a_seconds * self.ratio
 
     @property
     def ratio(self) -> float:
@@ -114,7 +116,6 @@ def ab(
         a=_name(a, "a"),
         b=_name(b, "b"),
         a_seconds=times.a_seconds,
-        b_seconds=times.b_seconds,
         effect=effect,
         verdict=verdicts_of([effect])[0],
     )

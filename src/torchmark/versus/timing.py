@@ -75,7 +75,6 @@ class Timing:
     estimates: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
-    b_seconds: list[float] = field(default_factory=list)
     looks: int = 0
     starts: int = 0
 
@@ -89,7 +88,6 @@ class Timing:
         """What the pairs gave so far."""
         return PairedTimes(
             a_seconds=median(self.a_seconds),
-            b_seconds=median(self.b_seconds),
             estimates=tuple(self.estimates),
             control=tuple(self.control),
             looks=self.looks,
@@ -119,7 +117,6 @@ class Timing:
                 taken = pair(a, b)
                 estimates.append(taken.estimate)
                 self.a_seconds.append(taken.a_seconds)
-                self.b_seconds.append(taken.b_seconds)
                 if time.perf_counter() - begun > budget * _SHARE_OF_A_START:
                     break
         except SideFailedError as failure:

@@ -19,10 +19,10 @@ import pytest
 
 from tests.run.test_old_torch import OLD_PYTHON
 from torchmark import __version__
-from torchmark.ab.backport import FOLDER, MARKER, PatchAction, patch, unpatch
 from torchmark.errors import BackportError, ForeignBackportError
 from torchmark.run.environments import Environment, environment_from
 from torchmark.run.interpreters import Interpreter, interpreter
+from torchmark.versus.backport import FOLDER, MARKER, PatchAction, patch, unpatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -376,8 +376,8 @@ def test_what_a_killed_process_left_is_removed(environment: Environment, folder:
 PATCHER = """
 import sys
 from pathlib import Path
-from tests.ab.test_backport import environment_at
-from torchmark.ab.backport import patch
+from tests.versus.test_backport import environment_at
+from torchmark.versus.backport import patch
 environment = environment_at(Path(sys.argv[1]))
 print("ready", flush=True)
 print(patch(environment).action.value)

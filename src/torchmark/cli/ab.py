@@ -126,10 +126,10 @@ def command(
             for name, text in commands
         ]
         if unpatch_all:
-            _say([unpatch(side.environment) for side in sides])
+            _say([str(unpatch(side.environment)) for side in sides])
             return
         for side, is_wanted in zip(sides, (patch_a, patch_b), strict=False):
-            _say([patch(side.environment)] if is_wanted else [])
+            _say([str(patch(side.environment))] if is_wanted else [])
         kept = Kept(file=default_path().parent / "ab" / f"{new_run_id()}.json")
         was_interrupted = compare_all(sides, asked, kept, quiet=quiet)
     _finish(kept, files, fail_on, was_interrupted=was_interrupted)

@@ -133,7 +133,7 @@ class Comparing:
             ]
             for news in timed(
                 wanted,
-                self._starter(threads),
+                starter(self._a, self._b, threads=threads),
                 rng=rng,
                 cores=lane[:threads] if threads <= len(lane) else self._division.everything,
                 wish=self._wish,
@@ -141,18 +141,6 @@ class Comparing:
                 in_background=bool(self._division.others),
             ):
                 yield self._time_row(news) if isinstance(news, Timing) else news
-
-    def _starter(self, threads: int) -> Starter:
-        def start(layout: int) -> Zygotes:
-            a, b = (side.zygote(threads=threads, layout=layout) for side in (self._a, self._b))
-            beside = Thread(target=_start_quietly, args=(b,), daemon=True)
-            beside.start()
-            facts = [a.start()]
-            beside.join()
-            facts.append(b.start())
-            return Zygotes(a, b, all(each["fixed_addresses"] for each in facts))
-
-        return start
 
     def _time_row(self, timing: Timing) -> Compared:
         planned = timing.planned
@@ -176,6 +164,21 @@ class Comparing:
             time_limit=self._wish.time_limit,
         )
         return replace(compared, python=functions)
+
+
+def starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
+    """Starts zygotes of both at the same time, at the same addresses."""
+
+    def start(layout: int) -> Zygotes:
+        both = [side.zygote(threads=threads, layout=layout) for side in (a, b)]
+        beside = Thread(target=_start_quietly, args=(both[1],), daemon=True)
+        beside.start()
+        facts = [both[0].start()]
+        beside.join()
+        facts.append(both[1].start())
+        return Zygotes(both[0], both[1], all(each["fixed_addresses"] for each in facts))
+
+    return start
 
 
 def _start_quietly(zygote: Zygote) -> None:

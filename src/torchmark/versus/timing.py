@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchmark.versus.pairing import Opens, Pair
     from torchmark.versus.plan import Planned, Wish
 
-PAIRS_OF_A_START = 6
+PAIRS_OF_A_START = 4
 """Pairs that a case gets from one start of the zygotes."""
 
 FEWEST_STARTS = 2

@@ -1,0 +1,310 @@
+"""Does `torchmark ab` tell the truth? Against cases whose truth is known, beside torch's way.
+
+    python metrics/ab_truth.py [--same 400] [--slower 10] [--torch 40] [--counts 200] [--busy]
+
+Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
+one more operation in a hundred or two hundred, or one per cent more rows. `--busy` keeps the other
+cores busy meanwhile. Everything runs through what the command uses: two environments with zygotes
+of their own, fresh pairs, restarts, the stop rule. torch's way is `blocked_autorange` of one after
+the other, each in a process of its own, and a Mann-Whitney test on their times.
+
+The results are printed as they come, and a table at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+from torchmark.analyse.ab import count_row
+from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
+from torchmark.analyse.run_differences import CountVerdict
+from torchmark.model.case import Case
+from torchmark.run.processor import cpu_model
+from torchmark.run.zygote import PythonCase
+from torchmark.runner.cores import Division, divided, on_cores, usable_cores
+from torchmark.runner.execution import Stage
+from torchmark.versus.comparing import starter
+from torchmark.versus.counting import Counting, counted
+from torchmark.versus.plan import Planned, Wish
+from torchmark.versus.timing import Timing, timed
+from torchmark.versus.under_test import UnderTest, found
+
+TORCH = {"torch": {"kind": "import", "value": "torch"}}
+CALLED = (Verdict.FASTER, Verdict.SLOWER)
+
+
+class Op(NamedTuple):
+    """A statement that can do a little more: `work` of it is 1, or one per cent more, or half."""
+
+    name: str
+    stmt: str
+    setup: str
+    of: int
+    """How many units of work the statement does; `{work}` in it stands for their number."""
+
+    def case(self, more: float = 0.0) -> PythonCase:
+        work = self.of + round(self.of * more)
+        texts = (text.replace("{work}", str(work)) for text in (self.stmt, self.setup))
+        stmt, setup = texts
+        return PythonCase(stmt=stmt, setup=setup, globals=TORCH)
+
+    def truth(self, more: float) -> float:
+        return 1 + round(self.of * more) / self.of
+
+
+def repeated(op: str) -> str:
+    return f"for _ in range({{work}}): {op}"
+
+
+OPS = (
+    Op("add 4x4 (1 us)", repeated("x + x"), "x = torch.ones((4, 4))", 200),
+    Op("sum 4x4 (2 us)", repeated("x.sum()"), "x = torch.ones((4, 4))", 200),
+    Op(
+        "Linear 64 (10 us)",
+        repeated("m(x)"),
+        "m = torch.nn.Linear(64, 64); x = torch.ones((32, 64))",
+        200,
+    ),
+    Op(
+        "backward 8x8 (30 us)",
+        repeated("(w * w).sum().backward()"),
+        "w = torch.ones((8, 8), requires_grad=True)",
+        200,
+    ),
+    Op(
+        "add 1 MB, memory (100 us)",
+        "torch.add(x, y, out=z)",
+        "x, y, z = (torch.ones(({work}, 512)) for _ in range(3))",
+        600,
+    ),
+    Op(
+        "mm (1 ms)",
+        "x @ y",
+        "x = torch.ones(({work}, 256)); y = torch.ones((256, 256))",
+        800,
+    ),
+    Op(
+        "copy 8 MB, memory (2 ms)",
+        "y.copy_(x)",
+        "x, y = (torch.ones(({work}, 1000)) for _ in range(2))",
+        2000,
+    ),
+    Op(
+        "softmax (10 ms)",
+        "torch.softmax(x, 1)",
+        "x = torch.ones(({work}, 1000))",
+        2000,
+    ),
+)
+
+
+class Trial(NamedTuple):
+    """One comparison and what came of it."""
+
+    op: str
+    more: float
+    truth: float
+    effect: PairEffect
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdicts_of([self.effect])[0]
+
+    @property
+    def covers(self) -> bool:
+        return self.effect.interval.low <= self.truth <= self.effect.interval.high
+
+
+def trials_of(
+    more: float, count: int, budget: float, sides: tuple[UnderTest, UnderTest], division: Division
+) -> Iterator[Trial]:
+    """`count` comparisons in all, the ops in turn, each judged by itself."""
+    wanted = [OPS[number % len(OPS)] for number in range(count)]
+    timings = [
+        Timing(
+            planned=Planned(case=Case(label=(op.name, str(number)), stmt=op.stmt)),
+            a=op.case(),
+            b=op.case(more),
+        )
+        for number, op in enumerate(wanted)
+    ]
+    op_of = {id(timing): op for timing, op in zip(timings, wanted, strict=True)}
+    coming = timed(
+        timings,
+        starter(*sides, threads=1),
+        rng=random.Random(),
+        cores=division.lanes[0],
+        wish=Wish(budget=budget),
+        cases=1,
+        in_background=True,
+    )
+    with closing(coming):
+        for timing in coming:
+            if not isinstance(timing, Timing):
+                continue
+            op = op_of[id(timing)]
+            effect = effect_of(timing.estimates, looks=timing.looks)
+            yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
+
+
+def told(trials: Iterator[Trial]) -> list[Trial]:
+    kept = []
+    for trial in trials:
+        kept.append(trial)
+        low, high = trial.effect.interval
+        print(
+            f"{trial.more * 100:+.1f} % {trial.op:<28} {trial.effect.ratio:.4f} "
+            f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} {trial.effect.pairs:3} pairs "
+            f"{trial.seconds:5.1f} s",
+            flush=True,
+        )
+    return kept
+
+
+PEER = """
+import json, torch, torch.utils.benchmark as benchmark
+torch.set_num_threads(1)
+timer = benchmark.Timer({stmt!r}, {setup!r}, globals={{"torch": torch}})
+print(json.dumps(timer.blocked_autorange(min_run_time=1.0).times))
+"""
+
+
+def torch_calls_it_a_change(op: Op, more: float) -> bool:
+    """One after the other, each in a process of its own, at the level of one per cent."""
+    times = []
+    for case in (op.case(), op.case(more)):
+        script = PEER.format(stmt=case.stmt, setup=case.setup)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+        times.append(json.loads(done.stdout))
+    return mann_whitney_p(*times) < 0.01
+
+
+def mann_whitney_p(one: list[float], other: list[float]) -> float:
+    """Two-sided, by the normal approximation."""
+    both = sorted([(value, 0) for value in one] + [(value, 1) for value in other])
+    ranks = [rank for rank, (_, which) in enumerate(both, start=1) if which == 0]
+    n, m = len(one), len(other)
+    u = sum(ranks) - n * (n + 1) / 2
+    z = (u - n * m / 2) / math.sqrt(n * m * (n + m + 1) / 12)
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+def counts_of(pairs: list[tuple[PythonCase, PythonCase]], side: UnderTest) -> list[Counting]:
+    countings = [
+        Counting(
+            planned=Planned(case=Case(label=(str(number),), stmt=a.stmt, setup=a.setup)), a=a, b=b
+        )
+        for number, (a, b) in enumerate(pairs)
+    ]
+    done = counted(countings, side, side, threads=1, time_limit=300.0)
+    return [each for each in done if not isinstance(each, Stage)]
+
+
+def print_counts(count: int, side: UnderTest) -> None:
+    setup = "x = torch.ones((4, 4)); y = 0"
+    same = [op.case() for op in OPS[:1]] + [
+        PythonCase(stmt=f"x.add({number})", setup=setup, globals=TORCH) for number in range(count)
+    ]
+    plain = PythonCase(stmt="x + x", setup=setup, globals=TORCH)
+    little = PythonCase(stmt="x + x; y = x", setup=setup, globals=TORCH)
+    found_ones = counts_of([*((case, case) for case in same[1:]), (plain, little)], side)
+    rows = [count_row(each.compared()) for each in found_ones]
+    alarms = sum(row.verdict is not CountVerdict.SAME for row in rows[:-1])
+    last = rows[-1]
+    print(
+        f"counts: {alarms} of {len(rows) - 1} A/A called a change; {float(last.difference):+.1f} "
+        f"in {float(last.a):.0f} instructions: {last.verdict.value}"
+    )
+
+
+@contextmanager
+def busy(cores: tuple[int, ...]) -> Iterator[None]:
+    """Keep these cores busy: memory and arithmetic."""
+    script = "import torch; torch.set_num_threads(1); x = torch.ones(1 << 22)\nwhile 1: x.add_(1)"
+    workers = [
+        subprocess.Popen([sys.executable, "-c", script], preexec_fn=_pinned(core)) for core in cores
+    ]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def _pinned(core: int) -> object:
+    return lambda: os.sched_setaffinity(0, {core})
+
+
+def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) -> None:
+    groups: dict[float, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        groups[trial.more].append(trial)
+    print(f"{'truth':>8} {'trials':>7} {'called':>7} {'covered':>8} {'seconds':>8}   torch's way")
+    for more, group in sorted(groups.items()):
+        called = sum(trial.verdict in CALLED for trial in group) / len(group)
+        covered = sum(trial.covers for trial in group) / len(group)
+        seconds = statistics.median(trial.seconds for trial in group)
+        n, of = torch_rates.get(more, (0, 0))
+        peer = f"{n} of {of}" if of else "not run"
+        print(f"{more * 100:+7.1f}% {len(group):7} {called * 100:6.1f}% {covered * 100:7.1f}% "
+              f"{seconds:8.1f}   {peer}")  # fmt: skip
+    print("by op:", end="")
+    by_op: dict[tuple[str, float], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        by_op[trial.op, trial.more].append(trial)
+    for (op, more), group in sorted(by_op.items()):
+        called = sum(trial.verdict in CALLED for trial in group)
+        covered = sum(trial.covers for trial in group)
+        print(f"\n  {op:<28} {more * 100:+.1f} %: {called} of {len(group)} called, {covered} covered",
+              end="")  # fmt: skip
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--same", type=int, default=400, help="comparisons of a thing with itself")
+    parser.add_argument("--slower", type=int, default=10, help="trials of each op and slowdown")
+    parser.add_argument("--torch", type=int, default=40, help="comparisons by torch's way, of each")
+    parser.add_argument("--counts", type=int, default=200, help="counts of a thing beside itself")
+    parser.add_argument("--busy", action="store_true", help="with the other cores busy")
+    options = parser.parse_args()
+    division = divided(usable_cores(), 1)
+    print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {cpu_model()}, "
+          f"{len(division.everything)} cores, {'others busy' if options.busy else 'idle'}")  # fmt: skip
+    trials: list[Trial] = []
+    torch_rates = {}
+    with closing(found("A", "")) as a, closing(found("B", "")) as b, on_cores(division.others):
+        if options.counts:
+            with on_cores(division.everything):
+                print_counts(options.counts, a)
+        with busy(division.others if options.busy else ()):
+            for more, count, budget in (
+                (0.01, options.slower * len(OPS), 10.0),
+                (0.005, options.slower * len(OPS), 30.0),
+                (0.0, options.same, 10.0),
+            ):
+                trials += told(trials_of(more, count, budget, (a, b), division)) if count else []
+                if options.torch and more != 0.005:
+                    ops = [OPS[number % len(OPS)] for number in range(options.torch)]
+                    called = sum(torch_calls_it_a_change(op, more) for op in ops)
+                    torch_rates[more] = (called, len(ops))
+    print_table(trials, torch_rates)
+
+
+if __name__ == "__main__":
+    main()

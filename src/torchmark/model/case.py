@@ -106,13 +106,22 @@ class Case:
         ...      autograd=Autograd.FORWARD, num_threads=2).title
         'Pointwise / add · Python, eager, forward, 2 threads'
         """
+        return f"{self.name} · {', '.join(self.facts)}"
+
+    @property
+    def name(self) -> str:
+        """The labels, or the statement where there are none."""
+        return " / ".join(self.label) or self.stmt.partition("\n")[0]
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What sets it apart from cases of the same name, for a person."""
         facts = ["Python" if self.language is Language.PYTHON else "C++"]
         facts += [self.runtime.value] if self.runtime is not Runtime.EXPLICIT else []
         facts += [self.autograd.value] if self.autograd is not Autograd.EXPLICIT else []
         facts += [f"{name}={value}" for name, value in self.params]
         facts += [f"{self.num_threads} threads"] if self.num_threads > 1 else []
-        name = " / ".join(self.label) or self.stmt.partition("\n")[0]
-        return f"{name} · {', '.join(facts)}"
+        return tuple(facts)
 
 
 def _digest(content: object) -> str:

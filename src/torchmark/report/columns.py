@@ -24,6 +24,11 @@ def lined_up(headings: Sequence[str], sections: Sequence[Section], width: int) -
     Pointwise         time
       add in place  1.2 us
     """
+    return [line for block in blocks(headings, sections, width) for line in block]
+
+
+def blocks(headings: Sequence[str], sections: Sequence[Section], width: int) -> list[list[str]]:
+    """The same lines, those of each title and of each row by themselves."""
     rows = [row for _, section in sections for row in section]
     widths = [
         max([len(heading), *(len(cells[column]) for _, cells in rows)])
@@ -32,12 +37,11 @@ def lined_up(headings: Sequence[str], sections: Sequence[Section], width: int) -
     room = max(_NARROWEST, width - sum(widths) - len(_GAP) * (len(widths) + 1))
     longest = max([len(name) for name, _ in rows] + [len(title) - 2 for title, _ in sections] + [0])
     room = min(room, longest)
-    lines = []
+    found = []
     for title, section in sections:
-        lines += _row(title, headings, widths, room + 2, "")
-        for name, cells in section:
-            lines += _row(name, cells, widths, room, _GAP)
-    return lines
+        found.append(_row(title, headings, widths, room + 2, ""))
+        found += [_row(name, cells, widths, room, _GAP) for name, cells in section]
+    return found
 
 
 def _row(

@@ -16,17 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
@@ -42,73 +39,57 @@ from torchmark.versus.plan import Planned, Wish
 from torchmark.versus.timing import Timing, timed
 from torchmark.versus.under_test import UnderTest, found
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TORCH = {"torch": {"kind": "import", "value": "torch"}}
 CALLED = (Verdict.FASTER, Verdict.SLOWER)
 
 
 class Op(NamedTuple):
-    """A statement that can do a little more: `work` of it is 1, or one per cent more, or half."""
+    """A statement that can do a little more."""
 
     name: str
     stmt: str
     setup: str
-    of: int
-    """How many units of work the statement does; `{work}` in it stands for their number."""
 
-    def case(self, more: float = 0.0) -> PythonCase:
-        work = self.of + round(self.of * more)
-        texts = (text.replace("{work}", str(work)) for text in (self.stmt, self.setup))
-        stmt, setup = texts
-        return PythonCase(stmt=stmt, setup=setup, globals=TORCH)
+    of: int
+    """Units of work that it does, whose number `{work}` in the setup stands for. Where it is not
+    there, the statement is run so often in a loop; beside itself it is compared without one."""
+
+    def pair(self, more: float) -> tuple[PythonCase, PythonCase]:
+        """The statement, and the statement with this share of work more."""
+        a, b = (self._case(self.of + round(self.of * share), more) for share in (0, more))
+        return a, b
+
+    def _case(self, work: int, more: float) -> PythonCase:
+        in_a_loop = more and "{work}" not in self.setup
+        return PythonCase(
+            stmt=f"for _ in range({work}): {self.stmt}" if in_a_loop else self.stmt,
+            setup=self.setup.replace("{work}", str(work)),
+            globals=TORCH,
+        )
 
     def truth(self, more: float) -> float:
         return 1 + round(self.of * more) / self.of
 
 
-def repeated(op: str) -> str:
-    return f"for _ in range({{work}}): {op}"
-
-
 OPS = (
-    Op("add 4x4 (1 us)", repeated("x + x"), "x = torch.ones((4, 4))", 200),
-    Op("sum 4x4 (2 us)", repeated("x.sum()"), "x = torch.ones((4, 4))", 200),
+    Op("add 4x4, 1 us", "x + x", "x = torch.ones((4, 4))", 200),
+    Op("sum 4x4, 2 us", "x.sum()", "x = torch.ones((4, 4))", 200),
+    Op("Linear 8, 5 us", "m(x)", "m = torch.nn.Linear(8, 8); x = torch.ones((4, 8))", 200),
+    Op("backward, 20 us", "(w * w).sum().backward()", "w = torch.ones(8, requires_grad=True)", 200),
     Op(
-        "Linear 64 (10 us)",
-        repeated("m(x)"),
-        "m = torch.nn.Linear(64, 64); x = torch.ones((32, 64))",
-        200,
-    ),
-    Op(
-        "backward 8x8 (30 us)",
-        repeated("(w * w).sum().backward()"),
-        "w = torch.ones((8, 8), requires_grad=True)",
-        200,
-    ),
-    Op(
-        "add 1 MB, memory (100 us)",
+        "add in 4 MB, 60 us",
         "torch.add(x, y, out=z)",
         "x, y, z = (torch.ones(({work}, 512)) for _ in range(3))",
         600,
     ),
-    Op(
-        "mm (1 ms)",
-        "x @ y",
-        "x = torch.ones(({work}, 256)); y = torch.ones((256, 256))",
-        800,
-    ),
-    Op(
-        "copy 8 MB, memory (2 ms)",
-        "y.copy_(x)",
-        "x, y = (torch.ones(({work}, 1000)) for _ in range(2))",
-        2000,
-    ),
-    Op(
-        "softmax (10 ms)",
-        "torch.softmax(x, 1)",
-        "x = torch.ones(({work}, 1000))",
-        2000,
-    ),
+    Op("copy in 16 MB, 0.6 ms", "y.copy_(x)", "x, y = torch.ones((2, {work}, 1000))", 2000),
+    Op("mm, 1.4 ms", "x @ y", "x = torch.ones(({work}, 256)); y = torch.ones((256, 256))", 800),
+    Op("softmax, 7 ms", "torch.softmax(x, 1)", "x = torch.ones(({work}, 1000))", 2000),
 )
+"""From 1 us to 10 ms; the two with their memory in the name are bound by it."""
 
 
 class Trial(NamedTuple):
@@ -137,8 +118,8 @@ def trials_of(
     timings = [
         Timing(
             planned=Planned(case=Case(label=(op.name, str(number)), stmt=op.stmt)),
-            a=op.case(),
-            b=op.case(more),
+            a=op.pair(more)[0],
+            b=op.pair(more)[1],
         )
         for number, op in enumerate(wanted)
     ]
@@ -186,7 +167,7 @@ print(json.dumps(timer.blocked_autorange(min_run_time=1.0).times))
 def torch_calls_it_a_change(op: Op, more: float) -> bool:
     """One after the other, each in a process of its own, at the level of one per cent."""
     times = []
-    for case in (op.case(), op.case(more)):
+    for case in op.pair(more):
         script = PEER.format(stmt=case.stmt, setup=case.setup)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
         times.append(json.loads(done.stdout))
@@ -216,12 +197,12 @@ def counts_of(pairs: list[tuple[PythonCase, PythonCase]], side: UnderTest) -> li
 
 def print_counts(count: int, side: UnderTest) -> None:
     setup = "x = torch.ones((4, 4)); y = 0"
-    same = [op.case() for op in OPS[:1]] + [
+    same = [
         PythonCase(stmt=f"x.add({number})", setup=setup, globals=TORCH) for number in range(count)
     ]
     plain = PythonCase(stmt="x + x", setup=setup, globals=TORCH)
     little = PythonCase(stmt="x + x; y = x", setup=setup, globals=TORCH)
-    found_ones = counts_of([*((case, case) for case in same[1:]), (plain, little)], side)
+    found_ones = counts_of([*((case, case) for case in same), (plain, little)], side)
     rows = [count_row(each.compared()) for each in found_ones]
     alarms = sum(row.verdict is not CountVerdict.SAME for row in rows[:-1])
     last = rows[-1]
@@ -235,19 +216,16 @@ def print_counts(count: int, side: UnderTest) -> None:
 def busy(cores: tuple[int, ...]) -> Iterator[None]:
     """Keep these cores busy: memory and arithmetic."""
     script = "import torch; torch.set_num_threads(1); x = torch.ones(1 << 22)\nwhile 1: x.add_(1)"
-    workers = [
-        subprocess.Popen([sys.executable, "-c", script], preexec_fn=_pinned(core)) for core in cores
-    ]
+    workers = []
+    for core in cores:
+        with on_cores([core]):  # what a thread starts stays where the thread is
+            workers.append(subprocess.Popen([sys.executable, "-c", script]))
     try:
         yield
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
-
-
-def _pinned(core: int) -> object:
-    return lambda: os.sched_setaffinity(0, {core})
 
 
 def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) -> None:
@@ -263,16 +241,13 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
         peer = f"{n} of {of}" if of else "not run"
         print(f"{more * 100:+7.1f}% {len(group):7} {called * 100:6.1f}% {covered * 100:7.1f}% "
               f"{seconds:8.1f}   {peer}")  # fmt: skip
-    print("by op:", end="")
     by_op: dict[tuple[str, float], list[Trial]] = defaultdict(list)
     for trial in trials:
         by_op[trial.op, trial.more].append(trial)
     for (op, more), group in sorted(by_op.items()):
         called = sum(trial.verdict in CALLED for trial in group)
         covered = sum(trial.covers for trial in group)
-        print(f"\n  {op:<28} {more * 100:+.1f} %: {called} of {len(group)} called, {covered} covered",
-              end="")  # fmt: skip
-    print()
+        print(f"  {op:<24} {more * 100:+.1f} %: {called} of {len(group)} called, {covered} covered")
 
 
 def main() -> None:
@@ -284,8 +259,8 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
     options = parser.parse_args()
     division = divided(usable_cores(), 1)
-    print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {cpu_model()}, "
-          f"{len(division.everything)} cores, {'others busy' if options.busy else 'idle'}")  # fmt: skip
+    state = "the others busy" if options.busy else "idle"
+    print(f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {len(division.everything)} cores, {state}")
     trials: list[Trial] = []
     torch_rates = {}
     with closing(found("A", "")) as a, closing(found("B", "")) as b, on_cores(division.others):

@@ -60,7 +60,6 @@ def timed(
     """Two microseconds in A, and in B `ratio` as long."""
     times = PairedTimes(
         a_seconds=2e-6,
-        b_seconds=2e-6 * ratio,
         estimates=estimates(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs,
         control=estimates(1.0, spread, controls) if controls else (),
         looks=1,
@@ -134,7 +133,6 @@ done_times = st.builds(
     times=st.builds(
         PairedTimes,
         a_seconds=positive_seconds,
-        b_seconds=positive_seconds,
         estimates=logs,
         control=logs,
         looks=st.integers(1, 5),

@@ -45,6 +45,7 @@ _FEWEST_STEADY = 5
 """With fewer steady rounds than this, all rounds of a pair count."""
 
 _TRIMMED = 0.2
+_MOST_LOG = 700.0
 _POWER_T = 0.84
 """What 80 % of all trials exceed, in standard errors: to be found as often as that."""
 
@@ -119,12 +120,17 @@ def effect_of(estimates: Sequence[float], *, looks: int = 1) -> PairEffect:
         p = 1.0
     needed = quantile(1 - FALSE_DISCOVERIES, freedom) + _POWER_T
     return PairEffect(
-        ratio=math.exp(centre),
-        interval=Interval(math.exp(centre - half), math.exp(centre + half)),
+        ratio=_exp(centre),
+        interval=Interval(_exp(centre - half), _exp(centre + half)),
         p=min(1.0, p * looks),
         pairs=len(estimates),
-        smallest=max(SMALLEST_CHANGE, math.expm1(needed * error)),
+        smallest=max(SMALLEST_CHANGE, _exp(needed * error) - 1),
     )
+
+
+def _exp(logarithm: float) -> float:
+    """Two pairs that disagree wildly have an interval beyond all numbers; a large one will do."""
+    return math.exp(min(max(logarithm, -_MOST_LOG), _MOST_LOG))
 
 
 def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:

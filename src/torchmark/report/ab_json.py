@@ -100,7 +100,6 @@ def _case(case: Case) -> dict[str, Any]:
 def _times(times: PairedTimes) -> dict[str, Any]:
     return {
         "a_seconds": times.a_seconds,
-        "b_seconds": times.b_seconds,
         "estimates": list(times.estimates),
         "control": list(times.control),
         "looks": times.looks,

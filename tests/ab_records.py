@@ -63,7 +63,6 @@ def timed(
         estimates=estimates(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs,
         control=estimates(1.0, spread, controls) if controls else (),
         looks=1,
-        starts=2,
     )
     return Compared(case=of, kind=Kind.TIME, outcome=Outcome.DONE, times=times, **fields)
 
@@ -136,7 +135,6 @@ done_times = st.builds(
         estimates=logs,
         control=logs,
         looks=st.integers(1, 5),
-        starts=st.integers(1, 5),
     ),
     **common,
 )

@@ -8,6 +8,7 @@ descriptor 2. Where torch cannot be imported, the traceback goes there too.
 import linecache
 import os
 import signal
+import site
 import socket
 import sys
 import warnings
@@ -65,8 +66,10 @@ def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
     # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     _remember_own_lines()
+    if order["layout"] is not None:
+        addresses.choose(order["layout"], order["torch_file"])
+        site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = order["sys_path"]
-    addresses.move_what_comes(order["padding"])
     around = warmup.warmed_up(order["threads"], tell)
     wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
     return around

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import layout, python_calls, turns, values, wire
+from torchmark_probe import addresses, layout, python_calls, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
@@ -154,18 +154,24 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
 
 def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
     """Blocks in turns with another process, as often as the control side orders some."""
+    rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
+    addresses.move_heap(rng)
     started = _started(request, around)
     metronome = Metronome()
-    started.blocks.run(1)
-    limits = Limits(*request["limits"])
-    with garbage_collection_off():
-        sized = block_size(started.blocks, started.clock, limits)
-        wire.send(talk, {"number": sized[0], "seconds": sized[1]})
+
+    def serve() -> None:
+        started.blocks.run(1)
+        number, seconds = block_size(started.blocks, started.clock, Limits(*request["limits"]))
+        wire.send(talk, {"number": number, "seconds": seconds})
         while True:
             order = wire.receive(talk)
             if order is None:
-                return {"outcome": "done"}
+                return
             wire.send(talk, turns.taken(started.blocks, metronome, order))
+
+    with garbage_collection_off():
+        addresses.with_moved_stack(rng, serve)
+    return {"outcome": "done"}
 
 
 class _Started(NamedTuple):

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,19 @@ def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "torchmark-held-x").symlink_to(elsewhere)
     discard(private_directory())
     assert elsewhere.exists()
+
+
+def test_directories_that_are_made_at_the_same_time_all_stay() -> None:
+    """One that is new and not yet locked looks abandoned to whoever makes the next."""
+
+    def make(_: int) -> list[Path]:
+        made = [private_directory() for _ in range(30)]
+        for path in made[::2]:
+            discard(path)
+        return made[1::2]
+
+    with ThreadPoolExecutor(8) as pool:
+        kept = [path for paths in pool.map(make, range(8)) for path in paths]
+    assert all(path.is_dir() for path in kept)
+    for path in kept:
+        discard(path)

@@ -1,16 +1,16 @@
-"""Two things compared by pairs of fresh processes: the pair is the unit of inference.
+"""Two things compared by pairs: a start of both is the unit of inference.
 
-Within one pair of processes the two take turns in short blocks, so what changes on the machine
-changes for both, and the median of their log ratios is very steady. But it belongs to that pair:
-where the memory of either lies moves it by half a per cent, and of two processes the one that was
-started first is the slower one by one or two per cent where memory is the limit. So every pair is
-taken twice, once in each order, and gives one number; what is said of the two things follows from
-how these numbers spread over many pairs.
+Within a pair fresh processes of the two take turns in short blocks, so what changes on the machine
+changes for both, and the median of their log ratios is very steady. But it belongs to them: where
+the memory of either lies moves it by half a per cent, and of two processes the one that was started
+first is the slower one by one or two per cent where memory is the limit. So processes are taken
+twice, once in each order, and both environments are started anew for every pair. A pair gives one
+number; what is said of the two things follows from how these numbers spread over many pairs.
 
-The mean is trimmed (a fifth at each end), because a pair that was disturbed lies far off; the
-interval is the one of Yuen for trimmed means. Looking several times costs: a p-value is multiplied
-by the number of looks, and over several cases the false discovery rate is held (Benjamini and
-Hochberg).
+Of many pairs the outermost are left out (one in eight at each end), because a pair that was
+disturbed lies far off; the interval is the one of Yuen for trimmed means. Looking several times
+costs: a p-value is multiplied by the number of looks, and over several cases the false discovery
+rate is held (Benjamini and Hochberg).
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ SAME_WITHIN = 0.01
 SMALLEST_CHANGE = 0.002
 """Below this no ratio is called a change, whatever its interval."""
 
-FEWEST_PAIRS = 6
-"""Before that many pairs nothing is said: the ends that are trimmed must have some to trim."""
+FEWEST_PAIRS = 5
+"""Before that many pairs nothing is said: their spread is not known well enough."""
 
 _FEWEST_STEADY = 5
 """With fewer steady rounds than this, all rounds of a pair count."""
 
-_TRIMMED = 0.2
+_PAIRS_TO_A_CUT = 8
+"""One of so many pairs is left out at each end."""
+
 _MOST_LOG = 700.0
 _POWER_T = 0.84
 """What 80 % of all trials exceed, in standard errors: to be found as often as that."""
@@ -90,7 +92,7 @@ class PairEffect:
     """How likely such a ratio is where there is no difference, for the number of looks."""
 
     pairs: int
-    """Pairs of fresh processes."""
+    """Starts of both."""
 
     smallest: float
     """The smallest change that four trials in five would have found, as a share."""
@@ -172,7 +174,7 @@ def _trimmed_mean(numbers: Sequence[float]) -> tuple[float, float, int]:
     """The mean of the middle, its standard error, and the degrees of freedom."""
     ordered = sorted(numbers)
     count = len(ordered)
-    cut = int(_TRIMMED * count)
+    cut = count // _PAIRS_TO_A_CUT
     kept = ordered[cut : count - cut]
     centre = math.fsum(kept) / len(kept)
     winsorised = [ordered[cut]] * cut + kept + [ordered[count - cut - 1]] * cut

@@ -19,7 +19,7 @@ from torchmark.store import new_run_id
 from torchmark.versus.comparing import Comparing
 from torchmark.versus.planning import plan_of_statements, plan_of_suites
 from torchmark.versus.sentries import remarks_of
-from torchmark.versus.under_test import remark_on_installations
+from torchmark.versus.under_test import remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +97,7 @@ def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: boo
         raise InvalidArgumentError(
             "no case is left to compare; `torchmark list` shows what the suites have"
         )
-    same = remark_on_installations(a, b) if not any(each.other for each in plan) else None
-    remarks = [same] if same else []
+    remarks = remarks_on(a, b)
     comparison = Comparison(
         id=new_run_id(),
         started=now(),

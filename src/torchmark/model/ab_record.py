@@ -40,16 +40,13 @@ class PairedTimes:
     """One run in A: the median of all its blocks."""
 
     estimates: tuple[float, ...]
-    """The log of B's time over A's, from each pair of fresh processes."""
+    """The log of B's time over A's from each pair: one start of both environments."""
 
     control: tuple[float, ...]
     """The same from pairs of A and A."""
 
     looks: int
     """How often it was looked whether the pairs suffice."""
-
-    starts: int
-    """Starts of the environments' zygotes from which the pairs came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,6 @@ def _times(times: PairedTimes) -> dict[str, Any]:
         "estimates": list(times.estimates),
         "control": list(times.control),
         "looks": times.looks,
-        "starts": times.starts,
     }
 
 

@@ -23,12 +23,17 @@ _locks: dict[Path, int] = {}
 def private_directory() -> Path:
     """A new one; whoever asks for it gives it to `discard` in the end."""
     _remove_abandoned()
-    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    with contextlib.suppress(OSError):  # a file system without locks: then it is simply kept
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _locks[path] = descriptor
-    return path
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Until it is locked it looks abandoned, and another thread or process may remove it.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            with contextlib.suppress(OSError):  # a file system without locks: it is simply kept
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if path.exists():
+                _locks[path] = descriptor
+                return path
+            os.close(descriptor)
 
 
 def discard(path: Path) -> None:

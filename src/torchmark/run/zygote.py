@@ -268,13 +268,17 @@ class Zygote:
         case: PythonCase | NativeCase,
         *,
         limits: Limits,
+        shake: int = 0,
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
     ) -> Session:
-        """The case in a process of its own, set up and warm, that runs a block when it is told."""
+        """The case in a process of its own, set up and warm, that takes turns with another.
+
+        `shake` decides where its heap and its stack lie.
+        """
         request = {
             "kind": "session", "limits": list(limits), "cores": sorted(cores), "memory": None,
-            "path": self._extra_path(), **case.request(),
+            "shake": shake, "path": self._extra_path(), **case.request(),
         }  # fmt: skip
         conversation = self._conversation(self._warm())
         try:

@@ -102,7 +102,9 @@ def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str,
 
 def command(launch: Launch, directory: Path) -> list[str]:
     """What is run: the interpreter on its standard input, under callgrind if asked."""
-    python = [launch.interpreter.executable, "/proc/self/fd/0"]
+    # With addresses of our choice, what `site` brings in comes after torch's libraries.
+    options = ["-S"] if launch.layout is not None else []
+    python = [launch.interpreter.executable, *options, "/proc/self/fd/0"]
     if not launch.under_callgrind:
         return python
     return [
@@ -257,7 +259,8 @@ class ZygoteProcess:
         order = {
             "sys_path": self._launch.interpreter.sys_path,
             "threads": self._launch.threads,
-            "padding": self._launch.layout or 0,
+            "layout": self._launch.layout,
+            "torch_file": self._launch.interpreter.torch_file,
         }
         self._channel.sendall(wire.encoded(order))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark.run.session import TimedBlock
-from torchmark_probe import turns, wire
+from torchmark_probe import addresses, turns, wire
 from torchmark_probe.children import die_with_parent
 from torchmark_probe.clocks import clock_facts
 from torchmark_probe.sampling import Metronome, block_size
@@ -41,10 +41,11 @@ class Forks:
         case: Callable[[], object],
         *,
         limits: Limits,
+        shake: int,
         cores: Collection[int],
         time_limit: float,
     ) -> ForkedSession:
-        return ForkedSession(case, limits, cores, time_limit)
+        return ForkedSession(case, limits, shake, cores, time_limit)
 
     def close(self) -> None:
         """There is nothing that outlives its session."""
@@ -57,6 +58,7 @@ class ForkedSession:
         self,
         function: Callable[[], object],
         limits: Limits,
+        shake: int,
         cores: Collection[int],
         time_limit: float,
     ) -> None:
@@ -68,7 +70,7 @@ class ForkedSession:
         self._pid = os.fork()
         if self._pid == 0:
             self._talk.close()
-            _be_the_child(function, limits, cores, theirs.fileno())
+            _be_the_child(function, limits, shake, cores, theirs.fileno())
         theirs.close()
         self._heard = bytearray()
         try:
@@ -134,12 +136,18 @@ class ForkedSession:
 
 
 def _be_the_child(
-    function: Callable[[], object], limits: Limits, cores: Collection[int], talk: int
+    function: Callable[[], object],
+    limits: Limits,
+    shake: int,
+    cores: Collection[int],
+    talk: int,
 ) -> NoReturn:
     try:
         die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _serve(function, limits, cores, talk)
+        rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
+        addresses.move_heap(rng)
+        addresses.with_moved_stack(rng, lambda: _serve(function, limits, cores, talk))
     except BaseException:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
             wire.send(talk, {"traceback": traceback.format_exc()})

@@ -98,7 +98,7 @@ def ab(
     with reserved(usable_cores(), 1) as division, on_cores(division.others):
         coming = timed(
             [timing],
-            lambda _layout: Zygotes(Forks(), Forks(), has_fixed_addresses=True),
+            lambda _layout: Zygotes(Forks(), Forks()),
             rng=random.Random(seed),  # noqa: S311 - an order of blocks, not a secret
             cores=division.lanes[0],
             wish=Wish(budget=budget, time_limit=time_limit),

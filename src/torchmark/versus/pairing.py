@@ -1,4 +1,4 @@
-"""Pairs of fresh processes that take turns on one core."""
+"""Fresh processes of two sides that take turns on one core."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from torchmark.run.session import TimedBlock
 
-PAIR_SECONDS = 0.15
-"""Of measured blocks in a pair; a third of that goes into forking, setting up and warming up."""
+TURNS_SECONDS = 0.15
+"""Of measured blocks of two processes; forking, setting up and warming up take half as long."""
 
 _FEWEST_ROUNDS = 5
 
@@ -32,7 +32,7 @@ _ALIKE = 1.5
 """Two that are no further apart in speed run equally often in a block. A block begins with cold
 caches, and that must weigh the same in both."""
 
-_LIMITS = Limits(precision=0.01, min_run_time=PAIR_SECONDS, max_run_time=2 * PAIR_SECONDS)
+_LIMITS = Limits(precision=0.01, min_run_time=TURNS_SECONDS, max_run_time=2 * TURNS_SECONDS)
 
 
 class TakesTurns(Protocol):
@@ -57,8 +57,9 @@ class Opens(Protocol):
     """Starts a fresh process for a case at every call."""
 
     def session(
-        self, case: Any, *, limits: Limits, cores: Collection[int], time_limit: float
-    ) -> TakesTurns: ...
+        self, case: Any, *, limits: Limits, shake: int, cores: Collection[int], time_limit: float
+    ) -> TakesTurns:
+        """`shake` decides where its heap and its stack lie."""
 
     def close(self) -> None: ...
 
@@ -83,7 +84,7 @@ class SideFailedError(Exception):
         self.error = error
 
 
-class Pair(NamedTuple):
+class Turns(NamedTuple):
     """What two pairs of processes say, one in each order."""
 
     estimate: float
@@ -93,9 +94,9 @@ class Pair(NamedTuple):
     """The median time of one run in A."""
 
 
-def pair_of(
+def turns_of(
     a: Side, b: Side, rng: random.Random, cores: Collection[int], *, time_limit: float
-) -> Pair:
+) -> Turns:
     """Two fresh processes of each, two by two: the second two are started in the other order."""
     folder = private_directory()
     try:
@@ -108,7 +109,7 @@ def pair_of(
         ]
     finally:
         discard(folder)
-    return Pair(
+    return Turns(
         estimate=(estimate_of(both[0]) + estimate_of(both[1])) / 2,
         a_seconds=median([each.a for rounds in both for each in rounds]),
     )
@@ -130,14 +131,18 @@ def _rounds(
         for role in (first, 1 - first):
             try:
                 session = sides[role].opens.session(
-                    sides[role].case, limits=_LIMITS, cores=cores, time_limit=time_limit
+                    sides[role].case,
+                    limits=_LIMITS,
+                    shake=rng.getrandbits(32),
+                    cores=cores,
+                    time_limit=time_limit,
                 )
             except CaseFailedError as error:
                 raise SideFailedError(role, error) from error
             opened[role] = stack.enter_context(closing(session))
         numbers = _numbers(opened[0], opened[1])
         seconds = sum(opened[role].seconds * numbers[role] / opened[role].number for role in (0, 1))
-        count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(PAIR_SECONDS / max(seconds, 1e-9))))
+        count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(TURNS_SECONDS / max(seconds, 1e-9))))
         turns = [role for _ in range(count) for role in ((0, 1) if rng.random() < 0.5 else (1, 0))]
         for role in (1, 0):
             opened[role].begin(turns, role, numbers[role], batons)

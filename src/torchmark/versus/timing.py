@@ -1,15 +1,17 @@
 """Cases compared in two environments by their times, until each verdict is clear or its time is up.
 
-Zygotes are restarted after some pairs, both at other addresses, since the layout of one process is
-not the result; the next ones start while the present ones measure. Beside every few pairs of A and
-B comes one of A and A, from which the report says how often this set-up cries wolf.
+Both environments are started again and again, at other addresses each time, since the layout of
+one process is not the result: one start of both is one pair, and pairs are what the verdict counts.
+Within a pair fresh processes take turns a few times. The next start goes on while the present one
+is measured; as long as it is not ready there is time for some more turns.
 
-Where the kernel does not let us choose addresses, every start draws its own for A and for B, and
-that moves small ops by one per cent: then a start, not a pair, is what counts as one.
+Every pair has a control beside it: A against A, in the same way, from which the report says how
+often this set-up cries wolf.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from concurrent.futures import Future
 from contextlib import closing
@@ -21,25 +23,26 @@ from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
 from torchmark.model.ab_record import PairedTimes
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
-from torchmark.versus.pairing import Side, SideFailedError, pair_of
-from torchmark_probe.intervals import median
+from torchmark.versus.pairing import Side, SideFailedError, turns_of
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
-    from torchmark.versus.pairing import Opens, Pair
+    from torchmark.versus.pairing import Opens, Turns
     from torchmark.versus.plan import Planned, Wish
 
-PAIRS_OF_A_START = 4
-"""Pairs that a case gets from one start of the zygotes."""
+_FEWEST_TURNS = 2
+"""Times that fresh processes take turns in a pair."""
 
-FEWEST_STARTS = 2
+_MOST_TURNS = 6
+"""After that many, more of them say nothing that another start would not say better."""
 
-_PAIRS_TO_A_CONTROL = 2
+_SHARE_OF_A_PAIR = 1 / 8
+"""Of the budget: what a case of seconds may use for one pair, if it can."""
 
-_SHARE_OF_A_START = 1 / 3
-"""Of the budget: what a case of seconds may use before the zygotes are started again."""
+_LOOKS = (FEWEST_PAIRS, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of pairs after which it is looked whether they suffice; each look costs a little."""
 
 
 class Zygotes(NamedTuple):
@@ -47,7 +50,6 @@ class Zygotes(NamedTuple):
 
     a: Opens
     b: Opens
-    has_fixed_addresses: bool
 
     def close(self) -> None:
         self.a.close()
@@ -76,7 +78,6 @@ class Timing:
     control: list[float] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
     looks: int = 0
-    starts: int = 0
 
     seconds: float = 0.0
     """Spent so far."""
@@ -84,47 +85,67 @@ class Timing:
     failure: SideFailedError | None = None
     """Why there is no verdict, where one of the two failed."""
 
+    _present: list[float] = field(default_factory=list)
+    """What the turns of the present pair gave."""
+
     def times(self) -> PairedTimes:
         """What the pairs gave so far."""
         return PairedTimes(
-            a_seconds=median(self.a_seconds),
+            a_seconds=statistics.median(self.a_seconds),
             estimates=tuple(self.estimates),
             control=tuple(self.control),
-            looks=self.looks,
-            starts=self.starts,
+            looks=max(1, self.looks),
         )
 
-    def is_over(self, budget: float, cases: int) -> bool:
-        """Whether it has failed, is decided, or has had its time."""
-        if self.failure is not None:
-            return True
-        if self.starts < FEWEST_STARTS or len(self.estimates) < FEWEST_PAIRS:
-            return False
-        self.looks += 1
-        effect = effect_of(self.estimates, looks=self.looks)
-        return self.seconds >= budget or is_decided(effect, cases=cases)
-
-    def take(self, zygotes: Zygotes, budget: float, pair: Callable[[Side, Side], Pair]) -> None:
-        """The pairs of one start."""
+    def begin_pair(self, zygotes: Zygotes, budget: float, take: Taker) -> None:
+        """The turns that every pair has, and its control."""
         begun = time.perf_counter()
-        a, b = Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b)
-        estimates, control = [], []
-        wanted = PAIRS_OF_A_START if zygotes.has_fixed_addresses else 1
+        a = Side(opens=zygotes.a, case=self.a)
         try:
-            for number in range(wanted):
-                if number % _PAIRS_TO_A_CONTROL == 0:
-                    control.append(pair(a, a).estimate)
-                taken = pair(a, b)
-                estimates.append(taken.estimate)
-                self.a_seconds.append(taken.a_seconds)
-                if time.perf_counter() - begun > budget * _SHARE_OF_A_START:
+            for _ in range(_FEWEST_TURNS):
+                self._turn(zygotes, take)
+                if time.perf_counter() - begun > budget * _SHARE_OF_A_PAIR:
                     break
+            self.control.append(take(a, a).estimate)
         except SideFailedError as failure:
             self.failure = failure
-        self.estimates += estimates
-        self.control += control
-        self.starts += 1
         self.seconds += time.perf_counter() - begun
+
+    def more_turns(self, zygotes: Zygotes, take: Taker) -> bool:
+        """Once more, while there is time that nothing else needs; False if that is enough."""
+        if self.failure is not None or len(self._present) >= _MOST_TURNS:
+            return False
+        begun = time.perf_counter()
+        try:
+            self._turn(zygotes, take)
+        except SideFailedError as failure:
+            self.failure = failure
+        self.seconds += time.perf_counter() - begun
+        return True
+
+    def end_pair(self, budget: float, cases: int) -> bool:
+        """Take the pair as one; whether the case has failed, is decided, or has had its time."""
+        if self.failure is not None:
+            return True
+        self.estimates.append(statistics.median(self._present))
+        self._present.clear()
+        pairs = len(self.estimates)
+        is_late = self.seconds >= budget and pairs >= FEWEST_PAIRS
+        if pairs not in _LOOKS and not is_late:
+            return False
+        self.looks += 1
+        return is_late or is_decided(effect_of(self.estimates, looks=self.looks), cases=cases)
+
+    def _turn(self, zygotes: Zygotes, take: Taker) -> None:
+        turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
+        self._present.append(turns.estimate)
+        self.a_seconds.append(turns.a_seconds)
+
+
+class Taker(Protocol):
+    """Lets fresh processes of two sides take turns."""
+
+    def __call__(self, a: Side, b: Side, /) -> Turns: ...
 
 
 def timed(
@@ -145,18 +166,27 @@ def timed(
     waiting = list(timings)
     coming = _Coming(start, in_background=in_background)
 
-    def pair(one: Side, other: Side) -> Pair:
-        return pair_of(one, other, rng, cores, time_limit=wish.time_limit)
+    def take(one: Side, other: Side) -> Turns:
+        return turns_of(one, other, rng, cores, time_limit=wish.time_limit)
 
     with closing(coming):
         while waiting:
             with closing(coming.next()) as zygotes:
-                for each in list(waiting):
+                for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
-                    each.take(zygotes, wish.budget, pair)
-                    if each.is_over(wish.budget, cases):
-                        waiting.remove(each)
-                        yield each
+                    each.begin_pair(zygotes, wish.budget, take)
+                _use_the_wait(waiting, coming, zygotes, take)
+            over = [each for each in waiting if each.end_pair(wish.budget, cases)]
+            waiting = [each for each in waiting if each not in over]
+            yield from over
+
+
+def _use_the_wait(
+    waiting: Sequence[Timing], coming: _Coming, zygotes: Zygotes, take: Taker
+) -> None:
+    willing = list(waiting)
+    while willing and not coming.is_ready():
+        willing = [each for each in willing if each.more_turns(zygotes, take)]
 
 
 class _Coming:
@@ -173,6 +203,10 @@ class _Coming:
         zygotes = present.result()
         self._future = self._begun() if self._in_background else None
         return zygotes
+
+    def is_ready(self) -> bool:
+        """Whether nobody would have to wait for the next."""
+        return self._future is None or self._future.done()
 
     def close(self) -> None:
         if self._future is not None:

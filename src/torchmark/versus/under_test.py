@@ -43,7 +43,8 @@ class UnderTest:
         return self.workers.facts()
 
     def zygote(self, **options: Any) -> Zygote:
-        """One more zygote of this environment, not yet started."""
+        """One more zygote of this environment, not yet started; at addresses of our choice."""
+        options.setdefault("layout", 0)
         return Zygote(
             python=self.environment.interpreter,
             environment=dict(self.environment.variables),
@@ -73,6 +74,7 @@ class UnderTest:
                 "torch": torch_facts(facts),
                 "torch_file": interpreter.torch_file,
                 "threads": facts["threads"],
+                "fixed_addresses": facts["fixed_addresses"],
                 "variables": dict(self.environment.variables),
                 "directory": self.environment.directory,
                 **self._abilities(),
@@ -104,6 +106,17 @@ def _reason_against_counting() -> str | None:
     if platform.machine() not in COUNTABLE_MACHINES:
         return f"instructions can be counted on {' and '.join(COUNTABLE_MACHINES)} only"
     return None
+
+
+def remarks_on(a: UnderTest, b: UnderTest) -> list[str]:
+    """What a reader should know before the figures."""
+    remarks = [remark_on_installations(a, b)]
+    if not (a.facts()["fixed_addresses"] and b.facts()["fixed_addresses"]):
+        remarks.append(
+            "the kernel does not let torchmark choose addresses (some containers forbid it), so "
+            "times of small ops differ by a per cent from start to start, and more pairs are needed"
+        )
+    return [remark for remark in remarks if remark is not None]
 
 
 def remark_on_installations(a: UnderTest, b: UnderTest) -> str | None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from torchmark.ab import known_breaks as table
 
 from tests.run.test_old_torch import OLD_PYTHON
 from torchmark.define.grouped import GroupedStmts
@@ -22,6 +21,7 @@ from torchmark.runner.preparing import prepared
 from torchmark.runner.workers import Workers
 from torchmark.suites import standard
 from torchmark.suites.loading import cases_of, load_suite
+from torchmark.versus import known_breaks as table
 from torchmark.versus.known_breaks import breaks_in, known_breaks, reason_to_skip
 
 if TYPE_CHECKING:

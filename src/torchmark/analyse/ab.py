@@ -236,7 +236,7 @@ def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...
 
 
 def _control(timed: Sequence[Compared]) -> Control:
-    """Judge the pairs of A and A as if they were of A and B; few cases alone have enough of them."""
+    """Judge the pairs of A and A as if they were of A and B; one case alone has few of them."""
     pairs = [estimate for each in timed if each.times for estimate in each.times.control]
     groups = [
         pairs[start : start + FEWEST_PAIRS]

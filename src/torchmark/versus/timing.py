@@ -27,7 +27,7 @@ from torchmark.versus.pairing import Side, SideFailedError, turns_of
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from torchmark.versus.pairing import Opens, Turns
     from torchmark.versus.plan import Planned, Wish

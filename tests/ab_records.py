@@ -62,7 +62,7 @@ def timed(
         a_seconds=2e-6,
         estimates=estimates(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs,
         control=estimates(1.0, spread, controls) if controls else (),
-        looks=1,
+        penalty=1.0,
     )
     return Compared(case=of, kind=Kind.TIME, outcome=Outcome.DONE, times=times, **fields)
 
@@ -134,7 +134,7 @@ done_times = st.builds(
         a_seconds=positive_seconds,
         estimates=logs,
         control=logs,
-        looks=st.integers(1, 5),
+        penalty=st.floats(1, 12),
     ),
     **common,
 )

@@ -78,7 +78,7 @@ def test_what_agrees_is_decided_but_not_by_few_pairs() -> None:
 
 def test_looking_often_costs() -> None:
     estimates = pairs(0.003, 20, random.Random(6))
-    once, often = effect_of(estimates), effect_of(estimates, looks=5)
+    once, often = effect_of(estimates), effect_of(estimates, penalty=5.0)
     assert often.p == pytest.approx(min(1.0, 5 * once.p))
     assert often.interval == once.interval
 

@@ -162,7 +162,7 @@ def understood(comparison: Comparison) -> Understood:
 def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
     found = [each for each in timed if each.times and len(each.times.estimates) >= 2]
     effects = [
-        effect_of(each.times.estimates, looks=max(1, each.times.looks))
+        effect_of(each.times.estimates, penalty=each.times.penalty)
         for each in found
         if each.times is not None
     ]

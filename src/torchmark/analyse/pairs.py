@@ -9,8 +9,8 @@ number; what is said of the two things follows from how these numbers spread ove
 
 Of many pairs the outermost are left out (one in eight at each end), because a pair that was
 disturbed lies far off; the interval is the one of Yuen for trimmed means. Looking several times
-costs: a p-value is multiplied by the number of looks, and over several cases the false discovery
-rate is held (Benjamini and Hochberg).
+costs: a p-value is multiplied by the penalty of the look that ended the measurement, and over
+several cases the false discovery rate is held (Benjamini and Hochberg).
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ thing with itself one in a hundred may be called a change; this is half of that.
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
 
+SURELY_SAME_WITHIN = 0.005
+"""Two things need no more pairs if the interval of their ratio lies within this of one: a change
+of half a per cent would be seen with more of them, and is not to be given up early."""
+
 SMALLEST_CHANGE = 0.002
 """Below this no ratio is called a change, whatever its interval."""
 
-FEWEST_PAIRS = 5
+FEWEST_PAIRS = 6
 """Before that many pairs nothing is said: their spread is not known well enough."""
 
 _FEWEST_STEADY = 5
@@ -89,7 +93,7 @@ class PairEffect:
     """The 95 % interval of the ratio."""
 
     p: float
-    """How likely such a ratio is where there is no difference, for the number of looks."""
+    """How likely such a ratio is where there is no difference, with the penalty for looking."""
 
     pairs: int
     """Starts of both."""
@@ -111,8 +115,8 @@ def estimate_of(rounds: Sequence[Round]) -> float:
     return median([math.log(each.b / each.a) for each in counted])
 
 
-def effect_of(estimates: Sequence[float], *, looks: int = 1) -> PairEffect:
-    """The ratio that the pairs agree on; `looks` is how often somebody has looked so far."""
+def effect_of(estimates: Sequence[float], *, penalty: float = 1.0) -> PairEffect:
+    """The ratio that the pairs agree on; the p-value is multiplied by the penalty for looking."""
     if len(estimates) < 2:
         raise EmptyMeasurementError("an interval needs at least two pairs")
     centre, error, freedom = _trimmed_mean(estimates)
@@ -124,7 +128,7 @@ def effect_of(estimates: Sequence[float], *, looks: int = 1) -> PairEffect:
     return PairEffect(
         ratio=_exp(centre),
         interval=Interval(_exp(centre - half), _exp(centre + half)),
-        p=min(1.0, p * looks),
+        p=min(1.0, p * penalty),
         pairs=len(estimates),
         smallest=max(SMALLEST_CHANGE, _exp(needed * error) - 1),
     )
@@ -137,7 +141,10 @@ def _exp(logarithm: float) -> float:
 
 def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:
     """Whether more pairs would say nothing new, even if no other of so many cases has changed."""
-    return _verdict(effect, FALSE_DISCOVERIES / cases) is not Verdict.UNCLEAR
+    if effect.pairs < FEWEST_PAIRS:
+        return False
+    verdict = _verdict(effect, FALSE_DISCOVERIES / cases)
+    return verdict in (Verdict.FASTER, Verdict.SLOWER) or _is_within(effect, SURELY_SAME_WITHIN)
 
 
 def verdicts_of(effects: Sequence[PairEffect]) -> list[Verdict]:
@@ -155,10 +162,12 @@ def _verdict(effect: PairEffect, p_limit: float) -> Verdict:
     change = abs(math.log(effect.ratio))
     if effect.pairs >= FEWEST_PAIRS and effect.p <= p_limit and change >= SMALLEST_CHANGE:
         return Verdict.SLOWER if effect.ratio > 1 else Verdict.FASTER
-    is_near = (
-        effect.interval.low >= 1 / (1 + SAME_WITHIN) and effect.interval.high <= 1 + SAME_WITHIN
-    )
+    is_near = _is_within(effect, SAME_WITHIN)
     return Verdict.SAME if is_near and effect.pairs >= FEWEST_PAIRS else Verdict.UNCLEAR
+
+
+def _is_within(effect: PairEffect, share: float) -> bool:
+    return effect.interval.low >= 1 / (1 + share) and effect.interval.high <= 1 + share
 
 
 def _discovery_limit(p_values: Sequence[float]) -> float:

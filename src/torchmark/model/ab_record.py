@@ -45,8 +45,8 @@ class PairedTimes:
     control: tuple[float, ...]
     """The same from pairs of A and A."""
 
-    looks: int
-    """How often it was looked whether the pairs suffice."""
+    penalty: float
+    """What a p-value is multiplied by, since it was looked several times whether pairs suffice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ def _times(times: PairedTimes) -> dict[str, Any]:
         "a_seconds": times.a_seconds,
         "estimates": list(times.estimates),
         "control": list(times.control),
-        "looks": times.looks,
+        "penalty": times.penalty,
     }
 
 

@@ -111,7 +111,7 @@ def ab(
     if timing.failure is not None:
         raise timing.failure.error
     times = timing.times()
-    effect = effect_of(times.estimates, looks=times.looks)
+    effect = effect_of(times.estimates, penalty=times.penalty)
     return FunctionsCompared(
         a=_name(a, "a"),
         b=_name(b, "b"),

@@ -32,19 +32,18 @@ if TYPE_CHECKING:
     from torchmark.versus.pairing import Opens, Turns
     from torchmark.versus.plan import Planned, Wish
 
-_FEWEST_TURNS = 2
-"""Times that fresh processes take turns in a pair."""
-
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
 
 _PAIRS_TO_A_CONTROL = 2
 
-_SHARE_OF_A_PAIR = 1 / 8
-"""Of the budget: what a case of seconds may use for one pair, if it can."""
+_LOOKS = {FEWEST_PAIRS: 4.0, 12: 12.0, 24: 12.0, 48: 12.0}
+"""Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
 
-_LOOKS = (FEWEST_PAIRS, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of pairs after which it is looked whether they suffice; each look costs a little."""
+_LAST_LOOK = 2.0
+"""The penalty of the look when the time is up. The inverses of all penalties add up to one, so that
+looking does not make false alarms more frequent; the last look gets most of it, since that is when
+small changes are found."""
 
 
 class Zygotes(NamedTuple):
@@ -79,7 +78,7 @@ class Timing:
     estimates: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
-    looks: int = 0
+    penalty: float = _LAST_LOOK
 
     seconds: float = 0.0
     """Spent so far."""
@@ -96,17 +95,13 @@ class Timing:
             a_seconds=statistics.median(self.a_seconds),
             estimates=tuple(self.estimates),
             control=tuple(self.control),
-            looks=max(1, self.looks),
+            penalty=self.penalty,
         )
 
-    def begin_pair(self, zygotes: Zygotes, budget: float, take: Taker) -> None:
+    def begin_pair(self, zygotes: Zygotes, take: Taker) -> None:
         """The turns that every pair has, and a control beside every second one."""
-        begun = time.perf_counter()
         with self._noting_failures():
-            for _ in range(_FEWEST_TURNS):
-                self._turn(zygotes, take)
-                if time.perf_counter() - begun > budget * _SHARE_OF_A_PAIR:
-                    break
+            self._turn(zygotes, take)
             if len(self.estimates) % _PAIRS_TO_A_CONTROL == 0:
                 self._control(zygotes, take)
 
@@ -128,11 +123,13 @@ class Timing:
         self.estimates.append(statistics.median(self._present))
         self._present.clear()
         pairs = len(self.estimates)
-        is_late = self.seconds >= budget and pairs >= FEWEST_PAIRS
-        if pairs not in _LOOKS and not is_late:
+        if self.seconds >= budget and pairs >= FEWEST_PAIRS:
+            self.penalty = _LAST_LOOK
+            return True
+        if pairs not in _LOOKS:
             return False
-        self.looks += 1
-        return is_late or is_decided(effect_of(self.estimates, looks=self.looks), cases=cases)
+        self.penalty = _LOOKS[pairs]
+        return is_decided(effect_of(self.estimates, penalty=self.penalty), cases=cases)
 
     @contextmanager
     def _noting_failures(self) -> Iterator[None]:
@@ -185,7 +182,7 @@ def timed(
             with closing(coming.next()) as zygotes:
                 for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
-                    each.begin_pair(zygotes, wish.budget, take)
+                    each.begin_pair(zygotes, take)
                 _use_the_wait(waiting, coming, zygotes, take)
             over = [each for each in waiting if each.end_pair(wish.budget, cases)]
             waiting = [each for each in waiting if each not in over]

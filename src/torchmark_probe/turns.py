@@ -1,8 +1,8 @@
 """Two processes on one core take turns, block by block, and hand each other a baton.
 
 Nobody else is asked in between. Whoever has finished a block wakes the other and sleeps, so the
-core goes from one to the other and is never idle: a core that falls asleep between blocks, because
-a third process has to say what comes next, was seen to run at half its pace for most of them.
+core goes from one to the other and is never idle, and no third process has to run to say who is
+next: nearly twice as many rounds fit into the same time.
 
 The baton is a byte in a named pipe; each process reads its own and writes the other's. The end of
 a process closes its pipes, so the other one does not wait in vain.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torchmark.versus.under_test import UnderTest
 
 _SAVE_SECONDS = 5.0
-"""What is measured is on the disk after that at the latest."""
+"""Between two times that what is measured so far is put on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +58,24 @@ class Kept:
 
     file: Path
     comparisons: list[Comparison] = field(default_factory=list)
-    _saved: float = 0.0
+    _next_save: float = 0.0
 
     def update(self, comparison: Comparison, *, at_once: bool = False) -> None:
         if self.comparisons and self.comparisons[-1].id == comparison.id:
             self.comparisons.pop()
         self.comparisons.append(comparison)
-        if at_once or time.monotonic() - self._saved > _SAVE_SECONDS:
+        if at_once or time.monotonic() >= self._next_save:
             self.save()
 
     def save(self) -> None:
-        self._saved = time.monotonic()
+        begun = time.monotonic()
         part = self.file.with_suffix(".part")
         with contextlib.suppress(OSError):  # a full disk: what is shown in the end is not lost
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             part.write_text(RENDERERS["json"](self.understood()), encoding="utf-8")
             part.replace(self.file)
+        took = time.monotonic() - begun  # grows with the comparison: a tenth of the time at most
+        self._next_save = time.monotonic() + max(_SAVE_SECONDS, 10 * took)
 
     def understood(self) -> list[Understood]:
         return [understood(each) for each in self.comparisons]

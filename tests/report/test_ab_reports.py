@@ -93,9 +93,9 @@ sees: the smallest change that four trials in five would have found.
 Instructions · Python, eager, forward
 case                              ΔI → B (%)
   Pointwise / add  +1,204 → 98,331 (+1.24 %)   more
-      +1,100 instructions  aten/src/ATen/native/BinaryOps.cpp:at::native::add(a…
-        +100 instructions  Python/ceval.c:_eval
-          +4 instructions  Objects/call.c:_PyObject_Call
+      +1,100 (+1.13 %) instructions  aten/src/ATen/native/BinaryOps.cpp:at::nat…
+        +100 (+0.10 %) instructions  Python/ceval.c:_eval
+          +4 (+0.00 %) instructions  Objects/call.c:_PyObject_Call
       +28 bytecodes  torch/overrides.py:has_torch_function
   Shapes / cat        +10 →  9,040 (+0.11 %)  close
   Pointwise / mul       0 →  9,000             same
@@ -202,7 +202,7 @@ def test_many_equal_and_close_counts_are_counted_too() -> None:
 def test_at_most_five_functions_of_each_sort_are_told_the_biggest_first() -> None:
     grown = {f"f{index}": 1000 + index for index in range(8)}
     text = text_of(counted(ADD, dict.fromkeys(grown, 1000), grown))
-    told = re.findall(r"\+(\d) instructions  (f\d)", text)
+    told = re.findall(r"\+(\d) \(\S+ %\) instructions  (f\d)", text)
     assert told == [("7", "f7"), ("6", "f6"), ("5", "f5"), ("4", "f4"), ("3", "f3")]
     assert "2 more functions differ" in text
 
@@ -353,7 +353,7 @@ def test_a_pull_request_has_the_changes_in_sight_and_the_rest_folded() -> None:
     assert "+1,204 → 98,331 (+1.24 %)" in shown
     assert "failed: Modules / GRU" in shown
     for hidden in ("Shapes / cat", "torch 2.13.0", "Control, A against A", "skipped: Linear",
-                   "+1,100 instructions: aten/src", "+28 bytecodes: torch/over"):  # fmt: skip
+                   "+1,100 (+1.13 %) instructions: aten/src", "+28 bytecodes: torch/over"):  # fmt: skip
         assert hidden not in shown
         assert hidden in folded
     assert folded.rstrip().endswith("</details>")

@@ -95,16 +95,24 @@ def count_text(row: CountRow) -> str:
     return f"{more} → {final} {share}".rstrip()
 
 
+def _with_share(more: Fraction, of: Fraction) -> str:
+    """Instructions of a function, and what share of the whole case in A they are."""
+    text = instructions_text(more, "+")
+    return f"{text} ({share_text(float(more / of))})" if of else text
+
+
 def functions_behind(row: TimeRow | CountRow) -> list[Behind]:
     """The functions behind a change, biggest first: native ones, then those in Python."""
-    native = [
-        Behind(
-            more=instructions_text(each.instructions, "+"),
-            unit="instructions",
-            function=each.function,
-        )
-        for each in (row.functions if isinstance(row, CountRow) else ())
-    ]
+    native: list[Behind] = []
+    if isinstance(row, CountRow):
+        native = [
+            Behind(
+                more=_with_share(each.instructions, row.a),
+                unit="instructions",
+                function=each.function,
+            )
+            for each in row.functions
+        ]
     python = sorted(row.python, key=lambda each: (-abs(each.b - each.a), each.function))
     return native + [
         Behind(more=f"{each.b - each.a:+,}", unit="bytecodes", function=each.function)

@@ -106,7 +106,7 @@ class Timing:
                 self._turn(zygotes, take)
                 if time.perf_counter() - begun > budget * _SHARE_OF_A_PAIR:
                     break
-            self.control.append(take(a, a).estimate)
+            self.control.append(_of_itself(a, take))
         except SideFailedError as failure:
             self.failure = failure
         self.seconds += time.perf_counter() - begun
@@ -140,6 +140,14 @@ class Timing:
         turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
         self._present.append(turns.estimate)
         self.a_seconds.append(turns.a_seconds)
+
+
+def _of_itself(a: Side, take: Taker) -> float:
+    """A against A; whichever of the two fails, it is A that does."""
+    try:
+        return take(a, a).estimate
+    except SideFailedError as failure:
+        raise SideFailedError(0, failure.error) from failure
 
 
 class Taker(Protocol):

@@ -154,6 +154,10 @@ class DefinitionError(InvalidArgumentError):
     """A benchmark that is defined so that nothing, or not what was meant, could be measured."""
 
 
+class KnownBreaksError(DefinitionError):
+    """A table of known breaks with an entry that cannot be read, or says nothing."""
+
+
 class SuiteNotFoundError(InvalidArgumentError):
     """No suite, file, folder or module goes by the name that was given."""
 

@@ -33,9 +33,11 @@ x.sum()
 x.t().contiguous().view(-1)
 torch.mm(x, x)
 z = torch.nn.functional.relu(w(x))
-(z * y).sum().backward()
 """
-"""The paths that most statements take: the dispatcher, views, indexing, a module, autograd."""
+"""The paths that most statements take: the dispatcher, views, indexing, a module."""
+
+_BACKWARD = "(z * y).sum().backward()\n"
+"""And autograd, where that leaves no threads behind."""
 
 
 def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
@@ -47,7 +49,11 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
 
     torch.set_num_threads(threads)
     tell("warming up" + where)
-    _rehearse(torch)
+    _rehearse(torch, _STATEMENT)
+    statement = _STATEMENT + _BACKWARD
+    if _leaves_threads(lambda: _rehearse(torch, statement)):
+        statement = _STATEMENT
+    _rehearse(torch, statement)
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -58,7 +64,7 @@ def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
         tell("starting instrumentation")
         callgrind.start_instrumentation()
         tell("warming up callgrind")
-        _rehearse(torch)
+        _rehearse(torch, statement)
         layout.empty_the_bins()
     return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
 
@@ -89,9 +95,28 @@ def _callgrind() -> Any:
     return requests if requests.running_on_valgrind() else None
 
 
-def _rehearse(torch: Any) -> None:
+def _leaves_threads(action: Callable[[], None]) -> bool:
+    """Whether the action starts threads that stay; found out in a fork, which takes them along.
+
+    A fork has none of its parent's threads. The first backward pass starts one for every device
+    but the CPU (in torch 1.11 and before, built for CUDA, also without a device), and autograd then
+    refuses to run in any fork, or waits for ever.
+    """
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] != 0
+    status = 1
+    try:
+        before = len(os.listdir("/proc/self/task"))
+        action()
+        status = int(len(os.listdir("/proc/self/task")) > before)
+    finally:
+        os._exit(status)
+
+
+def _rehearse(torch: Any, statement: str) -> None:
     """Go through all that a child does, so that neither code nor modules are new to it."""
-    request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": _STATEMENT}))
+    request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": statement}))
     torch.default_generator.manual_seed(0)
     PythonLoop(request["stmt"], request["setup"], globals={"torch": torch}).timeit(3)
     code = UnrolledCode(request["stmt"], request["setup"], {"torch": "torch"}, number=1, warmup=1)

@@ -107,7 +107,8 @@ SKIPPED Linear algebra / mm, 64 x 64 · Python, eager, forward (count); Modules 
   LSTM · Python, eager, forward, 2 threads (count): counting needs one thread:
   this case has 2
 
-Control, A against A: 0 of 5 cases called a change; one pair is off by 1.5 %.
+Control, A against A: 0 of 6 comparisons called a change; one pair is off by 1.5
+  %.
 
 B is slower in 1 of 5 cases (worst: Pointwise / add, +1.9 %), faster in 1, same
   in 2, unclear in 1; instructions: more in 1 of 3 cases (worst: Pointwise /
@@ -229,8 +230,8 @@ def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() 
     ("controls", "expected"),
     [
         (0, "Control: no pairs of A and A were taken."),
-        (3, "Control, A against A: 6 pairs, too few to judge (a case needs 5); one pair is off by"),
-        (6, "Control, A against A: 0 of 2 cases called a change; one pair is off by 0.1 %."),
+        (2, "Control, A against A: 4 pairs, too few to judge (it takes 5); one pair is off by"),
+        (6, "Control, A against A: 0 of 2 comparisons called a change; one pair is off by 0.1 %."),
     ],
 )
 def test_the_control_is_told_in_one_sentence(controls: int, expected: str) -> None:
@@ -242,7 +243,7 @@ def test_a_control_that_cries_wolf_puts_small_changes_in_doubt() -> None:
     result = timed(ADD, 1.0)
     assert result.times is not None
     wolf = replace(result, times=replace(result.times, control=ab_records.estimates(1.05)))
-    assert "1 of 1 case called a change, so small changes are in doubt" in " ".join(
+    assert "4 of 4 comparisons called a change, so small changes are in doubt" in " ".join(
         text_of(wolf).split()
     )
 
@@ -416,7 +417,7 @@ def test_json_has_what_was_measured_and_what_follows_from_it() -> None:
     assert found["a"]["facts"] == ab_records.FACTS_A
     assert found["settings"] == {"seconds": 30}
     assert found["remarks"] == list(ALL.comparison.remarks)
-    assert (found["control"]["cases"], found["control"]["alarms"]) == (5, 0)
+    assert (found["control"]["comparisons"], found["control"]["alarms"]) == (6, 0)
     assert (found["changed"], found["got_slower"]) == (True, True)
     time, count = found["results"][:2]
     assert ALL.comparison.results[0].times is not None

@@ -95,8 +95,8 @@ class CountRow:
 class Control(NamedTuple):
     """A against A, in the same run: how often would this set-up have cried wolf today?"""
 
-    cases: int
-    """Cases with enough pairs of A and A to be judged."""
+    comparisons: int
+    """Groups of pairs of A and A, as many in each as a verdict needs at least."""
 
     alarms: int
     """Of them, called a change."""
@@ -236,9 +236,14 @@ def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...
 
 
 def _control(timed: Sequence[Compared]) -> Control:
-    controls = [each.times.control for each in timed if each.times]
-    judged = [effect_of(control) for control in controls if len(control) >= FEWEST_PAIRS]
-    alarms = sum(verdicts_of([effect])[0] in (Verdict.FASTER, Verdict.SLOWER) for effect in judged)
-    pairs = [estimate for control in controls for estimate in control]
+    """Judge the pairs of A and A as if they were of A and B; one case alone has few of them."""
+    pairs = [estimate for each in timed if each.times for estimate in each.times.control]
+    groups = [
+        pairs[start : start + FEWEST_PAIRS]
+        for start in range(0, len(pairs) - FEWEST_PAIRS + 1, FEWEST_PAIRS)
+    ]
+    alarms = sum(
+        verdicts_of([effect_of(group)])[0] in (Verdict.FASTER, Verdict.SLOWER) for group in groups
+    )
     deviation = math.sqrt(math.fsum(x * x for x in pairs) / len(pairs)) if pairs else 0.0
-    return Control(len(judged), alarms, len(pairs), deviation)
+    return Control(len(groups), alarms, len(pairs), deviation)

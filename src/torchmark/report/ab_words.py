@@ -147,10 +147,11 @@ def control_sentence(comparison: Understood) -> str:
         return f"Control: no pairs of {name} and {name} were taken."
     lead = f"Control, {name} against {name}"
     off = f"one pair is off by {control.deviation * 100:.1f} %"
-    if not control.cases:
+    if not control.comparisons:
         pairs = f"{control.pairs} pair{'s' if control.pairs > 1 else ''}"
-        return f"{lead}: {pairs}, too few to judge (a case needs {FEWEST_PAIRS}); {off}."
-    cases = f"{control.alarms} of {control.cases} case{'s' if control.cases > 1 else ''}"
+        return f"{lead}: {pairs}, too few to judge (it takes {FEWEST_PAIRS}); {off}."
+    several = "s" if control.comparisons > 1 else ""
+    cases = f"{control.alarms} of {control.comparisons} comparison{several}"
     doubt = ", so small changes are in doubt" if control.alarms else ""
     return f"{lead}: {cases} called a change{doubt}; {off}."
 

@@ -5,8 +5,8 @@ one process is not the result: one start of both is one pair, and pairs are what
 Within a pair fresh processes take turns a few times. The next start goes on while the present one
 is measured; as long as it is not ready there is time for some more turns.
 
-Every pair has a control beside it: A against A, in the same way, from which the report says how
-often this set-up cries wolf.
+Every second pair has a control beside it: A against A, in the same way, from which the report says
+how often this set-up cries wolf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 import time
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -27,7 +27,7 @@ from torchmark.versus.pairing import Side, SideFailedError, turns_of
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from torchmark.versus.pairing import Opens, Turns
     from torchmark.versus.plan import Planned, Wish
@@ -37,6 +37,8 @@ _FEWEST_TURNS = 2
 
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
+
+_PAIRS_TO_A_CONTROL = 2
 
 _SHARE_OF_A_PAIR = 1 / 8
 """Of the budget: what a case of seconds may use for one pair, if it can."""
@@ -98,29 +100,25 @@ class Timing:
         )
 
     def begin_pair(self, zygotes: Zygotes, budget: float, take: Taker) -> None:
-        """The turns that every pair has, and its control."""
+        """The turns that every pair has, and a control beside every second one."""
         begun = time.perf_counter()
-        a = Side(opens=zygotes.a, case=self.a)
-        try:
+        with self._noting_failures():
             for _ in range(_FEWEST_TURNS):
                 self._turn(zygotes, take)
                 if time.perf_counter() - begun > budget * _SHARE_OF_A_PAIR:
                     break
-            self.control.append(_of_itself(a, take))
-        except SideFailedError as failure:
-            self.failure = failure
-        self.seconds += time.perf_counter() - begun
+            if len(self.estimates) % _PAIRS_TO_A_CONTROL == 0:
+                self._control(zygotes, take)
 
     def more_turns(self, zygotes: Zygotes, take: Taker) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
         if self.failure is not None or len(self._present) >= _MOST_TURNS:
             return False
-        begun = time.perf_counter()
-        try:
-            self._turn(zygotes, take)
-        except SideFailedError as failure:
-            self.failure = failure
-        self.seconds += time.perf_counter() - begun
+        with self._noting_failures():
+            if len(self.control) <= len(self.estimates):
+                self._control(zygotes, take)
+            else:
+                self._turn(zygotes, take)
         return True
 
     def end_pair(self, budget: float, cases: int) -> bool:
@@ -136,18 +134,27 @@ class Timing:
         self.looks += 1
         return is_late or is_decided(effect_of(self.estimates, looks=self.looks), cases=cases)
 
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        except SideFailedError as failure:
+            self.failure = failure
+        self.seconds += time.perf_counter() - begun
+
+    def _control(self, zygotes: Zygotes, take: Taker) -> None:
+        """A against A; whichever of the two fails, it is A that does."""
+        a = Side(opens=zygotes.a, case=self.a)
+        try:
+            self.control.append(take(a, a).estimate)
+        except SideFailedError as failure:
+            raise SideFailedError(0, failure.error) from failure
+
     def _turn(self, zygotes: Zygotes, take: Taker) -> None:
         turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
         self._present.append(turns.estimate)
         self.a_seconds.append(turns.a_seconds)
-
-
-def _of_itself(a: Side, take: Taker) -> float:
-    """A against A; whichever of the two fails, it is A that does."""
-    try:
-        return take(a, a).estimate
-    except SideFailedError as failure:
-        raise SideFailedError(0, failure.error) from failure
 
 
 class Taker(Protocol):

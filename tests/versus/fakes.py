@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.run.zygote_cases import wait_until
 from torchmark.errors import CaseFailedError
 from torchmark.run.session import TimedBlock
+from torchmark.run.zygote import Count
+from torchmark.run.zygote_case import Output
 from torchmark.versus.timing import Zygotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
 
     from torchmark_probe.sampling import Limits
 
@@ -154,3 +158,101 @@ class Starting:
         wait_until(lambda: layout in self.threads)
         self.threads[layout].join(60)
         assert not self.threads[layout].is_alive()
+
+
+_CALLGRIND = """\
+# callgrind format
+version: 1
+creator: fake
+positions: line
+events: Ir
+fl=a.c
+fn=f
+1 {instructions}
+
+totals: {instructions}
+"""
+
+
+class CountedBy(NamedTuple):
+    """Where something is counted."""
+
+    side: str
+    layout: int
+    stmt: str
+
+
+class FakeUnderTest:
+    """An environment that only counts: what a statement takes there is a function of the test."""
+
+    def __init__(
+        self, name: str, folder: Path, instructions: Callable[[CountedBy], int], installation: str
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        self.instructions = instructions
+        self.installation = installation
+        self.zygotes: list[FakeCounter] = []
+
+    @property
+    def environment(self) -> FakeUnderTest:
+        return self
+
+    def is_same_installation(self, other: FakeUnderTest) -> bool:
+        return self.installation == other.installation
+
+    def zygote(self, **options: Any) -> FakeCounter:
+        zygote = FakeCounter(self, **options)
+        self.zygotes.append(zygote)
+        return zygote
+
+    @property
+    def layouts(self) -> list[int]:
+        return [zygote.layout for zygote in self.zygotes]
+
+    def counted_in(self, layout: int) -> list[str]:
+        return [stmt for zygote in self.zygotes if zygote.layout == layout for stmt in zygote.asked]
+
+
+class FakeCounter:
+    def __init__(
+        self, under_test: FakeUnderTest, *, threads: int, under_callgrind: bool, layout: int
+    ) -> None:
+        assert under_callgrind
+        self._under_test = under_test
+        self.threads = threads
+        self.layout = layout
+        self.asked: list[str] = []
+        self.time_limits: set[float] = set()
+        self.is_open = False
+
+    def __enter__(self) -> FakeCounter:
+        self.is_open = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_open = False
+
+    def submit_count(self, case: Any, *, number: int, time_limit: float) -> Future[Count]:
+        self.asked.append(case.stmt)
+        self.time_limits.add(time_limit)
+        future: Future[Count] = Future()
+        try:
+            future.set_result(self.count(case, number=number))
+        except CaseFailedError as error:
+            future.set_exception(error)
+        return future
+
+    def count(self, case: Any, *, number: int) -> Count:
+        assert self.is_open
+        if case.stmt.startswith("fails in " + self._under_test.name):
+            raise CaseFailedError(f"{case.stmt} does not work", kind="raised")
+        where = CountedBy(self._under_test.name, self.layout, case.stmt)
+        each = 3 if case.stmt == "pass" else 3 + self._under_test.instructions(where)
+        handle, name = tempfile.mkstemp(dir=self._under_test.folder)
+        os.close(handle)
+        path = Path(name)
+        path.write_text(_CALLGRIND.format(instructions=each * number))
+        return Count(
+            out_file=path, output=Output(stdout="", stderr=""), loop_seconds=0.0, seconds=0.0
+        )

@@ -6,6 +6,7 @@ turns with it, as they would with the real one.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,4 +70,4 @@ def put_into(folder: Path, more: str = "") -> str:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(_PACKAGE + more)
     (package / "version.py").write_text(f"__version__ = '{VERSION}'\n")
-    return f"export PYTHONPATH={folder}"
+    return f"export PYTHONPATH={shlex.quote(str(folder))}"

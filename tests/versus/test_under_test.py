@@ -60,8 +60,9 @@ def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_p
     assert side.facts()["torch"] == light_torch.VERSION
     zygote = side.workers.started(1, under_callgrind=False)
     said = zygote.run(
-        PythonCase(stmt="print(os.environ['FLAG'], own_module.value)",
-                   setup="import os, own_module")  # fmt: skip
+        PythonCase(
+            stmt="print(os.environ['FLAG'], own_module.value)", setup="import os, own_module"
+        )  # fmt: skip
     )
     assert said.stdout == "on 42\n"
     side.close()

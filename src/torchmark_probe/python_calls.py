@@ -13,12 +13,18 @@ from torchmark_probe.snippets import SOURCE_PREFIX
 
 
 def by_function(run: Callable[[], Any]) -> Dict[str, int]:
-    """Bytecodes that each Python function executes while `run` runs."""
+    """Bytecodes that each Python function executes for the statement that `run` runs.
+
+    What the probe does around the statement differs from Python to Python, and is no cause.
+    """
     counts = {}  # type: Dict[CodeType, int]
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
         code = frame.f_code
         if event == "call":
+            is_called_by_it = frame.f_back is not None and frame.f_back.f_trace is not None
+            if not (is_called_by_it or code.co_filename.startswith(SOURCE_PREFIX)):
+                return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
             counts.setdefault(code, 0)

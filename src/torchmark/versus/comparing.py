@@ -175,10 +175,15 @@ def starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
         other = one if is_same else b.zygote(threads=threads, layout=layout)
         beside = Thread(target=_start_quietly, args=(other,), daemon=True)
         beside.start()
-        one.start()
-        beside.join()
-        other.start()
-        return Zygotes(one, other)
+        both = Zygotes(one, other)
+        try:
+            one.start()
+            beside.join()
+            other.start()
+        except BaseException:
+            both.close()
+            raise
+        return both
 
     return start
 

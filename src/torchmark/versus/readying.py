@@ -28,20 +28,20 @@ Ready: TypeAlias = PythonCase | NativeCase
 
 
 class Readied:
-    """Cases by their ids, as both environments are given them."""
+    """Cases as both environments are given them, by the ids of what runs in A and in B."""
 
     def __init__(self, a: UnderTest, b: UnderTest, wish: Wish, *, units_at_once: int) -> None:
         self._sides = (a, b)
         self._wish = wish
         self._units = units_at_once
-        self._ready: dict[str, tuple[Ready, Ready]] = {}
+        self._ready: dict[tuple[str, str], tuple[Ready, Ready]] = {}
 
     def __contains__(self, planned: Planned) -> bool:
-        return planned.case.id in self._ready
+        return _key(planned) in self._ready
 
     def of(self, planned: Planned) -> tuple[Ready, Ready]:
         """For A and for B."""
-        return self._ready[planned.case.id]
+        return self._ready[_key(planned)]
 
     def make(self, plan: Sequence[Planned]) -> Iterator[Stage | Compared]:
         """Make all that can be made; what cannot is a row."""
@@ -53,7 +53,7 @@ class Readied:
             tried = [self._tried(index, _in(index, planned), made[index]) for index in (0, 1)]
             a, b = tried
             if not isinstance(a, str) and not isinstance(b, str):
-                self._ready[planned.case.id] = (a, b)
+                self._ready[_key(planned)] = (a, b)
                 continue
             reason = next(each for each in tried if isinstance(each, str))
             for kind in self._wish.kinds:
@@ -98,6 +98,10 @@ class Readied:
         except TorchmarkError as error:
             return f"in {side.name}: {error}"
         return ready
+
+
+def _key(planned: Planned) -> tuple[str, str]:
+    return planned.case.id, planned.in_b.id
 
 
 def _in(index: int, planned: Planned) -> Case:

@@ -69,7 +69,8 @@ def sentries() -> list[Counting]:
     found = []
     for sentry in _SENTRIES:
         ready = PythonCase(stmt=sentry.case.stmt, setup=sentry.case.setup, globals=_TORCH)
-        found.append(Counting(planned=Planned(case=sentry.case), a=ready, b=ready))
+        planned = Planned(case=sentry.case)
+        found.append(Counting(planned=planned, a=ready, b=ready, is_rough=True))
     return found
 
 

@@ -141,8 +141,12 @@ class Timing:
         self.seconds += time.perf_counter() - begun
 
     def _control(self, zygotes: Zygotes, take: Taker) -> None:
+        """A against A; whichever of the two fails, it is A that does."""
         a = Side(opens=zygotes.a, case=self.a)
-        self.control.append(take(a, a).estimate)
+        try:
+            self.control.append(take(a, a).estimate)
+        except SideFailedError as failure:
+            raise SideFailedError(0, failure.error) from failure
 
     def _turn(self, zygotes: Zygotes, take: Taker) -> None:
         turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))

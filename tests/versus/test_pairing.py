@@ -1,0 +1,210 @@
+"""Fresh processes that take turns: who is started first, how often each runs, who failed."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.versus.fakes import Opened, World
+from torchmark.run.session import TimedBlock
+from torchmark.versus.pairing import Side, SideFailedError, Turns, turns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MICROSECOND = 1e-6
+
+
+def world(a: float = MICROSECOND, b: float = MICROSECOND) -> World:
+    return World(cost=lambda opened: a if opened.side == "A" else b)
+
+
+def turns_in(within: World, seed: int = 0) -> Turns:
+    a = Side(opens=within.opens("A"), case="stmt a")
+    b = Side(opens=within.opens("B"), case="stmt b")
+    return turns_of(a, b, random.Random(seed), [3], time_limit=7.0)
+
+
+def test_the_ratio_and_the_time_of_a_come_from_the_blocks() -> None:
+    turns = turns_in(world(MICROSECOND, 1.1 * MICROSECOND))
+    assert turns.estimate == pytest.approx(math.log(1.1))
+    assert turns.a_seconds == pytest.approx(MICROSECOND)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_is_started_before_the_other_once(seed: int) -> None:
+    within = world()
+    turns_in(within, seed)
+    order = "".join(opened.side for opened in within.opened)
+    assert order in ("ABBA", "BAAB")
+
+
+def test_which_order_comes_first_is_drawn() -> None:
+    firsts = set()
+    for seed in range(8):
+        within = world()
+        turns_in(within, seed)
+        firsts.add(within.opened[0].side)
+    assert firsts == {"A", "B"}
+
+
+def test_what_costs_whoever_is_started_first_falls_out() -> None:
+    """Of two processes the first is often the slower one: in one order A, in the other B."""
+    within = world()
+
+    def cost(opened: Opened) -> float:
+        is_first = len(within.opened) % 2 == 1
+        return MICROSECOND * (1.02 if is_first else 1.0) * (1.1 if opened.side == "B" else 1.0)
+
+    within.cost = cost
+    assert turns_in(within).estimate == pytest.approx(math.log(1.1))
+
+
+def test_the_second_two_count_as_much_as_the_first_two() -> None:
+    within = world()
+
+    def cost(opened: Opened) -> float:
+        is_later = len(within.opened) > 2
+        return MICROSECOND * (1.2 if is_later and opened.side == "B" else 1.0)
+
+    within.cost = cost
+    assert turns_in(within).estimate == pytest.approx(math.log(1.2) / 2)
+
+
+def test_every_process_is_new_shaken_anew_and_told_its_cores_and_limit() -> None:
+    within = world()
+    turns_in(within)
+    assert len({opened.shake for opened in within.opened}) == 4
+    assert {opened.cores for opened in within.opened} == {(3,)}
+    assert {opened.time_limit for opened in within.opened} == {7.0}
+    assert {(opened.side, opened.case) for opened in within.opened} == {
+        ("A", "stmt a"),
+        ("B", "stmt b"),
+    }
+    assert [session.closed for session in within.sessions] == [1] * 4
+
+
+def test_two_that_are_alike_run_equally_often_in_a_block() -> None:
+    within = world(MICROSECOND, 1.4 * MICROSECOND)
+    turns_in(within)
+    own = {round(session.number) for session in within.sessions}
+    assert len(own) == 2
+    assert {begun.number for begun in within.begun} == {round(sum(own) / 2)}
+
+
+def test_two_that_are_far_apart_run_as_often_as_fits_each() -> None:
+    within = world(MICROSECOND, 1.6 * MICROSECOND)
+    turns = turns_in(within)
+    numbers = {(begun.side, begun.number) for begun in within.begun}
+    assert numbers == {("A", 10_000), ("B", 6250)}
+    assert turns.estimate == pytest.approx(math.log(1.6)), "of one run, not of a block"
+
+
+def test_a_block_has_at_least_one_run() -> None:
+    within = world(10.0, 10.0)
+    turns_in(within)
+    assert {begun.number for begun in within.begun} == {1}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds"),
+    [(20.0, 5), (0.016, 5), (0.01, 7), (0.0025, 30), (1e-9, 2000), (0.0, 2000)],
+    ids=str,
+)
+def test_slow_statements_have_few_rounds_and_quick_ones_no_end_of_them(
+    seconds: float, rounds: int
+) -> None:
+    within = world()
+    original = within.opens("A")
+
+    class Opens:
+        """Sessions whose block takes what the test says."""
+
+        def session(self, case: object, **options: object) -> object:
+            session = original.session(case, **options)  # type: ignore[arg-type]
+            session.seconds, session.number = seconds, 100
+            return session
+
+        def close(self) -> None:
+            pass
+
+    side = Side(opens=Opens(), case="")  # type: ignore[arg-type]
+    turns_of(side, side, random.Random(0), [], time_limit=1.0)
+    assert {len(begun.turns) for begun in within.begun} == {2 * rounds}
+
+
+def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
+    within = world()
+    turns_in(within)
+    one, other, *_ = within.begun
+    assert one.turns == other.turns, "the two agree on whose turn it is"
+    assert {one.role, other.role} == {0, 1}
+    rounds = set(zip(one.turns[::2], one.turns[1::2], strict=True))
+    assert rounds == {(0, 1), (1, 0)}
+    assert within.begun[2].turns != one.turns
+
+
+def test_rounds_in_which_the_core_lost_its_pace_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pace is read around both blocks of a round: one that stalls spoils the round."""
+    within = world()
+    turns = 7
+
+    def blocks(session: object) -> list[TimedBlock]:
+        begun = session._begun  # type: ignore[attr-defined]
+        wall = MICROSECOND * begun.number
+        steady = [TimedBlock(wall, 1.0, 1.0)] * (turns - 2)
+        stalled = TimedBlock(wall * (9 if begun.role else 1), 1.0, 3.0 if begun.role else 1.0)
+        return [*steady, stalled, stalled]
+
+    monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
+    assert turns_in(within).estimate == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("side", ["A", "B"])
+@pytest.mark.parametrize("when", ["at the start", "in its turns"])
+def test_the_side_that_fails_is_named_and_nothing_is_left_open(side: str, when: str) -> None:
+    within = world()
+
+    def is_that_side(opened: Opened) -> bool:
+        return opened.side == side
+
+    if when == "at the start":
+        within.fails = is_that_side
+    else:
+        within.fails_late = is_that_side
+    with pytest.raises(SideFailedError) as caught:
+        turns_in(within)
+    assert caught.value.is_a is (side == "A")
+    assert caught.value.error.kind == "raised"
+    assert str(caught.value) == str(caught.value.error)
+    assert all(session.closed for session in within.sessions)
+
+
+@pytest.mark.parametrize(
+    "fails", [lambda _: False, lambda opened: opened.side == "B"], ids=["fine", "failing"]
+)
+def test_the_pipes_are_gone_afterwards(fails: Callable[[Opened], bool]) -> None:
+    """That they are there, and private, the fake session sees for itself."""
+    within = world()
+    within.fails_late = fails
+    if fails(Opened("B", "", 0, 0, (), 0.0)):
+        with pytest.raises(SideFailedError):
+            turns_in(within)
+    else:
+        turns_in(within)
+    folders = {baton.parent for begun in within.begun for baton in begun.batons}
+    assert len(folders) == 1
+    assert not folders.pop().exists()
+
+
+def test_both_processes_use_the_same_two_pipes_each_its_own() -> None:
+    within = world()
+    turns_in(within)
+    assert len({begun.batons for begun in within.begun}) == 1
+    own = {(begun.side, begun.batons[begun.role].name) for begun in within.begun}
+    assert own == {("A", "a"), ("B", "b")}

@@ -1,0 +1,79 @@
+"""Both environments started for a pair: at once, at the same addresses, and nothing left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchmark.errors import ZygoteError
+from torchmark.versus.comparing import starter
+
+if TYPE_CHECKING:
+    from torchmark.versus.timing import Starter
+
+
+class Environment:
+    """Starts nothing, and remembers what it was asked for."""
+
+    def __init__(self, installation: str, *, works: bool = True) -> None:
+        self.installation = installation
+        self.works = works
+        self.zygotes: list[FakeZygote] = []
+
+    @property
+    def environment(self) -> Environment:
+        return self
+
+    def is_same_installation(self, other: Environment) -> bool:
+        return self.installation == other.installation
+
+    def zygote(self, **options: Any) -> FakeZygote:
+        self.zygotes.append(FakeZygote(options, works=self.works))
+        return self.zygotes[-1]
+
+
+class FakeZygote:
+    def __init__(self, options: dict[str, Any], *, works: bool) -> None:
+        self.options = options
+        self.works = works
+        self.is_started = False
+        self.is_closed = False
+
+    def start(self) -> None:
+        if not self.works:
+            raise ZygoteError("it cannot start")
+        self.is_started = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def starter_of(a: Environment, b: Environment) -> Starter:
+    return starter(a, b, threads=2)  # type: ignore[arg-type]
+
+
+def test_both_are_started_with_the_same_layout_and_threads() -> None:
+    a, b = Environment("one"), Environment("another")
+    zygotes = starter_of(a, b)(layout=7)
+    assert zygotes == (a.zygotes[0], b.zygotes[0])
+    for zygote in (a.zygotes[0], b.zygotes[0]):
+        assert zygote.options == {"threads": 2, "layout": 7}
+        assert zygote.is_started
+        assert not zygote.is_closed
+
+
+def test_the_same_installation_is_started_once_for_both() -> None:
+    a, b = Environment("one"), Environment("one")
+    zygotes = starter_of(a, b)(layout=0)
+    assert zygotes.a is zygotes.b
+    assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
+
+
+@pytest.mark.parametrize("works", [(True, False), (False, True)])
+def test_where_one_cannot_start_the_other_does_not_stay(works: tuple[bool, bool]) -> None:
+    a, b = Environment("one", works=works[0]), Environment("another", works=works[1])
+    with pytest.raises(ZygoteError, match="it cannot start"):
+        starter_of(a, b)(layout=0)
+    assert a.zygotes[0].is_closed
+    assert b.zygotes[0].is_closed

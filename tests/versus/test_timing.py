@@ -1,0 +1,363 @@
+"""Pairs until the verdict is clear: made-up environments, whose blocks alone move the clock."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import records
+from tests.run.zygote_cases import wait_until
+from tests.versus.fakes import Opened, Starting, World
+from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of, verdicts_of
+from torchmark.errors import ZygoteError
+from torchmark.model.run_record import Kind
+from torchmark.runner.execution import Began
+from torchmark.versus.plan import Planned, Wish
+from torchmark.versus.timing import Timing, Zygotes, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+A_SECONDS = 1e-4
+PLENTY = 1000.0
+"""A budget that nothing comes near to."""
+
+TURNS = 2
+MOST_TURNS = 6
+LOOKS = (5, 8, 12, 16, 24, 32, 48, 64)
+
+
+def timing(name: str = "case") -> Timing:
+    return Timing(planned=Planned(case=records.case(name)), a=name, b=name)
+
+
+def world(b: float = 1.0, jitter: float = 0.0002) -> World:
+    """B takes `b` times as long; where memory lies moves it by `jitter`, one way or the other."""
+
+    def cost(opened: Opened) -> float:
+        if opened.side == "A":
+            return A_SECONDS
+        return A_SECONDS * b * (1 + jitter * (1 if opened.layout % 2 else -1))
+
+    return World(cost=cost)
+
+
+def running(
+    within: World,
+    *timings: Timing,
+    start: Any = None,
+    budget: float = PLENTY,
+    in_background: bool = False,
+) -> Generator[Began | Timing, None, None]:
+    return timed(
+        timings,
+        start or Starting(within),
+        rng=random.Random(0),
+        cores=[3],
+        wish=Wish(budget=budget, time_limit=7.0),
+        cases=len(timings),
+        in_background=in_background,
+    )
+
+
+@pytest.fixture
+def clocked(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world whose clock is the one that budgets are measured by."""
+    within = world()
+    monkeypatch.setattr("torchmark.versus.timing.time", within.clock())
+    return within
+
+
+def verdict_of(each: Timing) -> Verdict:
+    times = each.times()
+    return verdicts_of([effect_of(times.estimates, looks=times.looks)])[0]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.02, Verdict.SLOWER), (0.98, Verdict.FASTER), (1.0, Verdict.SAME)]
+)
+def test_what_is_steady_is_decided_after_the_fewest_pairs(ratio: float, verdict: Verdict) -> None:
+    within, each = world(ratio), timing()
+    assert list(running(within, each))[-1] is each
+    assert verdict_of(each) is verdict
+    assert len(each.estimates) == FEWEST_PAIRS
+    assert each.looks == 1
+    assert each.times().estimates == pytest.approx([math.log(ratio)] * FEWEST_PAIRS, abs=0.0003)
+    assert each.times().a_seconds == pytest.approx(A_SECONDS)
+
+
+def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
+    clocked.cost = world(jitter=0.1).cost
+    each, budget = timing(), 20.0
+    list(running(clocked, each, budget=budget))
+    assert verdict_of(each) is Verdict.UNCLEAR
+    pair = each.seconds / len(each.estimates)
+    assert budget <= each.seconds < budget + pair
+    assert each.seconds == pytest.approx(clocked.now)
+    assert len(each.estimates) > FEWEST_PAIRS
+
+
+def takes_of(pairs: int) -> int:
+    """Times that processes take turns in so many pairs, with their controls."""
+    return TURNS * pairs + (pairs + 1) // 2
+
+
+@pytest.mark.parametrize("pairs", [5, 6, 8, 9, 13, 25])
+def test_looks_are_counted(clocked: World, pairs: int) -> None:
+    """After some numbers of pairs it is looked, and at the end."""
+    steady, each = timing(), timing()
+    list(running(clocked, steady))
+    one = steady.seconds / takes_of(FEWEST_PAIRS)
+    clocked.cost = world(jitter=0.1).cost
+    list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
+    assert len(each.estimates) == pairs
+    assert each.looks == sum(look <= pairs for look in LOOKS) + (pairs not in LOOKS)
+    assert each.times().looks == each.looks
+
+
+def test_between_two_looks_nothing_is_decided() -> None:
+    """Pairs that begin to agree after the first look are decided by the second one."""
+    within = world()
+    within.cost = lambda opened: (
+        A_SECONDS * (1.1 if opened.side == "B" and opened.layout == 0 else 1.0)
+    )
+    each = timing()
+    list(running(within, each))
+    assert (len(each.estimates), each.looks) == (LOOKS[1], 2)
+    assert verdict_of(each) is Verdict.SAME
+
+
+def test_every_case_is_over_by_itself_and_handed_on_at_once() -> None:
+    within = world()
+    within.cost = lambda opened: (
+        A_SECONDS
+        * (1.1 if opened.side == "B" and opened.layout == 0 and opened.case == "long" else 1)
+    )
+    short, long = timing("short"), timing("long")
+    news = list(running(within, short, long))
+    assert [each for each in news if isinstance(each, Timing)] == [short, long]
+    assert (len(short.estimates), len(long.estimates)) == (FEWEST_PAIRS, LOOKS[1])
+    later = news[news.index(short) :]
+    assert Began(short.planned.case, Kind.TIME) not in later
+    assert Began(long.planned.case, Kind.TIME) in later
+
+
+@pytest.mark.parametrize("side", ["A", "B"])
+@pytest.mark.parametrize("when", ["at the start", "in its turns"])
+def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: str) -> None:
+    within, bad, good = world(), timing("bad"), timing("good")
+
+    def is_bad(opened: Opened) -> bool:
+        return (opened.side, opened.case) == (side, "bad")
+
+    if when == "at the start":
+        within.fails = is_bad
+    else:
+        within.fails_late = is_bad
+    over = [each for each in running(within, bad, good) if isinstance(each, Timing)]
+    assert over == [bad, good]
+    assert bad.failure is not None
+    assert bad.failure.is_a is (side == "A")
+    assert good.failure is None
+    assert len(good.estimates) == FEWEST_PAIRS
+    assert {opened.layout for opened in within.opened if opened.case == "bad"} == {0}
+
+
+@pytest.mark.parametrize("process", [1, 2])
+def test_a_failure_of_the_control_is_a_failure_of_a(process: int) -> None:
+    """There both processes are A's."""
+    within, each = world(), timing()
+    before = 4 * TURNS
+    within.fails = lambda _: len(within.opened) == before + process
+    list(running(within, each))
+    assert {opened.side for opened in within.opened[before:]} == {"A"}
+    assert each.failure is not None
+    assert each.failure.is_a
+
+
+def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def start(layout: int) -> Zygotes:
+        assert all(environment.closed for environment in within.environments)
+        return starting(layout)
+
+    list(running(within, each, start=start))
+    assert starting.layouts == list(range(FEWEST_PAIRS))
+    assert all(environment.closed for environment in within.environments)
+    for layout in starting.layouts:
+        sides = [opened.side for opened in within.opened if opened.layout == layout]
+        control = 4 if layout % 2 == 0 else 0
+        assert (sides.count("A"), sides.count("B")) == (2 * TURNS + control, 2 * TURNS)
+
+
+def test_cores_and_limits_are_handed_on() -> None:
+    within, each = world(), timing()
+    list(running(within, each))
+    assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
+
+
+def test_the_control_of_every_second_pair_is_a_against_a() -> None:
+    within, each = world(1.5), timing()
+    list(running(within, each))
+    assert each.control == [0.0] * ((FEWEST_PAIRS + 1) // 2)
+    assert each.times().control == tuple(each.control)
+    assert min(each.estimates) > math.log(1.4)
+
+
+def test_a_slow_case_takes_turns_once_in_a_pair(clocked: World) -> None:
+    slow, quick = timing("slow"), timing("quick")
+    clocked.cost = lambda opened: 1.0 if opened.case == "slow" else A_SECONDS
+    list(running(clocked, slow, quick, budget=40.0))
+    assert len(slow.a_seconds) == len(slow.estimates) == FEWEST_PAIRS
+    assert len(quick.a_seconds) == TURNS * FEWEST_PAIRS
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_who_stops_early_leaves_no_zygotes(*, in_background: bool) -> None:
+    within = world()
+    starting = Starting(within)
+    with closing(running(within, timing(), start=starting, in_background=in_background)) as news:
+        assert isinstance(next(news), Began)
+    begun = [0, 1] if in_background else [0]
+    wait_until(lambda: starting.layouts == begun)
+    for layout in begun:
+        starting.wait_for(layout)
+    wait_until(lambda: all(environment.closed for environment in within.environments))
+    assert len(within.environments) == 2 * len(begun)
+
+
+def test_the_start_that_nobody_needs_any_more_is_closed_when_it_is_there() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    gate = starting.gates[FEWEST_PAIRS] = threading.Event()
+    list(running(within, each, start=starting, in_background=True))
+    assert not gate.is_set(), "nobody waited for it"
+    gate.set()
+    starting.wait_for(FEWEST_PAIRS)
+    wait_until(lambda: all(environment.closed for environment in within.environments))
+    assert len(within.environments) == 2 * (FEWEST_PAIRS + 1)
+
+
+def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def cost(opened: Opened) -> float:
+        starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    assert starting.layouts == list(range(FEWEST_PAIRS + 1))
+
+    within, each = world(), timing()
+    alone = Starting(within)
+
+    def cost_alone(opened: Opened) -> float:
+        assert alone.layouts[-1] == opened.layout
+        return A_SECONDS
+
+    within.cost = cost_alone
+    list(running(within, each, start=alone, in_background=False))
+    assert alone.layouts == list(range(FEWEST_PAIRS))
+
+
+@pytest.mark.parametrize("turns", [TURNS, 4, MOST_TURNS])
+def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int) -> None:
+    """The start of a layout is over in the last of so many turns of the one before."""
+    within, each = world(), timing()
+    starting = Starting(within)
+    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
+
+    def cost(opened: Opened) -> float:
+        taken = sum((before.layout, before.side) == (opened.layout, "B")
+                    for before in within.opened)  # fmt: skip
+        if taken == 2 * turns:
+            starting.gates[opened.layout + 1].set()
+            starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    assert len(each.estimates) == FEWEST_PAIRS
+    assert len(each.a_seconds) == turns * FEWEST_PAIRS
+    controls = FEWEST_PAIRS if turns > TURNS else (FEWEST_PAIRS + 1) // 2
+    assert len(each.control) == controls, "where there is time, every pair has one"
+
+
+def test_there_is_an_end_to_turns_however_long_a_start_takes() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    released = threading.Event()
+    starting.gates[1] = released
+    news = running(within, each, start=starting, in_background=True)
+
+    def release_when_all_turns_are_taken() -> None:
+        wait_until(lambda: len(within.opened) >= 4 * MOST_TURNS + 4)
+        released.set()
+
+    releasing = threading.Thread(target=release_when_all_turns_are_taken)
+    releasing.start()
+    list(news)
+    releasing.join()
+    first = [opened for opened in within.opened if opened.layout == 0]
+    assert len(first) == 4 * MOST_TURNS + 4
+
+
+def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    starting.gates[1] = threading.Event()
+
+    def fails(opened: Opened) -> bool:
+        if len(within.opened) <= 4 * TURNS + 4:
+            return False
+        starting.gates[1].set()
+        return opened.side == "B"
+
+    within.fails = fails
+    list(running(within, each, start=starting, in_background=True))
+    assert each.failure is not None
+    assert not each.failure.is_a
+    assert each.estimates == []
+
+
+def test_the_median_of_a_pairs_turns_is_the_pair() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
+    ratios = (1.0, 3.0, 1.1)
+
+    def cost(opened: Opened) -> float:
+        taken = sum((before.layout, before.side) == (opened.layout, "B")
+                    for before in within.opened)  # fmt: skip
+        if taken == 2 * len(ratios):
+            starting.gates[opened.layout + 1].set()
+            starting.wait_for(opened.layout + 1)
+        return A_SECONDS * (ratios[(taken - 1) // 2] if opened.side == "B" else 1.0)
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    assert each.estimates == pytest.approx([math.log(1.1)] * FEWEST_PAIRS)
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_environments_that_cannot_be_started_again_end_it(*, in_background: bool) -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def start(layout: int) -> Zygotes:
+        if layout == 2:
+            raise ZygoteError("no memory")
+        return starting(layout)
+
+    with pytest.raises(ZygoteError, match="no memory"):
+        list(running(within, each, start=start, in_background=in_background))
+    assert all(environment.closed for environment in within.environments)

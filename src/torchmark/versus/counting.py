@@ -9,14 +9,16 @@ real.
 
 from __future__ import annotations
 
-from concurrent.futures import wait
+import contextlib
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.errors import CaseFailedError
+from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.ab_record import PairedCounts
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.counting import loop_profile, stats_of
@@ -25,7 +27,7 @@ from torchmark.runner.execution import Stage
 from torchmark.runner.measuring import spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
 
     from torchmark.model.ab_record import Compared
@@ -92,12 +94,12 @@ def counted(
         with ExitStack() as stack:
             zygote_a = stack.enter_context(_zygote(a, threads, layout))
             zygote_b = zygote_a if is_same else stack.enter_context(_zygote(b, threads, layout))
+            _start_with_the_loop({zygote_a, zygote_b})
+            yield Stage(starting, is_over=True)
             futures = [
                 (each, _submit(zygote_a, each.a, time_limit), _submit(zygote_b, each.b, time_limit))
                 for each in waiting
             ]
-            wait(futures[0][1:])
-            yield Stage(starting, is_over=True)
             waiting = []
             for each, first, second in futures:
                 _collect(each, (a.name, zygote_a, first), (b.name, zygote_b, second))
@@ -105,6 +107,22 @@ def counted(
                     yield each
                 else:
                     waiting.append(each)
+
+
+def _start_with_the_loop(zygotes: Collection[Zygote]) -> None:
+    """Start them side by side, and count their empty loop before there is a queue for seats."""
+    threads = [Thread(target=_quietly, args=(zygote.start,), daemon=True) for zygote in zygotes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for zygote in zygotes:
+        _quietly(partial(loop_profile, zygote, NUMBER))
+
+
+def _quietly(work: Callable[[], object]) -> None:
+    with contextlib.suppress(TorchmarkError):  # the first case says what is wrong
+        work()
 
 
 def _zygote(side: UnderTest, threads: int, layout: int) -> Zygote:

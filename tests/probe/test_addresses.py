@@ -17,7 +17,6 @@ from torchmark.run.zygote import Zygote
 from torchmark_probe import addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 MAPS = case("print(open('/proc/self/maps').read())")
@@ -34,7 +33,7 @@ def libraries(zygote: Zygote) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def layouts() -> Iterator[dict[str, dict[str, int]]]:
+def layouts() -> dict[str, dict[str, int]]:
     """Two starts of one layout, of which one has more variables, and one of another layout."""
     found = {}
     for name, layout, variables in (
@@ -45,7 +44,7 @@ def layouts() -> Iterator[dict[str, dict[str, int]]]:
         with Zygote(layout=layout, environment=variables) as zygote:
             assert zygote.start()["fixed_addresses"], "this machine lets us choose"
             found[name] = libraries(zygote)
-    yield found
+    return found
 
 
 def test_libraries_lie_at_the_same_places_whatever_the_variables(

@@ -56,7 +56,8 @@ def starter_of(a: Environment, b: Environment) -> Starter:
 def test_both_are_started_with_the_same_layout_and_threads() -> None:
     a, b = Environment("one"), Environment("another")
     zygotes = starter_of(a, b)(layout=7)
-    assert zygotes == (a.zygotes[0], b.zygotes[0])
+    started: list[object] = [a.zygotes[0], b.zygotes[0]]
+    assert list(zygotes) == started
     for zygote in (a.zygotes[0], b.zygotes[0]):
         assert zygote.options == {"threads": 2, "layout": 7}
         assert zygote.is_started

@@ -27,9 +27,10 @@ A_SECONDS = 1e-4
 PLENTY = 1000.0
 """A budget that nothing comes near to."""
 
-TURNS = 2
+TURNS = 1
 MOST_TURNS = 6
-LOOKS = (5, 8, 12, 16, 24, 32, 48, 64)
+LOOKS = (6, 12, 24, 48)
+FIRST_LOOK, LATER_LOOK, LAST_LOOK = 4.0, 12.0, 2.0
 
 
 def timing(name: str = "case") -> Timing:
@@ -75,7 +76,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def verdict_of(each: Timing) -> Verdict:
     times = each.times()
-    return verdicts_of([effect_of(times.estimates, looks=times.looks)])[0]
+    return verdicts_of([effect_of(times.estimates, penalty=times.penalty)])[0]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_what_is_steady_is_decided_after_the_fewest_pairs(ratio: float, verdict:
     assert list(running(within, each))[-1] is each
     assert verdict_of(each) is verdict
     assert len(each.estimates) == FEWEST_PAIRS
-    assert each.looks == 1
+    assert each.penalty == FIRST_LOOK
     assert each.times().estimates == pytest.approx([math.log(ratio)] * FEWEST_PAIRS, abs=0.0003)
     assert each.times().a_seconds == pytest.approx(A_SECONDS)
 
@@ -107,17 +108,19 @@ def takes_of(pairs: int) -> int:
     return TURNS * pairs + (pairs + 1) // 2
 
 
-@pytest.mark.parametrize("pairs", [5, 6, 8, 9, 13, 25])
-def test_looks_are_counted(clocked: World, pairs: int) -> None:
-    """After some numbers of pairs it is looked, and at the end."""
+def test_looking_costs_no_more_than_one_look_would() -> None:
+    assert 1 / FIRST_LOOK + 3 / LATER_LOOK + 1 / LAST_LOOK == 1
+
+
+@pytest.mark.parametrize("pairs", [6, 7, 12, 13, 24, 25])
+def test_when_the_time_is_up_it_is_the_last_look(clocked: World, pairs: int) -> None:
     steady, each = timing(), timing()
     list(running(clocked, steady))
     one = steady.seconds / takes_of(FEWEST_PAIRS)
     clocked.cost = world(jitter=0.1).cost
     list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
     assert len(each.estimates) == pairs
-    assert each.looks == sum(look <= pairs for look in LOOKS) + (pairs not in LOOKS)
-    assert each.times().looks == each.looks
+    assert each.times().penalty == LAST_LOOK
 
 
 def test_between_two_looks_nothing_is_decided() -> None:
@@ -128,7 +131,7 @@ def test_between_two_looks_nothing_is_decided() -> None:
     )
     each = timing()
     list(running(within, each))
-    assert (len(each.estimates), each.looks) == (LOOKS[1], 2)
+    assert (len(each.estimates), each.penalty) == (LOOKS[1], LATER_LOOK)
     assert verdict_of(each) is Verdict.SAME
 
 

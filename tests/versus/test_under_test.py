@@ -62,7 +62,7 @@ def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_p
     said = zygote.run(
         PythonCase(
             stmt="print(os.environ['FLAG'], own_module.value)", setup="import os, own_module"
-        )  # fmt: skip
+        )
     )
     assert said.stdout == "on 42\n"
     side.close()
@@ -93,11 +93,11 @@ def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
 
 def test_the_same_installation_is_said_to_be_the_same() -> None:
     one, other = found("A", ""), found("new", "")
-    one_remark = remarks_without_facts(one, other)
-    assert one_remark == [
+    (remark,) = remarks_without_facts(one, other)
+    assert remark == (
         "A and new are the same installation of torch, started the same way: no difference is "
         "expected"
-    ]
+    )
 
 
 def test_other_variables_of_the_same_installation_are_named() -> None:
@@ -137,7 +137,7 @@ def remarks_without_facts(
 ) -> list[str]:
     """What is remarked where the environments say so of their addresses; nothing is started."""
     for side, is_fixed in zip((a, b), fixed, strict=True):
-        side.facts = {"fixed_addresses": is_fixed}.copy  # type: ignore[method-assign, assignment]
+        side.facts = {"fixed_addresses": is_fixed}.copy  # type: ignore[method-assign]
     return remarks_on(a, b)
 
 

@@ -62,8 +62,9 @@ class Kept:
 
     def update(self, comparison: Comparison, *, at_once: bool = False) -> None:
         if self.comparisons and self.comparisons[-1].id == comparison.id:
-            self.comparisons.pop()
-        self.comparisons.append(comparison)
+            self.comparisons[-1] = comparison  # at once: Ctrl-C may come between two steps
+        else:
+            self.comparisons.append(comparison)
         if at_once or time.monotonic() >= self._next_save:
             self.save()
 
@@ -133,8 +134,8 @@ def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: boo
 
         with display, contextlib.closing(news):
             for each in news:
-                display.show(each)
                 if isinstance(each, Compared):
                     results.append(each)
                     update(is_complete=False)
+                display.show(each)  # what is told is kept, whenever Ctrl-C comes
         update(is_complete=True)

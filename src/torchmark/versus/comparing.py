@@ -67,9 +67,10 @@ class Comparing:
         """What begins and what comes out, until every case has its rows."""
         try:
             yield from self._skips()
-            yield from self._ready.make([each for each in self._plan if each.skip is None])
-            if Kind.COUNT in self._wish.kinds:
-                yield from self._counts()
+            with on_cores(self._division.everything):  # nothing is timed yet
+                yield from self._ready.make([each for each in self._plan if each.skip is None])
+                if Kind.COUNT in self._wish.kinds:
+                    yield from self._counts()
             if Kind.TIME in self._wish.kinds:
                 with on_cores(self._division.others):
                     yield from self._times()

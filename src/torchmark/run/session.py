@@ -8,7 +8,7 @@ from torchmark.errors import CaseFailedError
 from torchmark.run.zygote_case import answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -26,6 +26,24 @@ class TimedBlock(NamedTuple):
 
     slowest: float
     """The other one."""
+
+
+def order_of(
+    turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+) -> dict[str, Any]:
+    """What tells a process to take the turns of its role, as `torchmark_probe.turns` has it."""
+    return {
+        "turns": list(turns),
+        "role": role,
+        "number": number,
+        "own": str(batons[role]),
+        "other": str(batons[1 - role]),
+    }
+
+
+def blocks_in(told: Mapping[str, Any]) -> list[TimedBlock]:
+    """What a process says of its turns."""
+    return list(map(TimedBlock, told["wall"], told["fastest"], told["slowest"]))
 
 
 class Session:
@@ -51,20 +69,11 @@ class Session:
         self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
         """Let it take the turns of its role, with the other process at the other baton."""
-        self._conversation.say(
-            {
-                "turns": list(turns),
-                "role": role,
-                "number": number,
-                "own": str(batons[role]),
-                "other": str(batons[1 - role]),
-            }
-        )
+        self._conversation.say(order_of(turns, role, number, batons))
 
     def blocks(self) -> list[TimedBlock]:
         """What its turns gave; what the statement raises is a CaseFailedError."""
-        told = self._next()
-        return list(map(TimedBlock, told["wall"], told["fastest"], told["slowest"]))
+        return blocks_in(self._next())
 
     def close(self) -> None:
         """End the process."""

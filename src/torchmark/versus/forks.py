@@ -18,7 +18,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark.run.session import TimedBlock
+from torchmark.run.session import blocks_in, order_of
 from torchmark_probe import addresses, turns, wire
 from torchmark_probe.children import die_with_parent
 from torchmark_probe.clocks import clock_facts
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from torchmark.run.session import TimedBlock
     from torchmark_probe.sampling import Limits
 
 
@@ -91,14 +92,11 @@ class ForkedSession:
         self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
         """Let it take the turns of its role, with the other process at the other baton."""
-        order = {"turns": list(turns), "role": role, "number": number, "own": str(batons[role]),
-                 "other": str(batons[1 - role])}  # fmt: skip
-        wire.send(self._talk.fileno(), order)
+        wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
 
     def blocks(self) -> list[TimedBlock]:
         """What its turns gave; what the function raises is a CaseFailedError."""
-        told = self._next()
-        return list(map(TimedBlock, told["wall"], told["fastest"], told["slowest"]))
+        return blocks_in(self._next())
 
     def close(self) -> None:
         """End the process."""

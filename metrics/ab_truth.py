@@ -215,12 +215,15 @@ def counts_of(pairs: list[tuple[PythonCase, PythonCase]], side: UnderTest) -> li
 
 
 def print_counts(count: int, side: UnderTest) -> None:
-    setup = "x = torch.ones((4, 4)); y = 0"
+    setup = "x = torch.ones((4, 4))"
     same = [
         PythonCase(stmt=f"x.add({number})", setup=setup, globals=TORCH) for number in range(count)
     ]
-    plain = PythonCase(stmt="x + x", setup=setup, globals=TORCH)
-    little = PythonCase(stmt="x + x; y = x", setup=setup, globals=TORCH)
+    # One element more after the last whole vector: a few instructions.
+    plain, little = (
+        PythonCase(stmt="x + x", setup=f"x = torch.ones({size})", globals=TORCH)
+        for size in (17, 18)
+    )
     found_ones = counts_of([*((case, case) for case in same), (plain, little)], side)
     rows = [count_row(each.compared()) for each in found_ones]
     alarms = sum(row.verdict is not CountVerdict.SAME for row in rows[:-1])

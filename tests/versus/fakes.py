@@ -233,6 +233,9 @@ class FakeCounter:
     def __exit__(self, *_: object) -> None:
         self.is_open = False
 
+    def start(self) -> None:
+        assert self.is_open
+
     def submit_count(self, case: Any, *, number: int, time_limit: float) -> Future[Count]:
         self.asked.append(case.stmt)
         self.time_limits.add(time_limit)

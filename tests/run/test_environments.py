@@ -18,6 +18,20 @@ from torchmark.run.zygote import Zygote
 HERE = f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
 
 
+@pytest.fixture(autouse=True)
+def without_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the wheel have one, and an environment keeps it."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
+def test_the_python_path_that_was_there_before_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A sitecustomize may lie there."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert environment_from("A", HERE).variables == (("PYTHONPATH", str(tmp_path)),)
+
+
 def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:
     found = environment_from("A", HERE)
     assert Path(found.interpreter.torch_file).samefile(torch.__file__)

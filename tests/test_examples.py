@@ -39,9 +39,9 @@ def test_simple_timeit_shows_three_ways_three_times() -> None:
 def test_compare_shows_the_regressions_of_the_branches() -> None:
     plain, relative = example("compare").split("Relative to add on main")
     assert "\033[" in plain
-    rows = [line for line in relative.splitlines() if "severe_regression" in line]
-    slowdowns = [float(row.split("|")[-1].strip().rstrip("x")) for row in rows]
-    assert all(slowdown > 2 for slowdown in slowdowns)
+    # The first is for one thread; with more than there are cores free the time is the scheduler's.
+    row = next(line for line in relative.splitlines() if "severe_regression" in line)
+    assert float(row.split("|")[-1].strip().rstrip("x")) > 2
 
 
 def test_fuzzer_ranks_the_layouts() -> None:

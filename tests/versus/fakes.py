@@ -110,7 +110,7 @@ class FakeSession:
         self.number = max(1, round(BLOCK_SECONDS / self._cost))
         self.seconds = self._cost * self.number
         self.closed = 0
-        self._begun: Begun | None = None
+        self.begun: Begun | None = None
 
     def begin(
         self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
@@ -120,15 +120,15 @@ class FakeSession:
             assert stat.S_ISFIFO(status.st_mode), "the other process waits for a pipe"
             assert stat.S_IMODE(status.st_mode) == 0o600
             assert stat.S_IMODE(os.stat(baton.parent).st_mode) == 0o700
-        self._begun = Begun(self._opened.side, tuple(turns), role, number, batons)
-        self._world.begun.append(self._begun)
+        self.begun = Begun(self._opened.side, tuple(turns), role, number, batons)
+        self._world.begun.append(self.begun)
 
     def blocks(self) -> list[TimedBlock]:
-        assert self._begun is not None
+        assert self.begun is not None
         if self._world.fails_late(self._opened):
             raise CaseFailedError("it fails in its turns", kind="raised")
-        wall = self._cost * self._begun.number
-        count = self._begun.turns.count(self._begun.role)
+        wall = self._cost * self.begun.number
+        count = self.begun.turns.count(self.begun.role)
         self._world.now += wall * count
         return [TimedBlock(wall, 1.0, 1.0)] * count
 
@@ -223,6 +223,8 @@ class FakeCounter:
         self.threads = threads
         self.layout = layout
         self.asked: list[str] = []
+        self.log: list[str] = []
+        """What happened, in order."""
         self.time_limits: set[float] = set()
         self.is_open = False
 
@@ -235,6 +237,7 @@ class FakeCounter:
 
     def start(self) -> None:
         assert self.is_open
+        self.log.append("started")
 
     def submit_count(self, case: Any, *, number: int, time_limit: float) -> Future[Count]:
         self.asked.append(case.stmt)
@@ -248,7 +251,8 @@ class FakeCounter:
 
     def count(self, case: Any, *, number: int) -> Count:
         assert self.is_open
-        if case.stmt.startswith("fails in " + self._under_test.name):
+        self.log.append(case.stmt)
+        if case.stmt in (f"fails in {self._under_test.name}", "fails in both"):
             raise CaseFailedError(f"{case.stmt} does not work", kind="raised")
         where = CountedBy(self._under_test.name, self.layout, case.stmt)
         each = 3 if case.stmt == "pass" else 3 + self._under_test.instructions(where)

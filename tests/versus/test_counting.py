@@ -152,11 +152,9 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(tmp_path: Path, sid
 
 def test_who_fails_in_both_is_said_to_fail_in_the_first(tmp_path: Path) -> None:
     both = Both(tmp_path, lambda _: 1000)
-    both.b.name = "AB"
-    each = counting("fails in AB")
-    both.a.name = "AB"
+    each = counting("fails in both")
     both.counted(each)
-    assert each.failure.startswith("in AB: ")
+    assert each.failure.startswith("in A: ")
 
 
 def test_threads_and_limits_are_handed_on_and_zygotes_end(tmp_path: Path) -> None:
@@ -172,6 +170,13 @@ def test_every_start_is_a_stage_that_begins_and_ends(tmp_path: Path) -> None:
     assert [stage.is_over for stage in stages] == [False, True] * LAYOUTS
     assert [stage.text for stage in stages[::2]] == [stage.text for stage in stages[1::2]]
     assert ["layout" in stage.text for stage in stages[::2]] == [False, True, True]
+
+
+def test_the_empty_loop_is_counted_before_there_is_a_queue(tmp_path: Path) -> None:
+    both = Both(tmp_path, lambda _: 1000)
+    both.counted(counting("x"), counting("y"))
+    for side in (both.a, both.b):
+        assert [zygote.log for zygote in side.zygotes] == [["started", "pass", "x", "y"]]
 
 
 def test_who_stops_early_leaves_no_zygotes(tmp_path: Path) -> None:

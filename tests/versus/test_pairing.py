@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.versus.fakes import Opened, World
+from tests.versus.fakes import FakeSession, Opened, World
 from torchmark.run.session import TimedBlock
 from torchmark.versus.pairing import Side, SideFailedError, Turns, turns_of
 
@@ -147,22 +147,25 @@ def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     assert within.begun[2].turns != one.turns
 
 
+@pytest.mark.parametrize("stalls", [0, 1])
 def test_rounds_in_which_the_core_lost_its_pace_are_left_out(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, stalls: int
 ) -> None:
     """The pace is read around both blocks of a round: one that stalls spoils the round."""
-    within = world()
-    turns = 7
+    monkeypatch.setattr("tests.versus.fakes.BLOCK_SECONDS", 0.005)
+    steady_rounds = 5
 
-    def blocks(session: object) -> list[TimedBlock]:
-        begun = session._begun  # type: ignore[attr-defined]
-        wall = MICROSECOND * begun.number
-        steady = [TimedBlock(wall, 1.0, 1.0)] * (turns - 2)
-        stalled = TimedBlock(wall * (9 if begun.role else 1), 1.0, 3.0 if begun.role else 1.0)
-        return [*steady, stalled, stalled]
+    def blocks(session: FakeSession) -> list[TimedBlock]:
+        begun = session.begun
+        assert begun is not None
+        wall, count = MICROSECOND * begun.number, begun.turns.count(begun.role)
+        assert count > 2 * steady_rounds, "most rounds stall, so a median alone would not do"
+        is_slow = begun.role == stalls
+        stalled = TimedBlock(wall * (9 if is_slow else 1), 1.0, 3.0 if is_slow else 1.0)
+        return [TimedBlock(wall, 1.0, 1.0)] * steady_rounds + [stalled] * (count - steady_rounds)
 
     monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
-    assert turns_in(within).estimate == pytest.approx(0.0)
+    assert turns_in(world()).estimate == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("side", ["A", "B"])

@@ -6,6 +6,7 @@ import math
 import random
 import threading
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +14,11 @@ import pytest
 from tests import records
 from tests.run.zygote_cases import wait_until
 from tests.versus.fakes import Opened, Starting, World
-from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of, verdicts_of
+from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of, is_decided, verdicts_of
 from torchmark.errors import ZygoteError
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
+from torchmark.versus.pairing import turns_of
 from torchmark.versus.plan import Planned, Wish
 from torchmark.versus.timing import Timing, Zygotes, timed
 
@@ -214,12 +216,22 @@ def test_the_control_of_every_second_pair_is_a_against_a() -> None:
     assert min(each.estimates) > math.log(1.4)
 
 
-def test_a_slow_case_takes_turns_once_in_a_pair(clocked: World) -> None:
-    slow, quick = timing("slow"), timing("quick")
-    clocked.cost = lambda opened: 1.0 if opened.case == "slow" else A_SECONDS
-    list(running(clocked, slow, quick, budget=40.0))
-    assert len(slow.a_seconds) == len(slow.estimates) == FEWEST_PAIRS
-    assert len(quick.a_seconds) == TURNS * FEWEST_PAIRS
+def test_what_one_look_alone_would_decide_is_not_decided_by_the_first_of_several() -> None:
+    """With the penalty for looking the same pairs are not enough."""
+    within, each = world(), timing()
+    within.cost = lambda opened: (
+        A_SECONDS * math.exp(0.02 + (0.0085 if opened.layout % 2 else -0.0085))
+        if opened.side == "B"
+        else A_SECONDS
+    )
+    news = running(within, each)
+    while len(each.estimates) < FEWEST_PAIRS:
+        next(news)
+    assert is_decided(effect_of(each.estimates))
+    assert not is_decided(effect_of(each.estimates, penalty=FIRST_LOOK))
+    list(news)
+    assert len(each.estimates) > FEWEST_PAIRS
+    assert verdict_of(each) is Verdict.SLOWER
 
 
 @pytest.mark.parametrize("in_background", [True, False])
@@ -297,21 +309,24 @@ def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int)
 
 def test_there_is_an_end_to_turns_however_long_a_start_takes() -> None:
     within, each = world(), timing()
-    starting = Starting(within)
-    released = threading.Event()
-    starting.gates[1] = released
-    news = running(within, each, start=starting, in_background=True)
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take)
+    while each.more_turns(zygotes, take):
+        assert len(each.a_seconds) <= MOST_TURNS
+    assert len(each.a_seconds) == MOST_TURNS
+    assert len(each.control) == 1
 
-    def release_when_all_turns_are_taken() -> None:
-        wait_until(lambda: len(within.opened) >= 4 * MOST_TURNS + 4)
-        released.set()
 
-    releasing = threading.Thread(target=release_when_all_turns_are_taken)
-    releasing.start()
-    list(news)
-    releasing.join()
-    first = [opened for opened in within.opened if opened.layout == 0]
-    assert len(first) == 4 * MOST_TURNS + 4
+def test_what_has_failed_takes_no_more_turns() -> None:
+    within, each = world(), timing()
+    within.fails = lambda opened: opened.side == "B"
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take)
+    tried = len(within.opened)
+    assert not each.more_turns(zygotes, take)
+    assert len(within.opened) == tried
 
 
 def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:

@@ -40,6 +40,7 @@ def test_an_environment_describes_itself(here: UnderTest) -> None:
     assert facts["torch"]["config"] == torch.__config__.show()
     assert facts["torch_file"] == torch.__file__
     assert facts["threads"] == 1
+    assert facts["fixed_addresses"], "this machine lets us choose"
     assert facts["directory"] == os.getcwd()
     assert facts["variables"].get("TORCHMARK_TEST_FLAG") == "on"
     assert facts["counting"] == facts["cpp"] == WORKS
@@ -100,6 +101,14 @@ def test_the_same_installation_is_said_to_be_the_same() -> None:
     )
 
 
+def test_two_statements_in_one_environment_may_well_differ() -> None:
+    one, other = found("A", ""), found("B", "")
+    assert remarks_without_facts(one, other, statements_differ=True) == []
+    other = found("B", "export TWO=2")
+    (remark,) = remarks_without_facts(one, other, statements_differ=True)
+    assert "with other variables (TWO)" in remark
+
+
 def test_other_variables_of_the_same_installation_are_named() -> None:
     one, other = found("A", "export ONE=1 BOTH=0"), found("B", "export TWO=2 BOTH=9")
     (remark,) = remarks_without_facts(one, other)
@@ -133,12 +142,16 @@ def test_addresses_that_cannot_be_chosen_are_a_doubt(
 
 
 def remarks_without_facts(
-    a: UnderTest, b: UnderTest, fixed: tuple[bool, bool] = (True, True)
+    a: UnderTest,
+    b: UnderTest,
+    fixed: tuple[bool, bool] = (True, True),
+    *,
+    statements_differ: bool = False,
 ) -> list[str]:
     """What is remarked where the environments say so of their addresses; nothing is started."""
     for side, is_fixed in zip((a, b), fixed, strict=True):
         side.facts = {"fixed_addresses": is_fixed}.copy  # type: ignore[method-assign]
-    return remarks_on(a, b)
+    return remarks_on(a, b, statements_differ=statements_differ)
 
 
 def test_a_torch_that_cannot_be_imported_ends_with_its_own_words(tmp_path: Path) -> None:

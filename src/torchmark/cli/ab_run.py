@@ -100,7 +100,7 @@ def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: boo
         raise InvalidArgumentError(
             "no case is left to compare; `torchmark list` shows what the suites have"
         )
-    remarks = remarks_on(a, b)
+    remarks = remarks_on(a, b, statements_differ=any(each.other is not None for each in plan))
     comparison = Comparison(
         id=new_run_id(),
         started=now(),

@@ -108,9 +108,13 @@ def _reason_against_counting() -> str | None:
     return None
 
 
-def remarks_on(a: UnderTest, b: UnderTest) -> list[str]:
-    """What a reader should know before the figures."""
-    remarks = [remark_on_installations(a, b)]
+def remarks_on(a: UnderTest, b: UnderTest, *, statements_differ: bool = False) -> list[str]:
+    """What a reader should know before the figures.
+
+    Where statements differ, one environment for both is what was asked for.
+    """
+    is_one = a.environment.is_same_installation(b.environment)
+    remarks = [None if is_one and statements_differ else remark_on_installations(a, b)]
     if not (a.facts()["fixed_addresses"] and b.facts()["fixed_addresses"]):
         remarks.append(
             "the kernel does not let torchmark choose addresses (some containers forbid it), so "

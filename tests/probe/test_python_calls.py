@@ -29,6 +29,8 @@ class Adder:
 
 def fails():
     raise KeyError("no")
+
+pair = (lambda a: a, lambda a: a + 1 + 2)
 """
 
 
@@ -71,6 +73,13 @@ def test_the_same_work_has_the_same_counts_every_time(module: str) -> None:
     assert calls_of("adder(1)", setup) == calls_of("adder(1)", setup)
     loops = [calls_of("for i in range(n): pass", f"n = {n}")[STATEMENT] for n in (10, 11, 12)]
     assert loops[2] - loops[1] == loops[1] - loops[0] > 0
+
+
+def test_functions_of_one_name_are_told_together(module: str) -> None:
+    setup, name = f"from {module} import pair; f, g = pair", "<lambda> (some_package/adding.py)"
+    both, *each = (calls_of(stmt, setup)[name] for stmt in ("f(1); g(1)", "f(1)", "g(1)"))
+    assert both == sum(each)
+    assert each[0] < each[1]
 
 
 def test_methods_are_named_with_their_class_where_python_knows_it(module: str) -> None:

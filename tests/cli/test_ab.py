@@ -91,11 +91,12 @@ def patched(
 ) -> Iterator[tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]]:
     """This torch beside itself with a `relu` that does a little more; and the JSON of it."""
     folder = tmp_path_factory.mktemp("patched")
-    # The length of a path moves where objects lie: this one is as long on every machine.
-    with tempfile.TemporaryDirectory() as patch:
+    # The length of a variable moves where objects lie, and then more layouts are needed: minutes.
+    with tempfile.TemporaryDirectory() as nothing, tempfile.TemporaryDirectory() as patch:
         (Path(patch) / "sitecustomize.py").write_text(PATCH)
         done = ab(
-            "--B", f"export PYTHONPATH={patch}", "--stmt", "torch.nn.functional.relu(x)",
+            "--A", f"export PYTHONPATH={nothing}", "--B", f"export PYTHONPATH={patch}",
+            "--stmt", "torch.nn.functional.relu(x)",
             "--stmt", "x + x", "--setup", "x = torch.ones(8)", "--count",
             "--fail-on", "slower", "--json", "ab.json",
             cwd=folder, XDG_CACHE_HOME=str(folder), XDG_DATA_HOME=str(folder),

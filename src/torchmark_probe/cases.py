@@ -156,7 +156,7 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
     """Blocks in turns with another process, as often as the control side orders some."""
     rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
     addresses.move_heap(rng)
-    started = _started(request, around)
+    started = _started({**request, "cores": []}, around)
     metronome = Metronome()
 
     def serve() -> None:
@@ -167,11 +167,19 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
             order = wire.receive(talk)
             if order is None:
                 return
+            _move_to(request["cores"])  # not before: another case may be measured there
             wire.send(talk, turns.taken(started.blocks, metronome, order))
 
     with garbage_collection_off():
         addresses.with_moved_stack(rng, serve)
     return {"outcome": "done"}
+
+
+def _move_to(cores: List[int]) -> None:
+    """All threads of this process, those that torch has made for its work too."""
+    for thread in os.listdir("/proc/self/task") if cores else ():
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.sched_setaffinity(int(thread), cores)
 
 
 class _Started(NamedTuple):

@@ -59,6 +59,31 @@ def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path
     assert file.read_text() == "baababba"
 
 
+def test_a_session_moves_to_its_cores_with_all_its_threads_when_its_turns_come(
+    plain_zygote: Zygote, tmp_path: Path
+) -> None:
+    core = min(os.sched_getaffinity(0))
+    file = tmp_path / "where"
+    setup = f"""
+import os, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def note_where():
+    threads = map(int, os.listdir("/proc/self/task"))
+    with open({str(file)!r}, "w") as note:
+        note.write(repr([sorted(os.sched_getaffinity(thread)) for thread in threads]))
+"""
+    with (
+        plain_zygote.session(case("note_where()", setup), limits=QUICK, cores=[core]) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        before = file.read_text()
+        taken(one, other, [0, 1], tmp_path)
+        after = file.read_text()
+    everything = sorted(os.sched_getaffinity(0))
+    assert before == repr([everything, everything])
+    assert after == repr([[core], [core]])
+
+
 def test_a_compiled_statement_takes_turns_too(plain_zygote: Zygote, tmp_path: Path) -> None:
     native = NativeCase(library=c_library(tmp_path), symbol="torchmark_run_0")
     with (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.run.zygote_cases import wait_until
 from tests.versus.fakes import FakeSession, Opened, World
 from torchmark.run.session import TimedBlock
 from torchmark.versus.pairing import Side, SideFailedError, Turns, turns_of
@@ -22,10 +24,10 @@ def world(a: float = MICROSECOND, b: float = MICROSECOND) -> World:
     return World(cost=lambda opened: a if opened.side == "A" else b)
 
 
-def turns_in(within: World, seed: int = 0) -> Turns:
+def turns_in(within: World, seed: int = 0, *, in_background: bool = False) -> Turns:
     a = Side(opens=within.opens("A"), case="stmt a")
     b = Side(opens=within.opens("B"), case="stmt b")
-    return turns_of(a, b, random.Random(seed), [3], time_limit=7.0)
+    return turns_of(a, b, random.Random(seed), [3], time_limit=7.0, in_background=in_background)
 
 
 def test_the_ratio_and_the_time_of_a_come_from_the_blocks() -> None:
@@ -88,7 +90,7 @@ def test_every_process_is_new_shaken_anew_and_told_its_cores_and_limit() -> None
 
 
 def test_two_that_are_alike_run_equally_often_in_a_block() -> None:
-    within = world(MICROSECOND, 1.4 * MICROSECOND)
+    within = world(MICROSECOND, 2.5 * MICROSECOND)
     turns_in(within)
     own = {round(session.number) for session in within.sessions}
     assert len(own) == 2
@@ -96,11 +98,11 @@ def test_two_that_are_alike_run_equally_often_in_a_block() -> None:
 
 
 def test_two_that_are_far_apart_run_as_often_as_fits_each() -> None:
-    within = world(MICROSECOND, 1.6 * MICROSECOND)
+    within = world(MICROSECOND, 4 * MICROSECOND)
     turns = turns_in(within)
     numbers = {(begun.side, begun.number) for begun in within.begun}
-    assert numbers == {("A", 10_000), ("B", 6250)}
-    assert turns.estimate == pytest.approx(math.log(1.6)), "of one run, not of a block"
+    assert numbers == {("A", 10_000), ("B", 2500)}
+    assert turns.estimate == pytest.approx(math.log(4)), "of one run, not of a block"
 
 
 def test_a_block_has_at_least_one_run() -> None:
@@ -166,6 +168,57 @@ def test_rounds_in_which_the_core_lost_its_pace_are_left_out(
 
     monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
     assert turns_in(world()).estimate == pytest.approx(0.0)
+
+
+def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_core_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    within = world()
+    original = FakeSession.blocks
+    seen = []
+
+    def blocks(session: FakeSession) -> list[TimedBlock]:
+        if is_in_background:
+            wait_until(lambda: len(within.sessions) == 4)
+        seen.append(len(within.sessions))
+        return original(session)
+
+    monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
+    is_in_background = True
+    turns = turns_in(within, in_background=True)
+    assert seen == [4, 4, 4, 4]
+    assert [session.closed for session in within.sessions] == [1] * 4
+
+    within, seen, is_in_background = world(), [], False
+    assert turns_in(within) == turns
+    assert seen == [2, 2, 4, 4]
+
+
+def test_the_second_two_failing_in_the_background_is_told() -> None:
+    within = world()
+    within.fails = lambda opened: len(within.opened) > 2 and opened.side == "B"
+    with pytest.raises(SideFailedError) as caught:
+        turns_in(within, in_background=True)
+    assert not caught.value.is_a
+    assert all(session.closed for session in within.sessions)
+
+
+def test_the_first_two_failing_does_not_wait_for_the_second() -> None:
+    within, may_open = world(), threading.Event()
+
+    def fails(opened: Opened) -> bool:
+        if len(within.opened) > 2:
+            assert may_open.wait(60)
+        return False
+
+    within.fails = fails
+    within.fails_late = lambda opened: opened.side == "A"
+    with pytest.raises(SideFailedError):
+        turns_in(within, in_background=True)
+    assert not may_open.is_set()
+    may_open.set()
+    wait_until(lambda: len(within.sessions) == 4)
+    wait_until(lambda: all(session.closed for session in within.sessions))
 
 
 @pytest.mark.parametrize("side", ["A", "B"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchmark.analyse.pairs import Round, estimate_of
 from torchmark.errors import CaseFailedError
 from torchmark.run.private_directories import discard, private_directory
+from torchmark.versus.background import begun
 from torchmark_probe.intervals import median
 from torchmark_probe.sampling import Limits
 
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from torchmark.run.session import TimedBlock
 
 TURNS_SECONDS = 0.15
-"""Of measured blocks of two processes; forking, setting up and warming up take half as long."""
+"""Of measured blocks of two processes; forking, setting up and warming up take as long."""
 
 _FEWEST_ROUNDS = 5
 
 _MOST_ROUNDS = 2000
 """Of statements that are over in no time: more would say nothing new."""
 
-_ALIKE = 1.5
+_ALIKE = 3.0
 """Two that are no further apart in speed run equally often in a block. A block begins with cold
-caches, and that must weigh the same in both."""
+caches, and that must weigh the same in both. A neighbour on the core can make one of two equal
+processes look twice as slow as the other while its blocks are sized."""
 
 _LIMITS = Limits(precision=0.01, min_run_time=TURNS_SECONDS, max_run_time=2 * TURNS_SECONDS)
 
@@ -95,18 +97,28 @@ class Turns(NamedTuple):
 
 
 def turns_of(
-    a: Side, b: Side, rng: random.Random, cores: Collection[int], *, time_limit: float
+    a: Side,
+    b: Side,
+    rng: random.Random,
+    cores: Collection[int],
+    *,
+    time_limit: float,
+    in_background: bool = False,
 ) -> Turns:
-    """Two fresh processes of each, two by two: the second two are started in the other order."""
+    """Two fresh processes of each, two by two: the second two are started in the other order.
+
+    `in_background` lets the second two be made while the first two are measured.
+    """
+    couples = [
+        _Couple((a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit)
+        for first in ((0, 1) if rng.random() < 0.5 else (1, 0))
+    ]
     folder = private_directory()
     try:
         batons = (folder / "a", folder / "b")
         for baton in batons:
             os.mkfifo(baton, 0o600)
-        both = [
-            _rounds(a, b, first, rng, cores, batons, time_limit)
-            for first in ((0, 1) if rng.random() < 0.5 else (1, 0))
-        ]
+        both = _both(couples, rng, batons, in_background=in_background)
     finally:
         discard(folder)
     return Turns(
@@ -115,47 +127,89 @@ def turns_of(
     )
 
 
-def _rounds(
-    a: Side,
-    b: Side,
-    first: int,
+def _both(
+    couples: Sequence[_Couple],
     rng: random.Random,
-    cores: Collection[int],
     batons: tuple[Path, Path],
-    time_limit: float,
-) -> list[Round]:
-    """`first` says which of the two is started before the other: 0 for A."""
-    sides = (a, b)
-    opened: dict[int, TakesTurns] = {}
-    with ExitStack() as stack:
-        for role in (first, 1 - first):
+    *,
+    in_background: bool,
+) -> list[list[Round]]:
+    one, other = couples
+    with closing(one):
+        one.open()
+        opening = begun(other.open, "couple") if in_background else None
+        try:
+            first = one.rounds(rng, batons)
+        except BaseException:
+            if opening is not None:  # nobody waits for it, however long it takes
+                opening.add_done_callback(lambda _: other.close())
+            raise
+    with closing(other):
+        if opening is None:
+            other.open()
+        else:
+            opening.result()
+        return [first, other.rounds(rng, batons)]
+
+
+class _Couple:
+    """A fresh process of each side, that take turns with each other."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        first: int,
+        shakes: tuple[int, int],
+        cores: Collection[int],
+        time_limit: float,
+    ) -> None:
+        """`first` says which of the two is started before the other: 0 for A."""
+        self._sides = sides
+        self._first = first
+        self._shakes = shakes
+        self._cores = cores
+        self._time_limit = time_limit
+        self._opened: dict[int, TakesTurns] = {}
+
+    def open(self) -> None:
+        """Start both; a SideFailedError if either cannot be."""
+        for role in (self._first, 1 - self._first):
+            side = self._sides[role]
             try:
-                session = sides[role].opens.session(
-                    sides[role].case,
+                self._opened[role] = side.opens.session(
+                    side.case,
                     limits=_LIMITS,
-                    shake=rng.getrandbits(32),
-                    cores=cores,
-                    time_limit=time_limit,
+                    shake=self._shakes[role],
+                    cores=self._cores,
+                    time_limit=self._time_limit,
                 )
             except CaseFailedError as error:
                 raise SideFailedError(role, error) from error
-            opened[role] = stack.enter_context(closing(session))
-        numbers = _numbers(opened[0], opened[1])
-        seconds = sum(opened[role].seconds * numbers[role] / opened[role].number for role in (0, 1))
+
+    def rounds(self, rng: random.Random, batons: tuple[Path, Path]) -> list[Round]:
+        """Let them take turns, and return what each round gave."""
+        a, b = self._opened[0], self._opened[1]
+        numbers = _numbers(a, b)
+        seconds = a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
         count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(TURNS_SECONDS / max(seconds, 1e-9))))
         turns = [role for _ in range(count) for role in ((0, 1) if rng.random() < 0.5 else (1, 0))]
         for role in (1, 0):
-            opened[role].begin(turns, role, numbers[role], batons)
-        blocks = [_blocks(role, opened[role]) for role in (0, 1)]
-    return [
-        Round(
-            a=one.wall / numbers[0],
-            b=other.wall / numbers[1],
-            fastest=min(one.fastest, other.fastest),
-            slowest=max(one.slowest, other.slowest),
-        )
-        for one, other in zip(blocks[0], blocks[1], strict=True)
-    ]
+            self._opened[role].begin(turns, role, numbers[role], batons)
+        blocks = [_blocks(role, self._opened[role]) for role in (0, 1)]
+        return [
+            Round(
+                a=one.wall / numbers[0],
+                b=other.wall / numbers[1],
+                fastest=min(one.fastest, other.fastest),
+                slowest=max(one.slowest, other.slowest),
+            )
+            for one, other in zip(blocks[0], blocks[1], strict=True)
+        ]
+
+    def close(self) -> None:
+        """End both."""
+        for session in self._opened.values():
+            session.close()
 
 
 def _blocks(role: int, session: TakesTurns) -> list[TimedBlock]:

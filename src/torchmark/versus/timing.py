@@ -5,7 +5,7 @@ one process is not the result: one start of both is one pair, and pairs are what
 Within a pair fresh processes take turns a few times. The next start goes on while the present one
 is measured; as long as it is not ready there is time for some more turns.
 
-Every second pair has a control beside it: A against A, in the same way, from which the report says
+Every fourth pair has a control beside it: A against A, in the same way, from which the report says
 how often this set-up cries wolf.
 """
 
@@ -13,21 +13,21 @@ from __future__ import annotations
 
 import statistics
 import time
-from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
 from torchmark.model.ab_record import PairedTimes
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
+from torchmark.versus.background import begun
 from torchmark.versus.pairing import Side, SideFailedError, turns_of
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Generator, Iterator, Sequence
+    from concurrent.futures import Future
 
     from torchmark.versus.pairing import Opens, Turns
     from torchmark.versus.plan import Planned, Wish
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
 
-_PAIRS_TO_A_CONTROL = 2
+_PAIRS_TO_A_CONTROL = 4
 
 _LOOKS = {FEWEST_PAIRS: 4.0, 12: 12.0, 24: 12.0, 48: 12.0}
 """Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
@@ -99,7 +99,7 @@ class Timing:
         )
 
     def begin_pair(self, zygotes: Zygotes, take: Taker) -> None:
-        """The turns that every pair has, and a control beside every second one."""
+        """The turns that every pair has, and a control beside every fourth one."""
         with self._noting_failures():
             self._turn(zygotes, take)
             if len(self.estimates) % _PAIRS_TO_A_CONTROL == 0:
@@ -172,14 +172,21 @@ def timed(
 ) -> Generator[Began | Timing, None, None]:
     """Take pairs of every case until it is over; each is handed on when it is.
 
-    `cases` is how many are judged together. `in_background` lets the next zygotes start while the
-    present ones measure, for which there must be another core.
+    `cases` is how many are judged together. `in_background` lets the next processes be made while
+    the present ones are measured, for which there must be another core.
     """
     waiting = list(timings)
     coming = _Coming(start, in_background=in_background)
 
     def take(one: Side, other: Side) -> Turns:
-        return turns_of(one, other, rng, cores, time_limit=wish.time_limit)
+        return turns_of(
+            one,
+            other,
+            rng,
+            cores,
+            time_limit=wish.time_limit,
+            in_background=in_background,
+        )
 
     with closing(coming):
         while waiting:
@@ -225,18 +232,8 @@ class _Coming:
             self._future.add_done_callback(_close)
 
     def _begun(self) -> Future[Zygotes]:
-        """Not in a pool of concurrent.futures: those are joined when the interpreter ends."""
-        future: Future[Zygotes] = Future()
         layout, self._layout = self._layout, self._layout + 1
-
-        def do() -> None:
-            try:
-                future.set_result(self._start(layout))
-            except BaseException as error:  # it is the future that raises it
-                future.set_exception(error)
-
-        Thread(target=do, name="torchmark start", daemon=True).start()
-        return future
+        return begun(lambda: self._start(layout), "start")
 
 
 def _close(start: Future[Zygotes]) -> None:

@@ -234,6 +234,25 @@ def test_who_interrupts_gets_what_is_there(tmp_path: Path, light: str) -> None:
     assert "Instructions" in (tmp_path / "ab.md").read_text()
 
 
+def test_an_environment_that_breaks_meanwhile_costs_nothing_that_is_there(
+    tmp_path: Path, light: str
+) -> None:
+    flag, data = tmp_path / "flag", tmp_path / "data"
+    breaking = light_torch.put_into(
+        tmp_path / "breaking",
+        f"import os\nif os.path.exists({str(flag)!r}): raise OSError('libfoo.so.3 is gone')",
+    )
+    break_it = f"open({str(flag)!r}, 'w').close()"
+    done = ab("--A", light, "--B", breaking, "--stmt", "1 / 0", "--stmt", break_it, *QUICK,
+              cwd=tmp_path, XDG_DATA_HOME=str(data))  # fmt: skip
+    assert done.returncode == 4
+    assert "ZeroDivisionError" in done.stdout
+    (kept,) = (data / "torchmark" / "ab").iterdir()
+    assert "OSError: libfoo.so.3 is gone" in done.stderr
+    assert f"Until then: the figures are in {kept}" in done.stderr
+    assert [result["outcome"] for result in results_in(kept)] == ["failed"]
+
+
 def test_an_environment_without_torch_ends_it_before_anything_is_measured(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')

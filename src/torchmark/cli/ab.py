@@ -14,10 +14,10 @@ import click
 from torchmark.arguments import checked_positive
 from torchmark.cli.ab_run import Asked, Kept, compare_all
 from torchmark.cli.abilities import check_that_counting_works, counting_works
-from torchmark.cli.exit_codes import ExitCode
+from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.stores import columns
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.run_record import Kind
 from torchmark.report import ab_text
 from torchmark.report.ab_formats import RENDERERS
@@ -131,12 +131,15 @@ def command(
         for side, is_wanted in zip(sides, (patch_a, patch_b), strict=False):
             _say([str(patch(side.environment))] if is_wanted else [])
         kept = Kept(file=default_path().parent / "ab" / f"{new_run_id()}.json")
-        was_interrupted = compare_all(sides, asked, kept, quiet=quiet)
-    _finish(kept, files, fail_on, was_interrupted=was_interrupted)
+        cut_short_by = compare_all(sides, asked, kept, quiet=quiet)
+    _finish(kept, files, fail_on, cut_short_by)
 
 
 def _finish(
-    kept: Kept, files: dict[str, Path | None], fail_on: str | None, *, was_interrupted: bool
+    kept: Kept,
+    files: dict[str, Path | None],
+    fail_on: str | None,
+    cut_short_by: KeyboardInterrupt | TorchmarkError | None,
 ) -> None:
     """Show and write what there is, and end with the code that says how it went."""
     kept.save()
@@ -144,7 +147,10 @@ def _finish(
     click.echo(ab_text.render(results, width=columns()), nl=False)
     remedy = f"the figures are in {kept.file}"
     wrote_all = written(files, lambda form: RENDERERS[form](results), remedy=lambda _: remedy)
-    if was_interrupted:
+    if isinstance(cut_short_by, TorchmarkError):
+        click.echo(f"torchmark: {cut_short_by}\nUntil then: {remedy}", err=True)
+        sys.exit(code_of(cut_short_by))
+    if cut_short_by is not None:
         click.echo(f"torchmark: interrupted; {remedy}", err=True)
         sys.exit(ExitCode.INTERRUPTED)
     if not wrote_all:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import understood
 from torchmark.cli.run_display import display_for
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.ab_record import Compared, Comparison
 from torchmark.report.ab_formats import RENDERERS
 from torchmark.runner.cores import on_cores, usable_cores
@@ -82,16 +82,22 @@ class Kept:
         return [understood(each) for each in self.comparisons]
 
 
-def compare_all(sides: Sequence[UnderTest], asked: Asked, kept: Kept, *, quiet: bool) -> bool:
-    """Each environment beside the first; whether Ctrl-C cut it short."""
+def compare_all(
+    sides: Sequence[UnderTest], asked: Asked, kept: Kept, *, quiet: bool
+) -> KeyboardInterrupt | TorchmarkError | None:
+    """Each environment beside the first; what cut it short after the first result, if anything."""
     try:
         for side in sides:  # each is checked before anything is measured
             side.described()
         for other in sides[1:]:
             _compare(sides[0], other, asked, kept, quiet=quiet)
-    except KeyboardInterrupt:
-        return True
-    return False
+    except KeyboardInterrupt as interrupt:
+        return interrupt
+    except TorchmarkError as error:
+        if not kept.comparisons:
+            raise
+        return error
+    return None
 
 
 def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: bool) -> None:

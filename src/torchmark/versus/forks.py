@@ -92,7 +92,8 @@ class ForkedSession:
         self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
         """Let it take the turns of its role, with the other process at the other baton."""
-        wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
+        with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
+            wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
 
     def blocks(self) -> list[TimedBlock]:
         """What its turns gave; what the function raises is a CaseFailedError."""
@@ -113,7 +114,10 @@ class ForkedSession:
                 raise CaseTimeoutError(
                     f"the function was stopped at its limit of {self._limit:g} s", kind="timeout"
                 )
-            data = self._talk.recv(1 << 16)
+            try:
+                data = self._talk.recv(1 << 16)
+            except ConnectionResetError:
+                data = b""
             if not data:
                 raise CaseFailedError(
                     "the function ended the process that ran it; run it by itself to see how",

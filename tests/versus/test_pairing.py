@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.run.zygote_cases import wait_until
-from tests.versus.fakes import FakeSession, Opened, World
+from tests.versus.fakes import BLOCK_SECONDS, FakeSession, Opened, World
 from torchmark.run.session import TimedBlock
 from torchmark.versus.pairing import Side, SideFailedError, Turns, turns_of
 
@@ -138,6 +138,15 @@ def test_slow_statements_have_few_rounds_and_quick_ones_no_end_of_them(
     assert {len(begun.turns) for begun in within.begun} == {2 * rounds}
 
 
+@pytest.mark.parametrize("seconds", [0.15, 0.3, 0.6])
+def test_what_turns_may_take_decides_how_many_rounds_they_have(seconds: float) -> None:
+    within = world()
+    a, b = (Side(opens=within.opens(side), case="") for side in "AB")
+    turns_of(a, b, random.Random(0), [], time_limit=1.0, seconds=seconds)
+    (length,) = {len(begun.turns) for begun in within.begun}
+    assert length == pytest.approx(seconds / BLOCK_SECONDS, abs=2)
+
+
 def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     within = world()
     turns_in(within)
@@ -175,7 +184,7 @@ def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_
 ) -> None:
     within = world()
     original = FakeSession.blocks
-    seen = []
+    seen: list[int] = []
 
     def blocks(session: FakeSession) -> list[TimedBlock]:
         if is_in_background:

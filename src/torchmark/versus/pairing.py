@@ -11,6 +11,7 @@ from torchmark.analyse.pairs import Round, estimate_of
 from torchmark.errors import CaseFailedError
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.versus.background import begun
+from torchmark.versus.plan import TURNS_SECONDS
 from torchmark_probe.intervals import median
 from torchmark_probe.sampling import Limits
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from torchmark.run.session import TimedBlock
 
-TURNS_SECONDS = 0.15
-"""Of measured blocks of two processes; forking, setting up and warming up take as long."""
-
 _FEWEST_ROUNDS = 5
 
 _MOST_ROUNDS = 2000
@@ -33,8 +31,6 @@ _ALIKE = 3.0
 """Two that are no further apart in speed run equally often in a block. A block begins with cold
 caches, and that must weigh the same in both. A neighbour on the core can make one of two equal
 processes look twice as slow as the other while its blocks are sized."""
-
-_LIMITS = Limits(precision=0.01, min_run_time=TURNS_SECONDS, max_run_time=2 * TURNS_SECONDS)
 
 
 class TakesTurns(Protocol):
@@ -103,14 +99,18 @@ def turns_of(
     cores: Collection[int],
     *,
     time_limit: float,
+    seconds: float = TURNS_SECONDS,
     in_background: bool = False,
 ) -> Turns:
     """Two fresh processes of each, two by two: the second two are started in the other order.
 
-    `in_background` lets the second two be made while the first two are measured.
+    `seconds` is what the blocks of two take together. `in_background` lets the second two be made
+    while the first two are measured.
     """
     couples = [
-        _Couple((a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit)
+        _Couple(
+            (a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit, seconds
+        )
         for first in ((0, 1) if rng.random() < 0.5 else (1, 0))
     ]
     folder = private_directory()
@@ -162,6 +162,7 @@ class _Couple:
         shakes: tuple[int, int],
         cores: Collection[int],
         time_limit: float,
+        seconds: float,
     ) -> None:
         """`first` says which of the two is started before the other: 0 for A."""
         self._sides = sides
@@ -169,16 +170,18 @@ class _Couple:
         self._shakes = shakes
         self._cores = cores
         self._time_limit = time_limit
+        self._seconds = seconds
         self._opened: dict[int, TakesTurns] = {}
 
     def open(self) -> None:
         """Start both; a SideFailedError if either cannot be."""
+        limits = Limits(precision=0.01, min_run_time=self._seconds, max_run_time=2 * self._seconds)
         for role in (self._first, 1 - self._first):
             side = self._sides[role]
             try:
                 self._opened[role] = side.opens.session(
                     side.case,
-                    limits=_LIMITS,
+                    limits=limits,
                     shake=self._shakes[role],
                     cores=self._cores,
                     time_limit=self._time_limit,
@@ -191,7 +194,7 @@ class _Couple:
         a, b = self._opened[0], self._opened[1]
         numbers = _numbers(a, b)
         seconds = a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
-        count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(TURNS_SECONDS / max(seconds, 1e-9))))
+        count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(self._seconds / max(seconds, 1e-9))))
         turns = [role for _ in range(count) for role in ((0, 1) if rng.random() < 0.5 else (1, 0))]
         for role in (1, 0):
             self._opened[role].begin(turns, role, numbers[role], batons)

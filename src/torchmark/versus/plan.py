@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BUDGET = 10.0
 """Seconds in which a change of one per cent is found on a machine with some noise."""
 
+TURNS_SECONDS = 0.15
+"""Of measured blocks of two processes; forking, setting up and warming up take half as long."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
@@ -50,6 +53,9 @@ class Wish:
 
     budget: float = BUDGET
     """Seconds of pairs for a case after which it is left unclear."""
+
+    turns_seconds: float = TURNS_SECONDS
+    """Of measured blocks of two processes: the less, the more pairs fit into the budget."""
 
     time_limit: float = TIME_LIMIT
     """Seconds that a case may take in one process."""

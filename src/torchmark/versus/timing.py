@@ -185,6 +185,7 @@ def timed(
             rng,
             cores,
             time_limit=wish.time_limit,
+            seconds=wish.turns_seconds,
             in_background=in_background,
         )
 

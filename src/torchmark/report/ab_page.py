@@ -1,4 +1,4 @@
-"""A/B comparisons as one HTML page with everything inside it: nothing is fetched, no script runs.
+"""A/B comparisons as one HTML page with everything inside it: nothing is fetched.
 
 Each comparison has its picture of the times first, then the tables behind it.
 """
@@ -49,19 +49,27 @@ _LONGEST_CODE = 4_000
 
 
 def render(comparisons: Sequence[Understood]) -> str:
-    parts = [_comparison(each, number) for number, each in enumerate(comparisons)]
+    parts = [section(each, number) for number, each in enumerate(comparisons)]
+    return page("torchmark A/B comparison", [_overview(comparisons), *parts])
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """A whole document of parts that are HTML."""
     return printable(
         f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>torchmark A/B comparison</title>
+<title>{_text(title)}</title>
 <style>{STYLE}</style>
 </head>
 <body>
 <main>
-{chr(10).join([_header(comparisons), *parts])}
+<header>
+<h1>{_text(title)}</h1>
+</header>
+{chr(10).join(part for part in parts if part)}
 </main>
 </body>
 </html>
@@ -69,17 +77,18 @@ def render(comparisons: Sequence[Understood]) -> str:
     )
 
 
-def _header(comparisons: Sequence[Understood]) -> str:
+def _overview(comparisons: Sequence[Understood]) -> str:
     items = "".join(
         f'<li><a href="#comparison-{number}">{_text(_sides(each))}</a>: {_text(summary(each))}</li>'
         for number, each in enumerate(comparisons)
     )
-    overview = f"<ul>{items}</ul>" if len(comparisons) > 1 else ""
-    nothing = "" if comparisons else "<p>Nothing was compared.</p>"
-    return f"<header>\n<h1>torchmark A/B comparison</h1>\n{overview}{nothing}\n</header>"
+    if not comparisons:
+        return "<p>Nothing was compared.</p>"
+    return f"<ul>{items}</ul>" if len(comparisons) > 1 else ""
 
 
-def _comparison(comparison: Understood, number: int) -> str:
+def section(comparison: Understood, number: int = 0) -> str:
+    """The picture of one comparison and its tables."""
     record = comparison.comparison
     remarks = "".join(f"<li>{_text(remark)}</li>" for remark in record.remarks)
     parts = [

@@ -89,8 +89,11 @@ def test_a_slower_dispatch_is_found_drawn_and_reported(
     assert {call for call, _ in changed} == {"F.relu"}
     assert ("F.relu", "Tensor") not in changed
     assert "handle_torch_function" in text
-    pictures = [f"{which}-F.relu-WithTorchFunction.{ending}"
-                for which in ("base", "branch", "difference") for ending in ("svg", "png")]  # fmt: skip
+    pictures = [
+        f"{which}-F.relu-WithTorchFunction.{ending}"
+        for which in ("base", "branch", "difference")
+        for ending in ("svg", "png")
+    ]
     assert all((folder / name).stat().st_size > 1000 for name in pictures)
     assert "handle_torch_function" in (folder / pictures[2]).read_text()
     with zipfile.ZipFile(folder / "report.zip") as archive:

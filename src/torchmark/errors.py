@@ -75,6 +75,14 @@ class MissingToolError(TorchmarkError, FileNotFoundError):
     """A program that is needed is not installed; the message names its package."""
 
 
+class ProfilerError(TorchmarkError, RuntimeError):
+    """The profiler that looks into a running loop gave no stacks; carries what it said."""
+
+
+class AttachDeniedError(ProfilerError, PermissionError):
+    """The profiler may not look into the process; the message says how to allow it."""
+
+
 class ZygoteError(TorchmarkError, RuntimeError):
     """The process that forks the cases could not start, or died; carries its last words."""
 
@@ -160,6 +168,14 @@ class KnownBreaksError(DefinitionError):
 
 class SuiteNotFoundError(InvalidArgumentError):
     """No suite, file, folder or module goes by the name that was given."""
+
+
+class UnknownCaseError(InvalidArgumentError, LookupError):
+    """No case of the suites has the words that were given."""
+
+
+class AmbiguousCaseError(InvalidArgumentError, LookupError):
+    """Several cases have the words that were given, where one is meant."""
 
 
 class SuiteFileError(TorchmarkError, ImportError):

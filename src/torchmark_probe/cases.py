@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import addresses, layout, python_calls, turns, values, wire
+from torchmark_probe import addresses, endless, layout, python_calls, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
@@ -66,6 +66,8 @@ def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str
         return _python_calls(request, around)
     if kind == "session":
         return _session(request, around, talk)
+    if kind == "loop":
+        return _loop(request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
@@ -174,6 +176,18 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
     return {"outcome": "done"}
 
 
+def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
+    """The statement again and again, until the control side has seen enough."""
+    started = _started(request, around)
+    endless.let_any_process_look()
+    with garbage_collection_off():
+        number, seconds = block_size(started.blocks, started.clock, Limits(*request["limits"]))
+        number = endless.runs_between_looks(number, seconds, started.setup_seconds)
+        seconds = started.blocks.run(number).wall
+        wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / number})
+        return {"outcome": "done", "runs": endless.looped(started.blocks, number, talk)}
+
+
 class _Started(NamedTuple):
     """A statement whose setup has been done."""
 
@@ -182,6 +196,9 @@ class _Started(NamedTuple):
 
     clock: ClockFacts
     """What decides how long a block must be."""
+
+    setup_seconds: float = 0.0
+    """What every block does before its first run, beside what it measures."""
 
 
 def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
@@ -193,8 +210,9 @@ def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
         native = NativeLoop(request["library"], request["symbol"])
         # The setup runs before every block, so a block lasts as long as the setup where that
         # leaves enough of them: sampling then takes about twice the time that is measured.
-        facts = facts._replace(cost=max(facts.cost, native.setup_seconds() / CLOCK_STEPS_PER_BLOCK))
-        return _Started(_NativeBlocks(native), facts)
+        setup = native.setup_seconds()
+        facts = facts._replace(cost=max(facts.cost, setup / CLOCK_STEPS_PER_BLOCK))
+        return _Started(_NativeBlocks(native), facts, setup)
     gc.enable()  # as in any program, while the setup runs; off again between the blocks
     loop = PythonLoop(
         request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)

@@ -17,11 +17,13 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from torchmark_probe import addresses, endless, layout, python_calls, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
+from torchmark_probe.intervals import median
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
     CLOCK_STEPS_PER_BLOCK,
     Limits,
     Metronome,
+    Sampling,
     block_size,
     sample,
 )
@@ -144,14 +146,13 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     first = started.blocks.run(1).wall
     metronome = Metronome()
     metronome.quiet_pace = request["quiet_pace"]
-    sampling = sample(
-        [started.blocks],
-        Limits(*request["limits"]),
-        random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
-        started.clock,
-        metronome,
-    )[0]
+    sampling = _sampled(started, request, metronome)
     return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
+
+
+def _sampled(started: "_Started", request: Dict[str, Any], metronome: Metronome) -> Sampling:
+    rng = random.Random(request["seed"])  # noqa: S311 - an order of blocks, not a secret
+    return sample([started.blocks], Limits(*request["limits"]), rng, started.clock, metronome)[0]
 
 
 def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
@@ -180,12 +181,13 @@ def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str,
     """The statement again and again, until the control side has seen enough."""
     started = _started(request, around)
     endless.let_any_process_look()
+    sampling = _sampled(started, request, Metronome())
+    seconds = median([sampling.wall[index] for index in sampling.counted()])
+    number = endless.runs_between_looks(sampling.number, seconds, started.setup_seconds)
     with garbage_collection_off():
-        number, seconds = block_size(started.blocks, started.clock, Limits(*request["limits"]))
-        number = endless.runs_between_looks(number, seconds, started.setup_seconds)
-        seconds = started.blocks.run(number).wall
-        wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / number})
-        return {"outcome": "done", "runs": endless.looped(started.blocks, number, talk)}
+        wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / sampling.number})
+        runs = endless.looped(started.blocks, number, talk, request["time_limit"])
+    return {"outcome": "done", "runs": runs}
 
 
 class _Started(NamedTuple):

@@ -5,6 +5,7 @@ The process does nothing else by then: torch is imported, the setup done, the st
 
 import ctypes
 import select
+import time
 from typing import Any
 
 LOOK_SECONDS = 0.05
@@ -35,15 +36,16 @@ def runs_between_looks(number: int, seconds: float, setup_seconds: float) -> int
     return max(1, round(number * wanted / seconds)) if seconds > 0 else number
 
 
-def looped(blocks: Any, number: int, talk: int) -> int:
-    """Run block after block (`blocks` has `run(number)`) until something comes by the socket.
+def looped(blocks: Any, number: int, talk: int, limit: float) -> int:
+    """Run block after block (`blocks` has `run(number)`) until something comes by the socket, or
+    for `limit` seconds. Returns the runs.
 
-    Its end comes too: with the control side gone the loop is over. Returns the runs.
+    The end of the socket comes too: with the control side gone the loop is over.
     """
     heard = select.poll()
     heard.register(talk, select.POLLIN)
-    runs = 0
-    while not heard.poll(0):
+    runs, over = 0, time.monotonic() + limit
+    while not heard.poll(0) and time.monotonic() < over:
         blocks.run(number)
         runs += number
     return runs

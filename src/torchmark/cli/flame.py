@@ -16,7 +16,7 @@ import click
 from torchmark.arguments import checked_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.files import check_writable, write_whole
-from torchmark.cli.flame_files import ENDINGS, checked_ending, difference_file, flame_file
+from torchmark.cli.flame_files import ENDINGS, check_ending, difference_file, flame_file
 from torchmark.cli.list import installed
 from torchmark.cli.one_case import case_meant
 from torchmark.cli.progress import Progress
@@ -121,11 +121,14 @@ def command(
     way = _Way(
         native=native, instructions=instructions, seconds=checked_count("--seconds", seconds)
     )
+    if output is not None:
+        check_ending(output, is_difference=against is not None)
+    _check_that_one_is_given(words, stmt, setup, suites)
     if stmt is None:
         case, base = _cases_meant(words, against, suites)
     else:
-        case, base = _statements_meant(words, stmt, "\n".join(setup) or "pass", against, suites)
-    file = checked_ending(output or Path(f"{_file_name(case)}.svg"), is_difference=base is not None)
+        case, base = _statements_meant(stmt, "\n".join(setup) or "pass", against)
+    file = output or Path(f"{_file_name(case)}.svg")
     _check(way, case, base, file)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
@@ -137,13 +140,22 @@ def command(
     click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
 
 
-def _cases_meant(
-    words: tuple[str, ...], against: str | None, names: tuple[str, ...]
-) -> tuple[Case, _Base]:
-    if not words:
+def _check_that_one_is_given(
+    words: tuple[str, ...], stmt: str | None, setup: tuple[str, ...], suites: tuple[str, ...]
+) -> None:
+    if not words and stmt is None:
         raise InvalidArgumentError(
             "say what is to be drawn: words of a case, as `torchmark list` shows it, or --stmt"
         )
+    if stmt is not None and (words or suites):
+        raise InvalidArgumentError("give either a case or --stmt, not both")
+    if stmt is None and setup:
+        raise InvalidArgumentError("--setup goes with --stmt; a case has its own")
+
+
+def _cases_meant(
+    words: tuple[str, ...], against: str | None, names: tuple[str, ...]
+) -> tuple[Case, _Base]:
     names = names or (*default_suites(settings_for(Path.cwd())), *SHIPPED)
     loaded = [load_suite(name) for name in dict.fromkeys(names)]
     for suite in loaded:
@@ -157,11 +169,7 @@ def _cases_meant(
     return case_meant(cases, " ".join(words)), base
 
 
-def _statements_meant(
-    words: tuple[str, ...], stmt: str, setup: str, against: str | None, suites: tuple[str, ...]
-) -> tuple[Case, _Base]:
-    if words or suites:
-        raise InvalidArgumentError("give either a case or --stmt, not both")
+def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case, _Base]:
     base = _file_meant(against)
     if base is None and against is not None:
         base = _statement(against, setup)
@@ -197,7 +205,6 @@ def _seen(case: Case, base: _Base, way: _Way, progress: Progress) -> list[_Seen]
     """What there is to draw: of the case, and of what it is compared with."""
     cases = [case, *([base] if isinstance(base, Case) else [])]
     with contextlib.closing(Workers()) as workers:
-        progress.tell("importing torch")
         models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
         with contextlib.closing(models):
             ready = {
@@ -217,19 +224,21 @@ def _seen_in(
 ) -> _Seen:
     if isinstance(ready, TorchmarkError):
         raise ready
+    progress.tell("importing torch")
+    zygote = workers.started(case.num_threads, under_callgrind=False)
     if way.instructions:
+        zygote.run(ready)  # what fails does so in seconds here
         progress.tell("starting the counter, 25 to 60 s")
         zygote = workers.started(case.num_threads, under_callgrind=True)
         progress.tell(f"counting {case.name}")
         counted = counted_stacks(zygote, ready)
         figures = f"{counted.instructions:,.0f} instructions a run"
         return _Seen(name=case.title, stacks=counted.stacks, figures=figures)
-    zygote = workers.started(case.num_threads, under_callgrind=False)
     progress.tell(f"looking at {case.name} for {way.seconds} s")
     recording = record(zygote, ready, seconds=way.seconds, native=way.native)
     figures = (
         f"{seconds_text(recording.seconds_per_run)} a run, {recording.samples} samples, "
-        f"{recording.share_inside:.1%} inside of the loop"
+        f"{100 * recording.share_inside:.1f} % inside of the loop"
     )
     return _Seen(name=case.title, stacks=recording.per_run(), figures=figures)
 

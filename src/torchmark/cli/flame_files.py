@@ -21,8 +21,8 @@ _TEXTS = (".folded", ".txt", ".json")
 ENDINGS = (*_PICTURES, *_TEXTS)
 
 
-def checked_ending(file: Path, *, is_difference: bool) -> Path:
-    """The file, if its ending is one that we write."""
+def check_ending(file: Path, *, is_difference: bool) -> None:
+    """Whether it is one that we write is known before the work."""
     ending = file.suffix.lower()
     if ending not in ENDINGS:
         raise InvalidArgumentError(
@@ -34,7 +34,6 @@ def checked_ending(file: Path, *, is_difference: bool) -> Path:
             f"{file}: a difference is a picture, .svg or .png; write the stacks of each with a "
             "call of its own"
         )
-    return file
 
 
 def flame_file(file: Path, stacks: Sequence[Stack], *, title: str, unit: str, note: str) -> bytes:
@@ -57,7 +56,7 @@ def difference_file(
     note: str,
 ) -> bytes:
     """The content of the file for what the branch has more, or less, than the base."""
-    svg = difference_svg(base, branch, title=title, unit=unit, note=note)
+    svg = difference_svg(base, branch, title=title, unit=unit, note=note, normalise=False)
     return _picture(file.suffix.lower(), svg)
 
 

@@ -55,17 +55,14 @@ def _words_of(case: Case) -> set[str]:
 
 
 def _near(cases: Sequence[Case], wanted: str) -> list[Case]:
-    """Cases with a word that is spelt nearly so."""
+    """The cases that have a word which is spelt nearly like one that no case has."""
     words_of = {case.id: _words_of(case) for case in cases}
     known = set[str]().union(*words_of.values())
+    strange = [word for word in wanted.split() if not any(word in each for each in known)]
     meant = {
-        near
-        for word in wanted.split()
-        for near in difflib.get_close_matches(word, known, cutoff=0.7)
+        near for word in strange for near in difflib.get_close_matches(word, known, cutoff=0.7)
     }
-    common = {case.id: len(meant & words_of[case.id]) for case in cases}
-    best = max(common.values(), default=0)
-    return [case for case in cases if best and common[case.id] == best]
+    return [case for case in cases if meant & words_of[case.id]]
 
 
 def _listed(cases: Sequence[Case]) -> str:

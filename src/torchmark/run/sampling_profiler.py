@@ -23,6 +23,7 @@ from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote import TIME_LIMIT
+from torchmark_probe.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ UNIT = "ns per run"
 LOOP_FRAME = "statement"
 """The outermost frame of what is kept, whatever it is called in Python or in C++."""
 
-_LOOP = re.compile(r"(_torchmark_blocks|torchmark_run_\d+)\b")
+_LOOP = re.compile(r"(_torchmark_blocks|torchmark_run_\d+) \(")
 
 _RATE, _NATIVE_RATE = 499, 197
 """Samples a second. Primes, so that no statement keeps step with them; a native stack takes
@@ -45,6 +46,9 @@ _BEHIND = 10
 """py-spy takes all its samples also when it is late. This many times the time that was asked for,
 and half a minute for reading the symbols of torch, are a hang."""
 _SYMBOLS_SECONDS = 30.0
+
+_SNIPPET = re.compile(rf"(?:_torchmark_blocks\.<locals>\.)?(?P<name>.*) \({SOURCE_PREFIX}.*\)")
+"""A function that the user's own setup or statement defines."""
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+ \((?P<library>[^)]*)\)")
 
@@ -208,15 +212,18 @@ def _in_loop(frames: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _named(frames: Iterable[str]) -> list[str]:
-    """Without addresses, which are others in every process: a function without a name is shown as
-    its library, and several in a row as one.
+    """Under names that are the same in every process.
+
+    Not by address: a function without a name is its library, and several in a row are one.
     """
     named: list[str] = []
     for frame in frames:
-        nameless = _ADDRESS.fullmatch(frame)
-        name = f"[{nameless['library']}]" if nameless else frame
-        if not (nameless and named and named[-1] == name):
-            named.append(name)
+        nameless, own = _ADDRESS.fullmatch(frame), _SNIPPET.fullmatch(frame)
+        if nameless:
+            library = f"[{nameless['library']}]"
+            named += [library] if named[-1:] != [library] else []
+        else:
+            named.append(f"{own['name']} (snippet)" if own else frame)
     return named
 
 

@@ -37,8 +37,8 @@ eight runs, and looks things up to do so; those lookups are not the statement's.
 TIME_LIMIT = 300.0
 """Seconds that a case may take where nothing else is said."""
 
-_TO_SIZE_A_BLOCK = Limits(precision=1.0, min_run_time=0.1, max_run_time=1.0)
-"""For a statement of which no times are taken."""
+_BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
+"""How long a loop is timed before others look at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,8 +300,8 @@ class Zygote:
     ) -> Loop:
         """The case in a process of its own, set up and warm, that runs until it is stopped."""
         request = {
-            "kind": "loop", "limits": list(_TO_SIZE_A_BLOCK), "cores": sorted(cores),
-            "memory": None, "path": self._extra_path(), **case.request(),
+            "kind": "loop", "limits": list(_BEFORE_A_LOOP), "seed": 0, "cores": sorted(cores),
+            "time_limit": time_limit, "memory": None, "path": self._extra_path(), **case.request(),
         }  # fmt: skip
         conversation = self._conversation(self._warm())
         try:

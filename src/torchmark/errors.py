@@ -71,6 +71,10 @@ class CallgrindFileError(TorchmarkError, ValueError):
     """Text that should hold callgrind's counts and does not: damaged, cut, empty."""
 
 
+class StacksFileError(TorchmarkError, ValueError):
+    """Text that should hold folded stacks and does not; the message has the line."""
+
+
 class MissingToolError(TorchmarkError, FileNotFoundError):
     """A program that is needed is not installed; the message names its package."""
 

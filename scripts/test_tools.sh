@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What only the tests need: Debian's torch 1.13 for the system's own python3 (the real old
-# environment) with its headers for C++, and a PostgreSQL server. `make test` calls it; users need
-# neither.
+# environment) with its headers for C++, a PostgreSQL server, and a browser that opens our pages.
+# `make test` calls it; users need none of them.
 set -euo pipefail
 
 old_python=${TORCHMARK_OLD_PYTHON:-/usr/bin/python3}
@@ -13,6 +13,7 @@ folder = os.path.dirname(importlib.util.find_spec("torch").origin)
 sys.exit(not os.path.exists(folder + "/include/torch/csrc/api/include/torch/types.h"))
 END
 command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+command -v chromium >/dev/null || missing+=(chromium)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 as_root=""

@@ -12,6 +12,7 @@ import torch
 from hypothesis import settings
 
 import torchmark
+from tests.browsing import browser, visit  # noqa: F401 - fixtures for every test of a page
 from torchmark.run.pace import process_metronome
 
 if TYPE_CHECKING:

@@ -71,8 +71,20 @@ class CallgrindFileError(TorchmarkError, ValueError):
     """Text that should hold callgrind's counts and does not: damaged, cut, empty."""
 
 
+class StacksFileError(TorchmarkError, ValueError):
+    """Text that should hold folded stacks and does not; the message has the line."""
+
+
 class MissingToolError(TorchmarkError, FileNotFoundError):
     """A program that is needed is not installed; the message names its package."""
+
+
+class ProfilerError(TorchmarkError, RuntimeError):
+    """The profiler that looks into a running loop gave no stacks; carries what it said."""
+
+
+class AttachDeniedError(ProfilerError, PermissionError):
+    """The profiler may not look into the process; the message says how to allow it."""
 
 
 class ZygoteError(TorchmarkError, RuntimeError):
@@ -160,6 +172,14 @@ class KnownBreaksError(DefinitionError):
 
 class SuiteNotFoundError(InvalidArgumentError):
     """No suite, file, folder or module goes by the name that was given."""
+
+
+class UnknownCaseError(InvalidArgumentError, LookupError):
+    """No case of the suites has the words that were given."""
+
+
+class AmbiguousCaseError(InvalidArgumentError, LookupError):
+    """Several cases have the words that were given, where one is meant."""
 
 
 class SuiteFileError(TorchmarkError, ImportError):

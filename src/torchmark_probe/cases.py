@@ -15,13 +15,15 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import addresses, layout, python_calls, turns, values, wire
+from torchmark_probe import addresses, endless, layout, python_calls, turns, values, wire
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
+from torchmark_probe.intervals import median
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.sampling import (
     CLOCK_STEPS_PER_BLOCK,
     Limits,
     Metronome,
+    Sampling,
     block_size,
     sample,
 )
@@ -66,6 +68,8 @@ def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str
         return _python_calls(request, around)
     if kind == "session":
         return _session(request, around, talk)
+    if kind == "loop":
+        return _loop(request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
@@ -142,14 +146,13 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     first = started.blocks.run(1).wall
     metronome = Metronome()
     metronome.quiet_pace = request["quiet_pace"]
-    sampling = sample(
-        [started.blocks],
-        Limits(*request["limits"]),
-        random.Random(request["seed"]),  # noqa: S311 - an order of blocks, not a secret
-        started.clock,
-        metronome,
-    )[0]
+    sampling = _sampled(started, request, metronome)
     return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
+
+
+def _sampled(started: "_Started", request: Dict[str, Any], metronome: Metronome) -> Sampling:
+    rng = random.Random(request["seed"])  # noqa: S311 - an order of blocks, not a secret
+    return sample([started.blocks], Limits(*request["limits"]), rng, started.clock, metronome)[0]
 
 
 def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
@@ -182,6 +185,19 @@ def _move_to(cores: List[int]) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
+def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
+    """The statement again and again, until the control side has seen enough."""
+    started = _started(request, around)
+    endless.let_any_process_look()
+    sampling = _sampled(started, request, Metronome())
+    seconds = median([sampling.wall[index] for index in sampling.counted()])
+    number = endless.runs_between_looks(sampling.number, seconds, started.setup_seconds)
+    with garbage_collection_off():
+        wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / sampling.number})
+        runs = endless.looped(started.blocks, number, talk, request["time_limit"])
+    return {"outcome": "done", "runs": runs}
+
+
 class _Started(NamedTuple):
     """A statement whose setup has been done."""
 
@@ -190,6 +206,9 @@ class _Started(NamedTuple):
 
     clock: ClockFacts
     """What decides how long a block must be."""
+
+    setup_seconds: float = 0.0
+    """What every block does before its first run, beside what it measures."""
 
 
 def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
@@ -201,8 +220,9 @@ def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
         native = NativeLoop(request["library"], request["symbol"])
         # The setup runs before every block, so a block lasts as long as the setup where that
         # leaves enough of them: sampling then takes about twice the time that is measured.
-        facts = facts._replace(cost=max(facts.cost, native.setup_seconds() / CLOCK_STEPS_PER_BLOCK))
-        return _Started(_NativeBlocks(native), facts)
+        setup = native.setup_seconds()
+        facts = facts._replace(cost=max(facts.cost, setup / CLOCK_STEPS_PER_BLOCK))
+        return _Started(_NativeBlocks(native), facts, setup)
     gc.enable()  # as in any program, while the setup runs; off again between the blocks
     loop = PythonLoop(
         request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)

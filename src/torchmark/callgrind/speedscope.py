@@ -13,6 +13,8 @@ from torchmark.callgrind.folded import SMALLEST_SHARE, frame_label, stacks
 from torchmark.callgrind.profile import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchmark.callgrind.profile import Profile, ProfiledFunction
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -24,14 +26,30 @@ def speedscope(profile: Profile, name: str, smallest: float = SMALLEST_SHARE) ->
         stacks(profile, smallest),
         key=lambda stack: [profile.functions[function][:3] for function in stack.frames],
     )
+    return document(
+        name,
+        frames=[_frame(function) for function in profile.functions],
+        samples=[stack.frames for stack in samples],
+        weights=[stack.cost for stack in samples],
+    )
+
+
+def document(
+    name: str,
+    *,
+    frames: Sequence[dict[str, str]],
+    samples: Sequence[Sequence[int]],
+    weights: Sequence[int],
+) -> str:
+    """JSON text of one profile; a sample has the places of its frames, the outermost first."""
     sampled = {
         "type": "sampled",
         "name": name,
         "unit": "none",
         "startValue": 0,
-        "endValue": profile.total,
-        "samples": [stack.frames for stack in samples],
-        "weights": [stack.cost for stack in samples],
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
     }
     return json.dumps(
         {
@@ -39,7 +57,7 @@ def speedscope(profile: Profile, name: str, smallest: float = SMALLEST_SHARE) ->
             "exporter": "torchmark",
             "name": name,
             "activeProfileIndex": 0,
-            "shared": {"frames": [_frame(function) for function in profile.functions]},
+            "shared": {"frames": frames},
             "profiles": [sampled],
         }
     )

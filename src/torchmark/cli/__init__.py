@@ -25,6 +25,7 @@ _COMMANDS = {
     "time": "Time statements, like python -m timeit, for torch.",
     "ab": "Compare two environments, or two statements, pair by pair.",
     "count": "Count the instructions of statements, exactly.",
+    "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",
     "compare": "Compare two runs case by case.",

@@ -49,7 +49,7 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     names = suites or default_suites(settings_for(Path.cwd()))
     loaded = [load_suite(name) for name in dict.fromkeys(names)]
-    cases = selected(cases_of(loaded, facts=_installed()), pattern)
+    cases = selected(cases_of(loaded, facts=installed()), pattern)
     failures = [failure for suite in loaded for failure in suite.failures]
     click.echo(_json(cases, failures) if as_json else _text(cases))
     for failure in failures:
@@ -58,7 +58,7 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
         sys.exit(ExitCode.CASE_FAILED)
 
 
-def _installed() -> EnvironmentFacts:
+def installed() -> EnvironmentFacts:
     """What can be said of torch here without importing it."""
     try:
         return EnvironmentFacts(torch=importlib.metadata.version("torch"))

@@ -19,7 +19,7 @@ from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.run_display import display_for, line_of
 from torchmark.cli.stores import columns, store_option
-from torchmark.cli.suite_names import default_suites
+from torchmark.cli.suite_names import default_suites, let_cases_import_what_lies_beside
 from torchmark.errors import InvalidArgumentError, StoreError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
@@ -190,7 +190,7 @@ def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) ->
             run = store.run(resume)
             check_free(run.id)
             checked_to_go_on(run, environment)
-        _let_cases_import_what_lies_beside(run.settings.get("suites", ()))
+        let_cases_import_what_lies_beside(run.settings.get("suites", ()))
         left = len(missing_of(run, store.results(run.id)))
         if not quiet:
             what = "1 measurement" if left == 1 else f"{left or 'no'} measurements"
@@ -219,13 +219,6 @@ def _follow(run: Run, store: Store, division: Division, workers: Workers, displa
     with on_cores(division.others), display, contextlib.closing(news):
         for each in news:
             display.show(each)
-
-
-def _let_cases_import_what_lies_beside(suites: Sequence[str]) -> None:
-    """A setup may import a file beside its suite; children look where this process does."""
-    for path in map(Path, suites):
-        if path.exists():
-            sys.path.append(str((path if path.is_dir() else path.parent).resolve()))
 
 
 def _begun(

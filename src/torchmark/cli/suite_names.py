@@ -1,10 +1,14 @@
-"""The suites that are meant where none is named."""
+"""The suites that are meant where none is named, and what lies beside those that are."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchmark.settings import Settings
 
 _SHIPPED = ("standard",)
@@ -18,3 +22,10 @@ def default_suites(settings: Settings) -> tuple[str, ...]:
     return tuple(
         str(folder / name) if (folder / name).exists() else name for name in settings.suites
     )
+
+
+def let_cases_import_what_lies_beside(suites: Sequence[str]) -> None:
+    """A setup may import a file beside its suite; children look where this process does."""
+    for path in map(Path, suites):
+        if path.exists():
+            sys.path.append(str((path if path.is_dir() else path.parent).resolve()))

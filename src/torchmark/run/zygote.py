@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.interpreters import interpreter
+from torchmark.run.loop import Loop
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.session import Session
@@ -35,6 +36,9 @@ eight runs, and looks things up to do so; those lookups are not the statement's.
 
 TIME_LIMIT = 300.0
 """Seconds that a case may take where nothing else is said."""
+
+_BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
+"""How long a loop is timed before others look at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +287,25 @@ class Zygote:
         conversation = self._conversation(self._warm())
         try:
             return Session(conversation, request, time_limit)
+        except BaseException:
+            conversation.close()
+            raise
+
+    def loop(
+        self,
+        case: PythonCase | NativeCase,
+        *,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+    ) -> Loop:
+        """The case in a process of its own, set up and warm, that runs until it is stopped."""
+        request = {
+            "kind": "loop", "limits": list(_BEFORE_A_LOOP), "seed": 0, "cores": sorted(cores),
+            "time_limit": time_limit, "memory": None, "path": self._extra_path(), **case.request(),
+        }  # fmt: skip
+        conversation = self._conversation(self._warm())
+        try:
+            return Loop(conversation, request, time_limit)
         except BaseException:
             conversation.close()
             raise

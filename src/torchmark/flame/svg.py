@@ -1,0 +1,242 @@
+"""A flame graph, or the difference of two, as one SVG with everything inside it.
+
+The outermost frame is at the top, and a frame is as wide as its share of the whole. The picture is
+complete without its script, since PNGs are made from it; opened in a browser, or inlined in a page,
+the script lets one zoom and search. Names are data from elsewhere: they are only ever text, and
+never in the script. Nothing is fetched, and nothing has an id, so that pictures share a page.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from torchmark.flame.lettering import labelled, printable, width_of, wrapped
+from torchmark.flame.names import comparable, is_python, renamed, without_address
+from torchmark.flame.palette import (
+    NATIVE_KEY,
+    PYTHON_KEY,
+    change_colour,
+    name_colour,
+)
+from torchmark.flame.tree import ROOT, Change, Frame, difference, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from torchmark.flame.stacks import Stack
+
+WIDTH = 1200
+"""Pixels of a picture."""
+
+_EDGE = 10
+_FULL = WIDTH - 2 * _EDGE
+"""Pixels of the outermost frame."""
+
+_ROW = 18
+"""Pixels from one frame to the one that it called."""
+
+_LETTERS = 12
+"""Pixels of the type in frames; `flame.js` knows it too."""
+
+_NARROWEST = 0.1
+"""Pixels; what is narrower is not drawn, but part of what called it."""
+
+_MOST_FRAMES = 10_000
+"""That are drawn, the widest of all; more would make a file that no browser likes."""
+
+_CONTROLS = 400
+"""Pixels that the script's search and reset take beside the title."""
+
+
+class _Box(NamedTuple):
+    """A frame with its place."""
+
+    name: str
+    start: float
+    """Pixels from the left end of the outermost frame."""
+    width: float
+    row: int
+    fill: str
+    figures: str
+    """What it weighs, in words."""
+
+
+def flame_svg(stacks: Iterable[Stack], *, title: str, unit: str, note: str = "") -> str:
+    """`unit` is what weights are ("samples"); `note` is for what else a reader must know."""
+    root = tree(renamed(stacks, without_address))
+
+    def figures(frame: Frame) -> str:
+        return f"{frame.total:,} {unit}, {_percent(frame.total, root.total)}"
+
+    boxes, is_whole = _boxes(
+        root, lambda frame: frame.total, lambda frame: name_colour(frame.name), figures
+    )
+    return _svg(boxes, title, [f"{root.total:,} {unit}", note, *_left_out(is_whole)], _kinds(boxes))
+
+
+def difference_svg(
+    base: Iterable[Stack],
+    branch: Iterable[Stack],
+    *,
+    title: str,
+    unit: str,
+    note: str = "",
+    normalise: bool = True,
+) -> str:
+    """What grew from base to branch in red, what shrank in blue.
+
+    The colour is that of a frame's own change, without what it called; so it points at the place.
+    The width is that of the larger side, or what vanished could not be seen. `normalise` compares
+    shares and not weights: leave it on for samples, and off for instructions per run.
+    """
+    root = difference(renamed(base, comparable), renamed(branch, comparable), normalise=normalise)
+
+    def figures(frame: Change) -> str:
+        return (
+            f"{frame.base:,} → {frame.branch:,} {unit}, {_percent(frame.base, root.base)} → "
+            f"{_percent(frame.branch, root.branch)}; "
+            f"itself {frame.base_own:,} → {frame.branch_own:,}"
+        )
+
+    boxes, is_whole = _boxes(
+        root, lambda frame: frame.room, lambda frame: change_colour(frame.change), figures
+    )
+    compared = ", compared as shares" if normalise else ""
+    total = f"{root.base:,} → {root.branch:,} {unit}{compared}"
+    return _svg(boxes, title, [total, note, *_left_out(is_whole)], _CHANGES)
+
+
+_Node = TypeVar("_Node", Frame, Change)
+
+
+def _boxes(
+    root: _Node,
+    room: Callable[[_Node], float],
+    fill: Callable[[_Node], str],
+    figures: Callable[[_Node], str],
+) -> tuple[list[_Box], bool]:
+    """The frames that are wide enough, outermost first, from the left; and whether those are all.
+
+    Children lie at the left of their frame, so what is free at its right is the frame's own.
+    """
+    scale = _FULL / (room(root) or 1)
+    found: list[tuple[float, float, int, _Node]] = []
+    is_whole = True
+    waiting = [(0.0, 0, root)]
+    while waiting:
+        start, row, node = waiting.pop()
+        found.append((start, room(node) * scale, row, node))
+        places = []
+        for child in node.children:
+            width = room(child) * scale
+            if width >= _NARROWEST:
+                places.append((start, row + 1, child))
+            else:
+                is_whole = False
+            start += width
+        waiting += reversed(places)
+    if len(found) > _MOST_FRAMES:
+        # A frame is as wide as what it called or wider, and before it: none loses its caller.
+        widest = sorted(range(len(found)), key=lambda place: -found[place][1])[:_MOST_FRAMES]
+        found, is_whole = [found[place] for place in sorted(widest)], False
+    boxes = [
+        _Box(printable(node.name), start, width or _FULL, row, fill(node), figures(node))
+        for start, width, row, node in found
+    ]
+    return boxes, is_whole
+
+
+def _svg(
+    boxes: Sequence[_Box], title: str, facts: Sequence[str], legend: Sequence[tuple[str, str]]
+) -> str:
+    title = printable(title)
+    heading = wrapped(title, _FULL - _CONTROLS, 16 * 1.1, lines=3)  # bold is a tenth wider
+    details = wrapped(
+        printable(". ".join(fact.rstrip(".") for fact in facts if fact)), _FULL, 13, lines=4
+    )
+    lines = [_line(line, 26 + 20 * place, "title") for place, line in enumerate(heading)]
+    y = 20 * max(1, len(heading)) + 26
+    for place, line in enumerate(details):
+        lines.append(_line(line, y, "quiet" if place else "quiet details"))
+        y += 18
+    if legend:
+        lines.append(_legend(legend, y))
+        y += 20
+    top = y - 6
+    height = top + _ROW * (1 + max(box.row for box in boxes)) + _EDGE
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" class="torchmark-flame" width="{WIDTH}" \
+height="{height}" viewBox="0 0 {WIDTH} {height}" role="group" aria-label="{escape(title)}">
+<title>{escape(title)}</title>
+<style>
+{_part("flame.css")}</style>
+<rect class="paper" width="{WIDTH}" height="{height}"/>
+{chr(10).join(lines)}
+<g class="frames">
+{chr(10).join(_group(box, top) for box in boxes)}
+</g>
+<script><![CDATA[
+{_part("flame.js")}]]></script>
+</svg>
+"""
+
+
+def _group(box: _Box, top: int) -> str:
+    x, y = _EDGE + box.start, top + _ROW * box.row
+    label = labelled(box.name, box.width - 6, _LETTERS)
+    text = f'<text x="{x + 3:.2f}" y="{y + 13}">{escape(label)}</text>' if label else ""
+    return (
+        f"<g><title>{escape(box.name)}\n{escape(box.figures)}</title>"
+        # Four places, because zooming in multiplies what is lost here by thousands.
+        f'<rect x="{_number(x)}" y="{y}" width="{_number(box.width)}" height="{_ROW - 1}"'
+        f' fill="{box.fill}"/>{text}</g>'
+    )
+
+
+def _legend(entries: Sequence[tuple[str, str]], y: int) -> str:
+    parts, x = [], float(_EDGE)
+    for colour, text in entries:
+        parts.append(
+            f'<rect x="{x:.0f}" y="{y - 10}" width="14" height="11" fill="{colour}"/>'
+            f'<text class="quiet" x="{x + 19:.0f}" y="{y}">{escape(text)}</text>'
+        )
+        x += 19 + width_of(text, 13) + 14
+    return f'<g class="legend">{"".join(parts)}</g>'
+
+
+_CHANGES = (
+    (change_colour(-0.10), "shrank by 10 % of all"),
+    (change_colour(-0.03), "3 %"),
+    (change_colour(-0.005), "0.5 %"),
+    (change_colour(0), "same"),
+    (change_colour(0.005), "0.5 %"),
+    (change_colour(0.03), "3 %"),
+    (change_colour(0.10), "grew by 10 % of all"),
+)
+
+
+def _kinds(boxes: Sequence[_Box]) -> list[tuple[str, str]]:
+    """Python and native, where a picture has both."""
+    kinds = {is_python(box.name) for box in boxes if box.name != ROOT}
+    return [(PYTHON_KEY, "Python"), (NATIVE_KEY, "native")] if len(kinds) == 2 else []
+
+
+def _left_out(is_whole: bool) -> list[str]:
+    return [] if is_whole else ["Frames too narrow to see are not drawn, but counted"]
+
+
+def _line(text: str, y: int, kind: str) -> str:
+    return f'<text class="{kind}" x="{_EDGE}" y="{y}">{escape(text)}</text>'
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole if whole else 0:.2f} %"
+
+
+def _number(pixels: float) -> str:
+    return f"{pixels:.4f}".rstrip("0").rstrip(".")
+
+
+def _part(name: str) -> str:
+    return files("torchmark.flame").joinpath(name).read_text(encoding="utf-8")

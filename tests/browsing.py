@@ -1,0 +1,89 @@
+"""A real browser, Debian's chromium, for tests of what people open: SVG files and HTML pages.
+
+`visit` opens a file and gives the page. What a reader would not see is an error there: messages on
+the console, exceptions, and requests for anything that is not in the file. Whatever of it a test
+has not asked for makes it fail in the end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page, Request, Route
+
+_HARMLESS = ("file:", "data:", "about:", "blob:")
+
+
+@dataclass
+class Visit:
+    """One page that was opened."""
+
+    page: Page
+
+    complaints: list[str] = field(default_factory=list)
+    """Messages on the console, exceptions, and requests beyond the file, as they came."""
+
+    def taken_complaints(self) -> list[str]:
+        """The complaints so far, which are then no failure of the test."""
+        taken, self.complaints = self.complaints, []
+        return taken
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests; each visit has a context of its own in it."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - most sessions need no browser
+
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.fail("these tests need a browser: call scripts/test_tools.sh (apt: chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[[Path], Visit]]:
+    """Opens a file in a page 1280 pixels wide, and fails in the end if there were complaints."""
+    visits: list[Visit] = []
+    contexts = []
+
+    def opened(file: Path) -> Visit:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        contexts.append(context)
+        visit = Visit(context.new_page())
+        visits.append(visit)
+        _listen(visit)
+        visit.page.goto(file.resolve().as_uri())
+        return visit
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [visit.complaints for visit in visits if visit.complaints] == []
+
+
+def _listen(visit: Visit) -> None:
+    def asked(request: Request) -> None:
+        if not request.url.startswith(_HARMLESS):
+            visit.complaints.append(f"request: {request.url}")
+
+    def answered(route: Route) -> None:
+        if route.request.url.startswith(_HARMLESS):
+            route.continue_()
+        else:
+            route.abort()
+
+    visit.page.on("request", asked)
+    visit.page.on("console", lambda message: visit.complaints.append(f"console: {message.text}"))
+    visit.page.on("pageerror", lambda error: visit.complaints.append(f"error: {error}"))
+    visit.page.route("**/*", answered)

@@ -159,7 +159,7 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
     """Blocks in turns with another process, as often as the control side orders some."""
     rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
     addresses.move_heap(rng)
-    started = _started({**request, "cores": []}, around)
+    started = _started({**request, "cores": []} if request["beside"] else request, around)
     metronome = Metronome()
 
     def serve() -> None:
@@ -170,7 +170,7 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
             order = wire.receive(talk)
             if order is None:
                 return
-            _move_to(request["cores"])  # not before: another case may be measured there
+            _move_to(request["cores"])
             wire.send(talk, turns.taken(started.blocks, metronome, order))
 
     with garbage_collection_off():

@@ -59,8 +59,9 @@ def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path
     assert file.read_text() == "baababba"
 
 
-def test_a_session_moves_to_its_cores_with_all_its_threads_when_its_turns_come(
-    plain_zygote: Zygote, tmp_path: Path
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_session_beside_others_moves_to_its_cores_with_all_its_threads_when_its_turns_come(
+    plain_zygote: Zygote, tmp_path: Path, *, beside: bool
 ) -> None:
     core = min(os.sched_getaffinity(0))
     file = tmp_path / "where"
@@ -73,14 +74,16 @@ def note_where():
         note.write(repr([sorted(os.sched_getaffinity(thread)) for thread in threads]))
 """
     with (
-        plain_zygote.session(case("note_where()", setup), limits=QUICK, cores=[core]) as one,
+        plain_zygote.session(
+            case("note_where()", setup), limits=QUICK, cores=[core], beside=beside
+        ) as one,
         plain_zygote.session(case("pass"), limits=QUICK) as other,
     ):
         before = file.read_text()
         taken(one, other, [0, 1], tmp_path)
         after = file.read_text()
     everything = sorted(os.sched_getaffinity(0))
-    assert before == repr([everything, everything])
+    assert before == repr([everything if beside else [core]] * 2)
     assert after == repr([[core], [core]])
 
 

@@ -37,6 +37,7 @@ class Opened(NamedTuple):
     shake: int
     cores: tuple[int, ...]
     time_limit: float
+    beside: bool = False
 
 
 @dataclass(kw_only=True)
@@ -87,10 +88,17 @@ class FakeOpens:
         self.closed = 0
 
     def session(
-        self, case: Any, *, limits: Limits, shake: int, cores: Collection[int], time_limit: float
+        self,
+        case: Any,
+        *,
+        limits: Limits,
+        shake: int,
+        cores: Collection[int],
+        beside: bool,
+        time_limit: float,
     ) -> FakeSession:
         assert not self.closed, "a session of zygotes that have ended"
-        opened = Opened(self.side, case, self.layout, shake, tuple(cores), time_limit)
+        opened = Opened(self.side, case, self.layout, shake, tuple(cores), time_limit, beside)
         self._world.opened.append(opened)
         if self._world.fails(opened):
             raise CaseFailedError(f"{case} does not work", kind="raised")

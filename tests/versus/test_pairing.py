@@ -196,11 +196,13 @@ def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_
     is_in_background = True
     turns = turns_in(within, in_background=True)
     assert seen == [4, 4, 4, 4]
+    assert [opened.beside for opened in within.opened] == [False, False, True, True]
     assert [session.closed for session in within.sessions] == [1] * 4
 
     within, seen, is_in_background = world(), [], False
     assert turns_in(within) == turns
     assert seen == [2, 2, 4, 4]
+    assert not any(opened.beside for opened in within.opened)
 
 
 def test_the_second_two_failing_in_the_background_is_told() -> None:

@@ -274,15 +274,17 @@ class Zygote:
         limits: Limits,
         shake: int = 0,
         cores: Collection[int] = (),
+        beside: bool = False,
         time_limit: float = TIME_LIMIT,
     ) -> Session:
         """The case in a process of its own, set up and warm, that takes turns with another.
 
-        `shake` decides where its heap and its stack lie.
+        `shake` decides where its heap and its stack lie. `beside` says that others are measured
+        on these cores while it is set up: it goes there for its turns.
         """
         request = {
-            "kind": "session", "limits": list(limits), "cores": sorted(cores), "memory": None,
-            "shake": shake, "path": self._extra_path(), **case.request(),
+            "kind": "session", "limits": list(limits), "cores": sorted(cores), "beside": beside,
+            "memory": None, "shake": shake, "path": self._extra_path(), **case.request(),
         }  # fmt: skip
         conversation = self._conversation(self._warm())
         try:

@@ -44,8 +44,10 @@ class Forks:
         limits: Limits,
         shake: int,
         cores: Collection[int],
+        beside: bool,
         time_limit: float,
     ) -> ForkedSession:
+        assert not beside, "this process forks in one thread alone"
         return ForkedSession(case, limits, shake, cores, time_limit)
 
     def close(self) -> None:

@@ -55,9 +55,19 @@ class Opens(Protocol):
     """Starts a fresh process for a case at every call."""
 
     def session(
-        self, case: Any, *, limits: Limits, shake: int, cores: Collection[int], time_limit: float
+        self,
+        case: Any,
+        *,
+        limits: Limits,
+        shake: int,
+        cores: Collection[int],
+        beside: bool,
+        time_limit: float,
     ) -> TakesTurns:
-        """`shake` decides where its heap and its stack lie."""
+        """`shake` decides where its heap and its stack lie.
+
+        `beside` says that others are measured on these cores now: it goes there for its turns.
+        """
 
     def close(self) -> None: ...
 
@@ -137,7 +147,7 @@ def _both(
     one, other = couples
     with closing(one):
         one.open()
-        opening = begun(other.open, "couple") if in_background else None
+        opening = begun(lambda: other.open(beside=True), "couple") if in_background else None
         try:
             first = one.rounds(rng, batons)
         except BaseException:
@@ -173,8 +183,8 @@ class _Couple:
         self._seconds = seconds
         self._opened: dict[int, TakesTurns] = {}
 
-    def open(self) -> None:
-        """Start both; a SideFailedError if either cannot be."""
+    def open(self, *, beside: bool = False) -> None:
+        """Start both, beside others or alone; a SideFailedError if either cannot be."""
         limits = Limits(precision=0.01, min_run_time=self._seconds, max_run_time=2 * self._seconds)
         for role in (self._first, 1 - self._first):
             side = self._sides[role]
@@ -184,6 +194,7 @@ class _Couple:
                     limits=limits,
                     shake=self._shakes[role],
                     cores=self._cores,
+                    beside=beside,
                     time_limit=self._time_limit,
                 )
             except CaseFailedError as error:

@@ -88,7 +88,8 @@ def test_labels_fit_into_their_frames(drawn: list[Stack]) -> None:
 
 def test_title_unit_total_and_note_are_there_to_read() -> None:
     texts = texts_of(flame_svg(LOOP, title="torch.add(x, y)", unit="samples", note="On one core."))
-    assert texts[:2] == ["torch.add(x, y)", "100 samples. On one core"]
+    assert texts[:2] == ["torch.add(x, y)", "100 samples"]
+    assert texts[2] == "On one core"
 
 
 def test_a_long_title_and_a_long_note_go_on_in_the_next_line() -> None:

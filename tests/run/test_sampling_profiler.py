@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmark.flame.stacks import Stack
 
 from tests.run.test_old_torch import OLD_PYTHON
 from tests.run.zygote_cases import case
@@ -23,6 +22,7 @@ from torchmark.errors import (
     ProfilerError,
     TorchmarkError,
 )
+from torchmark.flame.stacks import Stack
 from torchmark.run.sampling_profiler import LOOP_FRAME, Recording, py_spy, record, recording_of
 from torchmark.run.zygote import NativeCase, Zygote
 

@@ -40,7 +40,7 @@ from torchmark.suites import SHIPPED
 from torchmark.suites.loading import cases_of, load_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torchmark.run.zygote import NativeCase, PythonCase
 
@@ -163,25 +163,23 @@ def _cases_meant(
             click.echo(f"torchmark: {failure}", err=True)
     let_cases_import_what_lies_beside(names)
     cases = cases_of(loaded, facts=installed())
-    base = _file_meant(against)
-    if base is None and against is not None:
-        base = case_meant(cases, against)
-    return case_meant(cases, " ".join(words)), base
+    case = case_meant(cases, " ".join(words))
+    return case, _base(against, lambda other: case_meant(cases, other))
 
 
 def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case, _Base]:
-    base = _file_meant(against)
-    if base is None and against is not None:
-        base = _statement(against, setup)
-    return _statement(stmt, setup), base
+    return _statement(stmt, setup), _base(against, lambda other: _statement(other, setup))
 
 
 def _statement(stmt: str, setup: str) -> Case:
     return Case(label=tuple(statement_names([stmt])), stmt=stmt, setup=setup)
 
 
-def _file_meant(against: str | None) -> Path | None:
-    return Path(against) if against is not None and Path(against).is_file() else None
+def _base(against: str | None, meant: Callable[[str], Case]) -> _Base:
+    """What --against names: a file, if there is one of that name."""
+    if against is None:
+        return None
+    return Path(against) if Path(against).is_file() else meant(against)
 
 
 def _check(way: _Way, case: Case, base: _Base, file: Path) -> None:

@@ -7,7 +7,6 @@ help stands here for the same reason.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 import traceback
@@ -17,6 +16,7 @@ import click
 
 from torchmark import __version__
 from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.cli.lazy_group import LazyGroup
 from torchmark.errors import StatementSyntaxError, TorchmarkError
 
 _COMMANDS = {
@@ -26,6 +26,7 @@ _COMMANDS = {
     "ab": "Compare two environments, or two statements, pair by pair.",
     "count": "Count the instructions of statements, exactly.",
     "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
+    "overrides": "Measure what __torch_function__ and its kin cost.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",
     "compare": "Compare two runs case by case.",
@@ -36,28 +37,10 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(click.Group):
-    """Finds a command in the module of its name."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return [*_COMMANDS]  # `list` is one of them, and once imported a name of this package
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"torchmark.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([*_COMMANDS.items()])
-
-
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
+    helps=_COMMANDS,
+    modules="torchmark.cli.{}",
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="torchmark COMMAND --help tells more. Without a command it does what `run` does.",

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
-import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,56 +13,27 @@ from torchmark.arguments import checked_count, checked_positive
 from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
-from torchmark.cli.run_display import display_for, line_of
+from torchmark.cli.run_display import line_of
+from torchmark.cli.running import RunOptions, heed_signals, run_suites, say_what_is_kept
 from torchmark.cli.stores import columns, store_option
-from torchmark.cli.suite_names import default_suites, let_cases_import_what_lies_beside
-from torchmark.errors import InvalidArgumentError, StoreError
+from torchmark.cli.suite_names import default_suites
+from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
-from torchmark.run.environment_facts import environment_of
 from torchmark.run.zygote import TIME_LIMIT
-from torchmark.runner.cores import on_cores
-from torchmark.runner.ownership import check_free, owned
-from torchmark.runner.suite_run import (
-    Wanted,
-    carried_out,
-    checked_to_go_on,
-    cores_for,
-    effort_of,
-    failures_of,
-    has_failures,
-    missing_of,
-    new_run,
-)
-from torchmark.runner.workers import Workers
+from torchmark.runner.suite_run import Wanted, has_failures
 from torchmark.settings import Settings, settings_for
-from torchmark.store import artifact_folder, open_store
-from torchmark.suites.loading import load_suite
+from torchmark.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.cli.run_display import Display
     from torchmark.model.run_record import CaseResult, Run
-    from torchmark.runner.cores import Division
-    from torchmark.store import Store
 
 T = TypeVar("T")
 
 _file = click.Path(dir_okay=False, path_type=Path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """What was asked, with the settings of the project where nothing was."""
-
-    suites: tuple[str, ...]
-    wanted: Wanted
-    repeats: int
-    timeout: float
-    place: str | None
-    tags: tuple[str, ...]
 
 
 @click.command("run")
@@ -124,7 +91,7 @@ def command(
             threads is not None or repeats is not None or timeout is not None,
         )
     settings = settings_for(Path.cwd())
-    options = _Options(
+    options = RunOptions(
         suites=suites or default_suites(settings),
         wanted=_wanted(settings, pattern, time, count, no_cpp, quick, threads),
         repeats=checked_count("--repeats", _first_given(repeats, settings.run.repeats, 1)),
@@ -138,19 +105,13 @@ def command(
         "json": json_file, "csv": csv_file, "markdown": markdown_file, "html": html_file,
     }  # fmt: skip
     check_writable(files.values())
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
-        signal.signal(number, signal.default_int_handler)
+    heed_signals()
     with open_store(options.place) as store:
-        run, was_interrupted = _run(options, store, resume, quiet=quiet)
+        run, was_interrupted = run_suites(options, store, resume, quiet=quiet)
         results = store.results(run.id)
     _show(run, results, quiet=quiet)
     if was_interrupted:
-        click.echo(
-            f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept",
-            err=True,
-        )
-        _say_how_to_go_on(run, options.place)
+        say_what_is_kept(run, results, options.place)
     wrote_all = written(
         files,
         lambda form: RENDERERS[form](run, results),
@@ -172,65 +133,6 @@ def _show(run: Run, results: Sequence[CaseResult], *, quiet: bool) -> None:
     for result in results:
         if result.outcome is Outcome.FAILED:
             click.echo(f"torchmark: {line_of(result)}", err=True)
-
-
-def _say_how_to_go_on(run: Run, place: str | None) -> None:
-    store = f" --store {shlex.quote(place)}" if place is not None else ""
-    click.echo(f"Go on with: torchmark run --resume {run.id}{store}", err=True)
-
-
-def _run(options: _Options, store: Store, resume: str | None, *, quiet: bool) -> tuple[Run, bool]:
-    """Begin a run or go on with one; it, and whether Ctrl-C cut it short."""
-    workers = Workers()
-    with contextlib.closing(workers):
-        environment = environment_of(workers.facts(), Path.cwd())
-        if resume is None:
-            run = _begun(options, store, workers, environment)
-        else:
-            run = store.run(resume)
-            check_free(run.id)
-            checked_to_go_on(run, environment)
-        let_cases_import_what_lies_beside(run.settings.get("suites", ()))
-        left = len(missing_of(run, store.results(run.id)))
-        if not quiet:
-            what = "1 measurement" if left == 1 else f"{left or 'no'} measurements"
-            more = " left to make" if resume is not None else ""
-            click.echo(f"run {run.id}: {what}{more}, into {store.where}", err=True)
-        try:
-            with owned(run.id), cores_for(run) as division:
-                _follow(run, store, division, workers, display_for(left, quiet=quiet))
-        except KeyboardInterrupt:
-            return store.run(run.id), True
-        except StoreError:
-            _say_how_to_go_on(run, options.place)
-            raise
-    return store.run(run.id), False
-
-
-def _follow(run: Run, store: Store, division: Division, workers: Workers, display: Display) -> None:
-    news = carried_out(
-        run,
-        store,
-        division=division,
-        workers=workers,
-        kept_models=artifact_folder(store.where, run.id),
-    )
-    # The display has a thread of its own, which must not run where times are taken.
-    with on_cores(division.others), display, contextlib.closing(news):
-        for each in news:
-            display.show(each)
-
-
-def _begun(
-    options: _Options, store: Store, workers: Workers, environment: dict[str, object]
-) -> Run:
-    loaded = [load_suite(name) for name in dict.fromkeys(options.suites)]
-    effort = effort_of(quick=options.wanted.quick, repeats=options.repeats, timeout=options.timeout)
-    run = new_run(loaded, options.wanted, effort, workers, environment, options.tags)
-    store.create(run)
-    for failure in failures_of(loaded, options.wanted.kinds[0]):
-        store.add(run.id, failure)
-    return run
 
 
 def _wanted(

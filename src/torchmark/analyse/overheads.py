@@ -1,0 +1,156 @@
+"""Ladders: what each kind of input costs over the plain one of the same call.
+
+Cases that share all of their labels but the last make a ladder, and the one whose last label is
+the plain kind is what the others are compared with.
+
+*Times* come from different processes, so the errors of two medians have nothing to do with each
+other. The interval of their difference reaches down by the root of the squares of how much lower
+the one and how much higher the other may be, and up likewise; that of their ratio does the same
+with logarithms. What differs from process to process no interval of one measurement can know.
+
+*Counts* have no error, and neither has their difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchmark.analyse.instructions import instructions_per_run
+from torchmark.analyse.run_differences import ratio_interval
+from torchmark.model.run_record import Kind
+from torchmark_probe.intervals import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from fractions import Fraction
+
+    from torchmark.model.case import Case
+    from torchmark.model.measurement import Measurement
+    from torchmark.model.run_record import CaseResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOverhead:
+    """How much longer a call takes than the plain one."""
+
+    seconds: float
+    """The difference of the medians; negative for a call that takes less."""
+
+    interval: Interval
+    """The 95 % interval of the difference, in seconds."""
+
+    ratio: float
+    """The median over that of the plain call."""
+
+    ratio_interval: Interval
+    """The 95 % interval of the ratio."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One kind of input to a call."""
+
+    case: Case
+
+    time: CaseResult | None
+    """None where no time was asked for, or it is not there yet."""
+
+    count: CaseResult | None
+    """None where no count was asked for, or it is not there yet."""
+
+    time_overhead: TimeOverhead | None
+    """None for the plain call, and where one of the two has no time."""
+
+    more_instructions: Fraction | None
+    """Of one execution; None for the plain call, and where one of the two has no count."""
+
+    @property
+    def kind(self) -> str:
+        return self.case.label[-1]
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """The times, where some were taken."""
+        found = self.time.measurement if self.time is not None else None
+        return found if found is not None and found.raw_times else None
+
+    @property
+    def instructions(self) -> Fraction | None:
+        """Of one execution, where they were counted."""
+        counts = self.count.counts if self.count is not None else None
+        return instructions_per_run(counts) if counts is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """One call with every kind of input."""
+
+    stmt: str
+    """What is called."""
+
+    rungs: tuple[Rung, ...]
+    """In the order in which the results name them."""
+
+
+def ladders_of(results: Iterable[CaseResult], plain: str) -> tuple[Ladder, ...]:
+    """The ladders in the results; without a result of the plain kind one has no overheads."""
+    ladders: dict[tuple[str, ...], dict[str, dict[Kind, CaseResult]]] = {}
+    for result in results:
+        *call, kind = result.case.label
+        of_kind = ladders.setdefault(tuple(call), {}).setdefault(kind, {})
+        of_kind[result.kind] = result
+    return tuple(
+        _ladder([_rung(found) for found in kinds.values()], plain) for kinds in ladders.values()
+    )
+
+
+def time_overhead(measurement: Measurement, plain: Measurement) -> TimeOverhead | None:
+    """What one takes longer than the other; None where either took no time on the clock."""
+    if not (measurement.median and plain.median):
+        return None
+    centre, (low, high) = measurement.median, measurement.median_interval
+    plain_centre, (plain_low, plain_high) = plain.median, plain.median_interval
+    difference = centre - plain_centre
+    return TimeOverhead(
+        seconds=difference,
+        interval=Interval(
+            difference - math.hypot(centre - low, plain_high - plain_centre),
+            difference + math.hypot(high - centre, plain_centre - plain_low),
+        ),
+        ratio=centre / plain_centre,
+        ratio_interval=ratio_interval(plain, measurement),
+    )
+
+
+def _ladder(rungs: list[Rung], plain: str) -> Ladder:
+    base = next((rung for rung in rungs if rung.kind == plain), None)
+    return Ladder(
+        stmt=rungs[0].case.stmt,
+        rungs=tuple(rung if base is None or rung is base else _above(base, rung) for rung in rungs),
+    )
+
+
+def _rung(found: Mapping[Kind, CaseResult]) -> Rung:
+    """Without overheads, which need the plain one."""
+    return Rung(
+        case=next(iter(found.values())).case,
+        time=found.get(Kind.TIME),
+        count=found.get(Kind.COUNT),
+        time_overhead=None,
+        more_instructions=None,
+    )
+
+
+def _above(base: Rung, rung: Rung) -> Rung:
+    """The rung with what it has over the plain one."""
+    slow, quick = rung.measurement, base.measurement
+    many, few = rung.instructions, base.instructions
+    return replace(
+        rung,
+        time_overhead=time_overhead(slow, quick)
+        if slow is not None and quick is not None
+        else None,
+        more_instructions=many - few if many is not None and few is not None else None,
+    )

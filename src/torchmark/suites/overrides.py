@@ -1,0 +1,128 @@
+"""The suite `overrides`: what it costs that others may override torch's functions.
+
+One call on one-element tensors, with seven kinds of input. Every kind computes the same once, and
+hands on what came of it, so that the time over that of the plain Tensor is the way through the
+override: the look for one, the call of the Python function, and the least that it can do. An
+override that returned None would save the addition, and cost less than a Tensor.
+
+- A method is `t.add(x)` with a plain Tensor `t`: an object that is not a Tensor has no methods of
+  torch's, and is met as an argument.
+- `F.relu` looks for overrides in Python, by `has_torch_function` and `handle_torch_function`; the
+  two others do it in C++.
+- A subclass with `__torch_function__` of its own calls that of Tensor, as torch recommends.
+- The one with `__torch_dispatch__` is a wrapper, as those in use are: it holds the tensor that it
+  computes with, so that it need not switch dispatch off. Its `__torch_function__` is switched off,
+  which is not what is measured there.
+- A mode is entered in the setup and stays: nothing but the case runs in its process afterwards.
+"""
+
+from __future__ import annotations
+
+from torchmark.define.grouped import GroupedSetup, GroupedStmts
+from torchmark.define.source_text import joined
+
+PLAIN = "Tensor"
+"""The kind that nobody overrides: what the others are compared with."""
+
+SEED_KINDS = (PLAIN, "SubTensor", "WithTorchFunction", "SubWithTorchFunction")
+"""The kinds of input of seed 002; the others are beyond it."""
+
+_CALLS = {"torch.add": "torch.add(x, y)", "t.add": "t.add(x)", "F.relu": "F.relu(x)"}
+"""What is called, by the label."""
+
+_TENSORS = "t, x, y = torch.ones(1), torch.ones(1), torch.ones(1)"
+
+_SUB_TENSOR = """
+class SubTensor(torch.Tensor):
+    pass
+
+x, y = x.as_subclass(SubTensor), y.as_subclass(SubTensor)
+"""
+
+_WITH_TORCH_FUNCTION = """
+class WithTorchFunction:
+    def __init__(self, plain):
+        self.plain = plain
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        args = [arg.plain if type(arg) is cls else arg for arg in args]
+        return func(*args, **(kwargs or {}))
+
+x, y = WithTorchFunction(x), WithTorchFunction(y)
+"""
+
+_SUB_WITH_TORCH_FUNCTION = """
+class SubWithTorchFunction(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs)
+
+x, y = x.as_subclass(SubWithTorchFunction), y.as_subclass(SubWithTorchFunction)
+"""
+
+_TORCH_FUNCTION_MODE = """
+from torch.overrides import TorchFunctionMode
+
+class PassingOn(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+PassingOn().__enter__()
+"""
+
+_TORCH_DISPATCH_MODE = """
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class PassingOn(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+PassingOn().__enter__()
+"""
+
+_SUB_WITH_TORCH_DISPATCH = """
+class SubWithTorchDispatch(torch.Tensor):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, plain):
+        made = torch.Tensor._make_wrapper_subclass(cls, plain.size(), dtype=plain.dtype)
+        made.plain = plain
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args = [arg.plain if type(arg) is cls else arg for arg in args]
+        return func(*args, **(kwargs or {}))
+
+x, y = SubWithTorchDispatch(x), SubWithTorchDispatch(y)
+"""
+
+_KINDS = {
+    PLAIN: "",
+    "SubTensor": _SUB_TENSOR,
+    "WithTorchFunction": _WITH_TORCH_FUNCTION,
+    "SubWithTorchFunction": _SUB_WITH_TORCH_FUNCTION,
+    "TorchFunctionMode": _TORCH_FUNCTION_MODE,
+    "TorchDispatchMode": _TORCH_DISPATCH_MODE,
+    "SubWithTorchDispatch": _SUB_WITH_TORCH_DISPATCH,
+}
+
+SETUPS = {kind: joined(_TENSORS, text) for kind, text in _KINDS.items()}
+"""By kind: defines the class, makes a Tensor `t` and inputs `x` and `y`, and enters a mode."""
+
+SUITE = {
+    "overrides": {
+        call: {
+            kind: GroupedStmts(
+                stmt,
+                setup=GroupedSetup(
+                    joined("import torch.nn.functional as F" if "F." in stmt else "", setup)
+                ),
+            )
+            for kind, setup in SETUPS.items()
+        }
+        for call, stmt in _CALLS.items()
+    }
+}

@@ -243,7 +243,7 @@ def _seen_in(
         name=case.title,
         stacks=recording.per_run(),
         amount=f"{seconds_text(recording.seconds_per_run)} a run",
-        note=f"{recording.samples} samples, {100 * recording.share_inside:.1f} % inside of the loop",
+        note=f"{recording.samples} samples, {100 * recording.share_inside:.1f} % inside the loop",
     )
 
 

@@ -113,7 +113,7 @@ def record(
 def recording_of(stacks: Iterable[Stack], *, missed: int, seconds_per_run: float) -> Recording:
     """The stacks that py-spy wrote, each below the name of its thread, cut to the loop."""
     given = [stack for stack in stacks if stack.frames]
-    loops = {stack.frames[0] for stack in given if _in_loop(stack.frames) is not None}
+    loops = {stack.frames[0] for stack in given if is_in_loop(stack)}
     of_loop = [stack for stack in given if stack.frames[0] in loops]
     weights: dict[tuple[str, ...], int] = {}
     for stack in of_loop:
@@ -132,6 +132,11 @@ def recording_of(stacks: Iterable[Stack], *, missed: int, seconds_per_run: float
         missed=missed,
         seconds_per_run=seconds_per_run,
     )
+
+
+def is_in_loop(stack: Stack) -> bool:
+    """Whether a stack as py-spy wrote it was found inside of a measured loop."""
+    return _in_loop(stack.frames) is not None
 
 
 def py_spy() -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
+from torchmark.run.loop import LOOP_FRAME
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.snippets import SOURCE_PREFIX
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 UNIT = "ns per run"
 """Of the weights of `Recording.per_run`."""
-
-LOOP_FRAME = "statement"
-"""The outermost frame of what is kept, whatever it is called in Python or in C++."""
 
 _LOOP = re.compile(r"(_torchmark_blocks|torchmark_run_\d+) \(")
 

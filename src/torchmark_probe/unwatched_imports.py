@@ -19,7 +19,7 @@ class UnwatchedImports:
         self._looks_away = False
 
     def begin(self) -> None:
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, _name: str, _path: Any = None, _target: Any = None) -> None:
         if not self._looks_away:

@@ -49,6 +49,8 @@ def share_of_seed(kind: str) -> float:
         )  # fmt: skip
         stacks = parsed(file.read_text())
     inside = sum(stack.weight for stack in stacks if is_in_loop(stack))
+    if not inside:  # py-spy ends well also when the program does not
+        sys.exit(f"{SEED / 'pyspybench.py'} {kind} never came to its loop; run it by itself")
     return inside / sum(stack.weight for stack in stacks)
 
 

@@ -104,7 +104,7 @@ def record(
     finally:
         discard(directory)
     return recording_of(
-        parsed(text), missed=_errors_in(told.stderr), seconds_per_run=loop.seconds_per_run
+        parsed(text), missed=_errors_in(told.stdout), seconds_per_run=loop.seconds_per_run
     )
 
 
@@ -187,7 +187,7 @@ def _watched(command: Sequence[str], seconds: int) -> subprocess.CompletedProces
 
 def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
     """What py-spy's own words mean to a person."""
-    said = told.stderr.strip()
+    said = f"{told.stdout}\n{told.stderr}".strip()
     if re.search(r"permission denied|operation not permitted", said, re.IGNORECASE):
         return AttachDeniedError(
             "py-spy is not allowed to look into the process that runs the statement. Run the same "
@@ -202,6 +202,7 @@ def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
 
 
 def _errors_in(said: str) -> int:
+    """From the line with which py-spy ends well."""
     found = re.search(r"Errors: (\d+)", said)
     return int(found[1]) if found else 0
 

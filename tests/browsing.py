@@ -61,6 +61,7 @@ def visit(browser: Browser) -> Iterator[Callable[[Path], Visit]]:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         contexts.append(context)
         visit = Visit(context.new_page())
+        visit.page.set_default_timeout(10_000)  # milliseconds; enough to fail by
         visits.append(visit)
         _listen(visit)
         visit.page.goto(file.resolve().as_uri())

@@ -16,7 +16,8 @@ def test_messages_errors_and_requests_are_complaints(
 ) -> None:
     file = tmp_path / "page.html"
     file.write_text(
-        '<img src="https://example.invalid/a.png"><script>console.log("hello"); nothing.at()</script>'
+        '<img src="https://example.invalid/a.png">'
+        '<script>console.log("hello"); nothing.at()</script>'
     )
     complaints = visit(file).taken_complaints()
     assert "request: https://example.invalid/a.png" in complaints

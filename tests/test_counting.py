@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import torchmark
 from torchmark import CallgrindStats, FunctionCount, FunctionCounts, Timer
+from torchmark.callgrind.parse import parse_text
 from torchmark.cli import cli
 from torchmark.errors import (
     CaseFailedError,
@@ -22,6 +23,7 @@ from torchmark.errors import (
     MissingToolError,
     NotTransferableError,
 )
+from torchmark.flame.counted import from_profile
 from torchmark.run.zygote import Zygote
 from torchmark.run.zygotes import close_all
 from torchmark.together import count_together
@@ -139,6 +141,15 @@ def test_callgrinds_own_text_is_kept_on_demand() -> None:
     folded = kept.to_folded().strip().splitlines()
     assert sum(int(line.rpartition(" ")[2]) for line in folded) == kept.counts()
     assert json.loads(kept.to_speedscope())["profiles"]
+
+
+def test_a_picture_of_a_count_begins_at_the_statement() -> None:
+    stats = Timer("x + y", SETUP).collect_callgrind(100, retain_out_file=True)
+    stacks = from_profile(parse_text(stats.to_callgrind_out()), 100)
+    assert sum(stack.weight for stack in stacks) == stats.counts() // 100
+    assert {stack.frames[0] for stack in stacks} == {"_PyEval_EvalFrameDefault"}
+    assert len({stack.frames[1] for stack in stacks if len(stack.frames) > 1}) > 3
+    assert not [stack for stack in stacks if any(frame.startswith("0x") for frame in stack.frames)]
 
 
 def test_stats_go_to_json_and_back() -> None:

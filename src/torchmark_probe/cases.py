@@ -29,6 +29,7 @@ from torchmark_probe.sampling import (
 )
 from torchmark_probe.snippets import Block, PythonLoop, garbage_collection_off, run_globally
 from torchmark_probe.unrolled import UnrolledCode
+from torchmark_probe.unwatched_imports import UnwatchedImports
 from torchmark_probe.valgrind import Requests
 
 _PAGE_SIZE = resource.getpagesize()
@@ -130,13 +131,16 @@ def _count_python(
         warmup=request["warmup"],
     )
     start = []  # type: List[float]
+    imports = UnwatchedImports(callgrind)
 
     def ready() -> None:
+        imports.end()
         layout.empty_the_bins()
         callgrind.zero_stats()  # calls have been counted since instrumentation began
         start.append(time.perf_counter())
         reserve.free_before_loop()
 
+    imports.begin()
     code.run(namespace, ready, callgrind.toggle_from_python)
     return time.perf_counter() - start[0]
 

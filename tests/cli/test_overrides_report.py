@@ -161,7 +161,9 @@ def test_a_run_without_regressions_says_so_in_one_line(
 def test_all_flames_are_of_every_case(
     report: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overrides_report, "flames_of", lambda _base, _branch, case: drawn(case))
+    monkeypatch.setattr(
+        overrides_report, "flames_of", lambda _base, _branch, case, _seconds: drawn(case)
+    )
     assert report("--all-flames", "-o", "out").exit_code == 0
     names = {path.name for path in (tmp_path / "out").glob("*.svg")}
     assert names == {f"{which}-call-{case}.svg" for which in ("base", "branch", "difference")
@@ -173,7 +175,7 @@ def test_what_py_spy_needs_is_told_and_the_times_are_there(
 ) -> None:
     tried = []
 
-    def refused(_base: object, _branch: object, case: Case) -> CaseFlames:
+    def refused(_base: object, _branch: object, case: Case, _seconds: object) -> CaseFlames:
         tried.append(case)
         raise AttachDeniedError("not allowed: use sudo")
 
@@ -191,7 +193,7 @@ def test_what_py_spy_needs_is_told_and_the_times_are_there(
 def test_a_case_that_cannot_be_drawn_costs_the_others_nothing(
     report: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one_fails(_base: object, _branch: object, case: Case) -> CaseFlames:
+    def one_fails(_base: object, _branch: object, case: Case, _seconds: object) -> CaseFlames:
         if case.label[-1] == "Quick":
             raise CaseFailedError("it raised", kind="raised")
         return drawn(case)
@@ -225,7 +227,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error_of_the_call(
 def test_a_folder_that_vanishes_meanwhile_leaves_the_figures(
     report: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def vanishing(_base: object, _branch: object, case: Case) -> CaseFlames:
+    def vanishing(_base: object, _branch: object, case: Case, _seconds: object) -> CaseFlames:
         shutil.rmtree(tmp_path / "out")
         return drawn(case)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmark.flame.stacks import Stack
 
 from tests.run.test_old_torch import OLD_PYTHON
 from tests.run.zygote_cases import case
@@ -23,7 +22,9 @@ from torchmark.errors import (
     ProfilerError,
     TorchmarkError,
 )
-from torchmark.run.sampling_profiler import LOOP_FRAME, Recording, py_spy, record, recording_of
+from torchmark.flame.stacks import Stack
+from torchmark.run.loop import LOOP_FRAME
+from torchmark.run.sampling_profiler import Recording, py_spy, record, recording_of
 from torchmark.run.zygote import NativeCase, Zygote
 
 ADD = case("torch.add(x, x)", "x = torch.ones(1)")
@@ -118,13 +119,11 @@ def test_waiting_is_part_of_the_time_and_other_threads_are_not(plain_zygote: Zyg
 def test_a_statement_that_fails_meanwhile_says_so_itself(
     plain_zygote: Zygote, fake_py_spy: Path
 ) -> None:
-    late = case("if os.path.exists('now'): raise KeyError('late')", "import os")
-    script(fake_py_spy, f"touch {Path.cwd() / 'now'}; sleep 1; echo gone >&2; exit 1")
-    try:
-        with pytest.raises(CaseFailedError, match="late"):
-            record(plain_zygote, late, seconds=1, native=False)
-    finally:
-        Path("now").unlink()
+    now = fake_py_spy.with_name("now")
+    late = case(f"if os.path.exists({str(now)!r}): raise KeyError('late')", "import os")
+    script(fake_py_spy, f'touch {now}; while kill -0 "$3"; do :; done; exit 1')  # record --pid PID
+    with pytest.raises(CaseFailedError, match="late"):
+        record(plain_zygote, late, seconds=1, native=False)
 
 
 def test_without_py_spy_the_message_names_the_extra(fake_py_spy: Path) -> None:
@@ -157,15 +156,12 @@ def failed(zygote: Zygote) -> TorchmarkError:
 def test_who_may_not_attach_is_told_what_to_do(plain_zygote: Zygote, fake_py_spy: Path) -> None:
     """The real py-spy as another user, who may not look into our processes."""
     real = Path(sys.prefix) / "bin" / "py-spy"
-    script(
-        fake_py_spy,
-        f'cat "{real}" > {fake_py_spy}.real; chmod 755 {fake_py_spy}.real\n'
-        f"exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c "
-        f'\'exec "$0" "$@"\' {fake_py_spy}.real "$@"',
-    )
-    for folder in [fake_py_spy.parent, *fake_py_spy.parent.parents[:-2]]:
-        folder.chmod(folder.stat().st_mode | 0o111)
-    error = failed(plain_zygote)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        theirs = shutil.copy(real, folder)
+        nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+        script(fake_py_spy, f'exec {nobody} {theirs} "$@"')
+        error = failed(plain_zygote)
     assert isinstance(error, AttachDeniedError)
     for remedy in ("sudo", "kernel.yama.ptrace_scope=0", "--cap-add SYS_PTRACE"):
         assert remedy in str(error)
@@ -209,6 +205,20 @@ def test_no_sample_is_an_error_that_says_what_to_do(
 ) -> None:
     script(fake_py_spy, 'while [ "$1" != --output ]; do shift; done; : > "$2"')
     assert "--seconds" in str(failed(plain_zygote))
+
+
+def test_samples_that_py_spy_could_not_take_are_counted(
+    plain_zygote: Zygote, fake_py_spy: Path
+) -> None:
+    frames = ";".join(IN_LOOP)
+    script(
+        fake_py_spy,
+        'while [ "$1" != --output ]; do shift; done\n'
+        f"echo '{frames} 5' > \"$2\"\n"
+        "echo \"py-spy> Wrote raw flamegraph data to '$2'. Samples: 5 Errors: 3\"",
+    )
+    recording = record(plain_zygote, case("pass"), seconds=1, native=False)
+    assert (recording.samples, recording.missed) == (5, 3)
 
 
 def test_py_spy_gets_no_more_than_it_needs(plain_zygote: Zygote, fake_py_spy: Path) -> None:
@@ -275,11 +285,3 @@ def test_times_per_run_add_up_and_keep_their_proportions(
     for stack in recording.stacks:
         exact = total * stack.weight / sum(weights)
         assert abs(per_run.get(stack.frames, 0) - exact) <= 1.001
-
-
-def test_nothing_is_left_running(plain_zygote: Zygote, fake_py_spy: Path) -> None:
-    """Whoever is interrupted ends py-spy too; here its own time limit does."""
-    script(fake_py_spy, f"echo $$ > {fake_py_spy}.pid; exit 1")
-    failed(plain_zygote)
-    pid = int(Path(f"{fake_py_spy}.pid").read_text())
-    assert not os.path.exists(f"/proc/{pid}")

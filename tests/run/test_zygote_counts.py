@@ -125,3 +125,19 @@ def test_a_case_that_never_ends_is_stopped_at_its_limit(callgrind_zygote: Zygote
 
 def test_a_zygote_under_callgrind_takes_times_too(callgrind_zygote: Zygote) -> None:
     assert callgrind_zygote.sample(case("pass"), limits=QUICK).sampling.wall
+
+
+@pytest.mark.parametrize("where", ["setup", "first run"])
+def test_an_import_before_the_counted_runs_changes_nothing_in_them(
+    callgrind_zygote: Zygote, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Callgrind looks away meanwhile: here at the setup, there at the warm-up."""
+    (tmp_path / "some_large_module.py").write_text("\n".join(f"v{n} = {n}" for n in range(500)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    first = "import some_large_module" if where == "setup" else "pass"
+    setup = f"{first}\nx = torch.ones((4, 4))"
+    stmt = "x + x" if where == "setup" else "x + x; import some_large_module"
+    known = "import sys; sys.modules['some_large_module'] = sys\nx = torch.ones((4, 4))"
+    assert counted(callgrind_zygote, case(stmt, setup)) == pytest.approx(
+        counted(callgrind_zygote, case(stmt, known)), rel=5e-3
+    )

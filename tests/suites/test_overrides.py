@@ -142,8 +142,15 @@ def test_every_case_is_timed_without_a_word(zygote: Zygote) -> None:
 
 def test_overrides_are_counted_too_and_the_plain_tensor_is_the_cheapest(counting: Zygote) -> None:
     """In the counted code too a mode stays active, and counts say so without noise."""
-    futures = {each.label: counting.submit_count(as_run(each), number=50) for each in CASES}
-    counts = {label: instructions(done.result().out_file) for label, done in futures.items()}
-    for (*above, kind), count in counts.items():
-        if kind != PLAIN:
-            assert count > 1.2 * counts[(*above, PLAIN)], (above, kind)
+    is_new = not counting.start()["torch"].startswith("1.")
+    wanted = [
+        each
+        for each in CASES
+        # On new torch the first dispatch imports torch.compile, in half a minute under valgrind.
+        if each.label[1] == "torch.add" and not (is_new and DISPATCH in str(WAYS[each.label[-1]]))
+    ]
+    futures = {each.label[-1]: counting.submit_count(as_run(each), number=50) for each in wanted}
+    counts = {kind: instructions(done.result().out_file) for kind, done in futures.items()}
+    assert len(counts) == (5 if is_new else 7)
+    plain = counts.pop(PLAIN)
+    assert min(counts.values()) > 1.2 * plain, counts

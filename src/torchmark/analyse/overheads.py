@@ -145,12 +145,10 @@ def _rung(found: Mapping[Kind, CaseResult]) -> Rung:
 
 def _above(base: Rung, rung: Rung) -> Rung:
     """The rung with what it has over the plain one."""
-    slow, quick = rung.measurement, base.measurement
+    time, plain = rung.measurement, base.measurement
     many, few = rung.instructions, base.instructions
     return replace(
         rung,
-        time_overhead=time_overhead(slow, quick)
-        if slow is not None and quick is not None
-        else None,
+        time_overhead=time_overhead(time, plain) if time and plain else None,
         more_instructions=many - few if many is not None and few is not None else None,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from torchmark.cli.flame_files import ENDINGS, check_ending, difference_file, fl
 from torchmark.cli.list import installed
 from torchmark.cli.one_case import case_meant
 from torchmark.cli.progress import Progress
+from torchmark.cli.running import heed_signals
 from torchmark.cli.statements import statement_names
 from torchmark.cli.suite_names import default_suites, let_cases_import_what_lies_beside
 from torchmark.errors import InvalidArgumentError, TorchmarkError
@@ -40,7 +40,7 @@ from torchmark.suites import SHIPPED
 from torchmark.suites.loading import cases_of, load_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torchmark.run.zygote import NativeCase, PythonCase
 
@@ -59,8 +59,15 @@ class _Seen:
     """The title of the case, or the name of the file."""
 
     stacks: Sequence[Stack]
-    figures: str
-    """What there is to say of it in one line."""
+    amount: str
+    """What all of it comes to."""
+
+    note: str = ""
+    """How it was seen."""
+
+    @property
+    def figures(self) -> str:
+        return f"{self.amount}, {self.note}" if self.note else self.amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +137,7 @@ def command(
         case, base = _statements_meant(stmt, "\n".join(setup) or "pass", against)
     file = output or Path(f"{_file_name(case)}.svg")
     _check(way, case, base, file)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
-        signal.signal(number, signal.default_int_handler)
+    heed_signals()
     with Progress() as progress:
         seen = _seen(case, base, way, progress)
         progress.tell(f"drawing {file.name}")
@@ -163,25 +168,23 @@ def _cases_meant(
             click.echo(f"torchmark: {failure}", err=True)
     let_cases_import_what_lies_beside(names)
     cases = cases_of(loaded, facts=installed())
-    base = _file_meant(against)
-    if base is None and against is not None:
-        base = case_meant(cases, against)
-    return case_meant(cases, " ".join(words)), base
+    case = case_meant(cases, " ".join(words))
+    return case, _base(against, lambda other: case_meant(cases, other))
 
 
 def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case, _Base]:
-    base = _file_meant(against)
-    if base is None and against is not None:
-        base = _statement(against, setup)
-    return _statement(stmt, setup), base
+    return _statement(stmt, setup), _base(against, lambda other: _statement(other, setup))
 
 
 def _statement(stmt: str, setup: str) -> Case:
     return Case(label=tuple(statement_names([stmt])), stmt=stmt, setup=setup)
 
 
-def _file_meant(against: str | None) -> Path | None:
-    return Path(against) if against is not None and Path(against).is_file() else None
+def _base(against: str | None, meant: Callable[[str], Case]) -> _Base:
+    """What --against names: a file, if there is one of that name."""
+    if against is None:
+        return None
+    return Path(against) if Path(against).is_file() else meant(against)
 
 
 def _check(way: _Way, case: Case, base: _Base, file: Path) -> None:
@@ -232,15 +235,16 @@ def _seen_in(
         zygote = workers.started(case.num_threads, under_callgrind=True)
         progress.tell(f"counting {case.name}")
         counted = counted_stacks(zygote, ready)
-        figures = f"{counted.instructions:,.0f} instructions a run"
-        return _Seen(name=case.title, stacks=counted.stacks, figures=figures)
+        amount = f"{counted.instructions:,.0f} instructions a run"
+        return _Seen(name=case.title, stacks=counted.stacks, amount=amount)
     progress.tell(f"looking at {case.name} for {way.seconds} s")
     recording = record(zygote, ready, seconds=way.seconds, native=way.native)
-    figures = (
-        f"{seconds_text(recording.seconds_per_run)} a run, {recording.samples} samples, "
-        f"{100 * recording.share_inside:.1f} % inside of the loop"
+    return _Seen(
+        name=case.title,
+        stacks=recording.per_run(),
+        amount=f"{seconds_text(recording.seconds_per_run)} a run",
+        note=f"{recording.samples} samples, {100 * recording.share_inside:.1f} % inside the loop",
     )
-    return _Seen(name=case.title, stacks=recording.per_run(), figures=figures)
 
 
 def _read(file: Path) -> _Seen:
@@ -248,13 +252,13 @@ def _read(file: Path) -> _Seen:
         stacks = parsed(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as folded stacks: {error}") from error
-    return _Seen(name=file.name, stacks=stacks, figures=f"{file}")
+    return _Seen(name=file.name, stacks=stacks, amount=str(file))
 
 
 def _content(file: Path, seen: list[_Seen], unit: str) -> bytes:
     drawn = seen[0]
     if len(seen) == 1:
-        return flame_file(file, drawn.stacks, title=drawn.name, unit=unit, note=drawn.figures)
+        return flame_file(file, drawn.stacks, title=drawn.name, unit=unit, note=drawn.note)
     base = seen[1]
     return difference_file(
         file,
@@ -262,7 +266,7 @@ def _content(file: Path, seen: list[_Seen], unit: str) -> bytes:
         drawn.stacks,
         title=f"{drawn.name} against {base.name}",
         unit=unit,
-        note=f"{drawn.figures}; against {base.figures}",
+        note="; against ".join(filter(None, (drawn.note, base.note))),
     )
 
 

@@ -30,8 +30,7 @@ from torchmark.versus.under_test import found
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.analyse.ab import Understood
-    from torchmark.model.case import Case
+    from torchmark.analyse.ab import TimeRow, Understood
     from torchmark.versus.under_test import UnderTest
 
 _WISH = Wish(kinds=(Kind.TIME,), budget=2.5, turns_seconds=0.05)
@@ -104,19 +103,20 @@ def _add_flames(
 ) -> None:
     """Of one case after the other; what cannot be looked at is told, and nothing is lost."""
     base, branch = sides
-    for case in _to_be_drawn(report.comparison, all_flames=all_flames):
+    for row in _to_be_drawn(report.comparison, all_flames=all_flames):
+        name = row.case.name
         if not quiet:
-            click.echo(f"flame graphs of {case.name}", err=True)
+            click.echo(f"flame graphs of {name}", err=True)
         try:
-            report.add(flames_of(base, branch, case))
+            report.add(flames_of(base, branch, row.case, (row.a_seconds, row.b_seconds)))
         except TorchmarkError as error:
-            report.problems.append(f"flame graphs of {case.name}: {error}")
+            report.problems.append(f"flame graphs of {name}: {error}")
             if code_of(error) is ExitCode.ENVIRONMENT:  # the next case would say the same
                 return
 
 
-def _to_be_drawn(comparison: Understood, *, all_flames: bool) -> list[Case]:
-    return [row.case for row in comparison.times if all_flames or row.verdict is Verdict.SLOWER]
+def _to_be_drawn(comparison: Understood, *, all_flames: bool) -> list[TimeRow]:
+    return [row for row in comparison.times if all_flames or row.verdict is Verdict.SLOWER]
 
 
 def _finish(report: ReportFolder, cut_short_by: KeyboardInterrupt | TorchmarkError | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import colorsys
 import math
 import zlib
+from functools import lru_cache
 
 from torchmark.flame.names import is_python, without_line
 from torchmark.flame.tree import ROOT
@@ -31,6 +32,7 @@ _LEAST_CHANGE = 0.0005
 _SAME, _GREW, _SHRANK = (0xEC, 0xEC, 0xEA), (0xE0, 0x45, 0x3A), (0x3B, 0x7D, 0xD8)
 
 
+@lru_cache(maxsize=10_000)
 def name_colour(name: str) -> str:
     """Sand and terracotta for native code, sea green for Python; a line number changes nothing."""
     if name == ROOT:

@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from torchmark.flame.lettering import labelled, printable, width_of, wrapped
+from torchmark.flame.lettering import fitted, labelled, printable, width_of, wrapped
 from torchmark.flame.names import comparable, is_python, renamed, without_address
 from torchmark.flame.palette import (
     NATIVE_KEY,
@@ -73,7 +73,8 @@ def flame_svg(stacks: Iterable[Stack], *, title: str, unit: str, note: str = "")
     boxes, is_whole = _boxes(
         root, lambda frame: frame.total, lambda frame: name_colour(frame.name), figures
     )
-    return _svg(boxes, title, [f"{root.total:,} {unit}", note, *_left_out(is_whole)], _kinds(boxes))
+    remarks = [note, *_left_out(is_whole)]
+    return _svg(boxes, title, f"{root.total:,} {unit}", remarks, _kinds(boxes))
 
 
 def difference_svg(
@@ -105,7 +106,7 @@ def difference_svg(
     )
     compared = ", compared as shares" if normalise else ""
     total = f"{root.base:,} → {root.branch:,} {unit}{compared}"
-    return _svg(boxes, title, [total, note, *_left_out(is_whole)], _CHANGES)
+    return _svg(boxes, title, total, [note, *_left_out(is_whole)], _CHANGES)
 
 
 _Node = TypeVar("_Node", Frame, Change)
@@ -149,17 +150,25 @@ def _boxes(
 
 
 def _svg(
-    boxes: Sequence[_Box], title: str, facts: Sequence[str], legend: Sequence[tuple[str, str]]
+    boxes: Sequence[_Box],
+    title: str,
+    total: str,
+    remarks: Sequence[str],
+    legend: Sequence[tuple[str, str]],
 ) -> str:
+    """The script replaces the total by the figures of a frame, so it has a line of its own."""
     title = printable(title)
-    heading = wrapped(title, _FULL - _CONTROLS, 16 * 1.1, lines=3)  # bold is a tenth wider
-    details = wrapped(
-        printable(". ".join(fact.rstrip(".") for fact in facts if fact)), _FULL, 13, lines=4
-    )
-    lines = [_line(line, 26 + 20 * place, "title") for place, line in enumerate(heading)]
-    y = 20 * max(1, len(heading)) + 26
-    for place, line in enumerate(details):
-        lines.append(_line(line, y, "quiet" if place else "quiet details"))
+    remark = printable(". ".join(text.rstrip(".") for text in remarks if text))
+    y = 26
+    lines = []
+    for line in wrapped(title, _FULL - _CONTROLS, 16 * 1.1, lines=3):  # bold is a tenth wider
+        lines.append(_line(line, y, "title"))
+        y += 20
+    y = max(y, 46)  # also without a title the script's controls have their place
+    lines.append(_line(fitted(printable(total), _FULL, 13), y, "quiet details"))
+    y += 18
+    for line in wrapped(remark, _FULL, 13, lines=4):
+        lines.append(_line(line, y, "quiet"))
         y += 18
     if legend:
         lines.append(_legend(legend, y))

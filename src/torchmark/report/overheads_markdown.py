@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from torchmark.report.figures import doubt_texts, environment_line, heading, printable
 from torchmark.report.markdown import escaped, pipe_table
 from torchmark.report.overheads_text import (
-    MICRO,
     NO_FIGURE,
     failure_texts,
     instructions_cell,
+    micro,
     more_cell,
     ratio_cell,
     results_in,
@@ -47,5 +47,5 @@ def _cells(rung: Rung) -> list[str]:
 def _overhead(rung: Rung) -> str:
     if rung.time_overhead is None:
         return NO_FIGURE
-    low, high = (bound / MICRO for bound in rung.time_overhead.interval)
-    return f"{rung.time_overhead.seconds / MICRO:+.3f} [{low:.3f}, {high:.3f}]"
+    low, high = map(micro, rung.time_overhead.interval)
+    return f"{micro(rung.time_overhead.seconds, sign='+')} [{low}, {high}]"

@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from torchmark.model.measurement import Measurement
     from torchmark.model.run_record import CaseResult, Run
 
-MICRO = 1e-6
 NO_FIGURE = "–"
 _NOTES = """\
-time: of one call in us, the median and how far its 95 % interval reaches. over: what is over the
-plain call above, and the interval of that. Processes of one environment differ by some per cent,
-which the intervals do not know; instructions do not have that error.
+time: of one call in us, the median and how far its 95 % interval reaches. over, ×: the difference
+from the plain call and the ratio to it. more: instructions beyond its own. Processes of one
+environment differ by some per cent, which the intervals do not know; counts have no such error.
 """
 
-_HEADINGS = ("time", "over", "times", "instr.", "more")
+_HEADINGS = ("time", "over", "×", "instr.", "more")
 
 
 def render(run: Run, ladders: Sequence[Ladder], *, width: int = 80) -> str:
@@ -57,12 +56,22 @@ def failure_texts(ladders: Sequence[Ladder]) -> list[str]:
     ]
 
 
+def micro(seconds: float, sign: str = "-") -> str:
+    """
+    >>> micro(1.25e-6), micro(-12.34567e-6), micro(2.5e-6, sign="+"), micro(123.4567e-6)
+    ('1.250', '-12.35', '+2.500', '123.5')
+    """
+    value = seconds * 1e6
+    decimals = 3 if abs(value) < 9.9995 else 2 if abs(value) < 99.995 else 1
+    return f"{value:{sign}.{decimals}f}"
+
+
 def time_cell(rung: Rung) -> str:
     """The median, or the word for why there is none."""
     if rung.measurement is None:
         return _without_figure(rung.time)
     mark = " (!)" if rung.measurement.doubts else ""
-    return f"{rung.measurement.median / MICRO:.3f} ±{_reach(rung.measurement)}{mark}"
+    return f"{micro(rung.measurement.median)} ±{_reach(rung.measurement)}{mark}"
 
 
 def instructions_cell(rung: Rung) -> str:
@@ -93,12 +102,12 @@ def _cells(rung: Rung) -> list[str]:
 def _overhead_cell(overhead: TimeOverhead) -> str:
     low, high = overhead.interval
     reach = max(overhead.seconds - low, high - overhead.seconds)
-    return f"{overhead.seconds / MICRO:+.3f} ±{reach / MICRO:.3f}"
+    return f"{micro(overhead.seconds, sign='+')} ±{micro(reach)}"
 
 
 def _reach(measurement: Measurement) -> str:
     low, high = measurement.median_interval
-    return f"{max(high - measurement.median, measurement.median - low) / MICRO:.3f}"
+    return micro(max(high - measurement.median, measurement.median - low))
 
 
 def _without_figure(result: CaseResult | None) -> str:

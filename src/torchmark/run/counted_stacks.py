@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from torchmark.callgrind.parse import parse_file
 from torchmark.flame.counted import from_profile
+from torchmark.flame.stacks import Stack
+from torchmark.run.loop import LOOP_FRAME
 from torchmark.run.zygote import TIME_LIMIT
 
 if TYPE_CHECKING:
-    from torchmark.flame.stacks import Stack
+    from collections.abc import Sequence
+
     from torchmark.run.zygote import NativeCase, PythonCase, Zygote
 
 UNIT = "instructions per run"
@@ -40,5 +43,19 @@ def counted_stacks(
     finally:
         count.out_file.unlink(missing_ok=True)
     return CountedStacks(
-        stacks=tuple(from_profile(profile, _NUMBER)), instructions=profile.total / _NUMBER
+        stacks=_under_the_loop(from_profile(profile, _NUMBER)),
+        instructions=profile.total / _NUMBER,
+    )
+
+
+def _under_the_loop(stacks: Sequence[Stack]) -> tuple[Stack, ...]:
+    """What evaluates a statement in Python, or calls one in C++, is the loop.
+
+    That of C++ would not go by its name: callgrind takes it for a part of libffi, which calls it
+    with a stack of its own.
+    """
+    has_one_root = len({stack.frames[0] for stack in stacks}) == 1
+    return tuple(
+        Stack((LOOP_FRAME, *stack.frames[1 if has_one_root else 0 :]), stack.weight)
+        for stack in stacks
     )

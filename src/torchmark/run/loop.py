@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from torchmark.run.zygote_case import Conversation
 
+LOOP_FRAME = "statement"
+"""The outermost frame of every picture of a loop, whatever it is called in Python or in C++."""
+
 
 class Loop:
     """Open while the statement runs; the process ends with the `with` block at the latest."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
+from torchmark.run.loop import LOOP_FRAME
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.snippets import SOURCE_PREFIX
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 UNIT = "ns per run"
 """Of the weights of `Recording.per_run`."""
-
-LOOP_FRAME = "statement"
-"""The outermost frame of what is kept, whatever it is called in Python or in C++."""
 
 _LOOP = re.compile(r"(_torchmark_blocks|torchmark_run_\d+) \(")
 
@@ -106,14 +104,14 @@ def record(
     finally:
         discard(directory)
     return recording_of(
-        parsed(text), missed=_errors_in(told.stderr), seconds_per_run=loop.seconds_per_run
+        parsed(text), missed=_errors_in(told.stdout), seconds_per_run=loop.seconds_per_run
     )
 
 
 def recording_of(stacks: Iterable[Stack], *, missed: int, seconds_per_run: float) -> Recording:
     """The stacks that py-spy wrote, each below the name of its thread, cut to the loop."""
     given = [stack for stack in stacks if stack.frames]
-    loops = {stack.frames[0] for stack in given if _in_loop(stack.frames) is not None}
+    loops = {stack.frames[0] for stack in given if is_in_loop(stack)}
     of_loop = [stack for stack in given if stack.frames[0] in loops]
     weights: dict[tuple[str, ...], int] = {}
     for stack in of_loop:
@@ -132,6 +130,11 @@ def recording_of(stacks: Iterable[Stack], *, missed: int, seconds_per_run: float
         missed=missed,
         seconds_per_run=seconds_per_run,
     )
+
+
+def is_in_loop(stack: Stack) -> bool:
+    """Whether a stack as py-spy wrote it was found inside of a measured loop."""
+    return _in_loop(stack.frames) is not None
 
 
 def py_spy() -> str:
@@ -184,7 +187,7 @@ def _watched(command: Sequence[str], seconds: int) -> subprocess.CompletedProces
 
 def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
     """What py-spy's own words mean to a person."""
-    said = told.stderr.strip()
+    said = f"{told.stdout}\n{told.stderr}".strip()
     if re.search(r"permission denied|operation not permitted", said, re.IGNORECASE):
         return AttachDeniedError(
             "py-spy is not allowed to look into the process that runs the statement. Run the same "
@@ -199,6 +202,7 @@ def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
 
 
 def _errors_in(said: str) -> int:
+    """From the line with which py-spy ends well."""
     found = re.search(r"Errors: (\d+)", said)
     return int(found[1]) if found else 0
 

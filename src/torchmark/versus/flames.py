@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchmark.errors import CaseFailedError
@@ -24,12 +25,18 @@ SECONDS = 2
 """That a loop is looked at."""
 
 
-def flames_of(base: UnderTest, branch: UnderTest, case: Case) -> CaseFlames:
-    """Look at the case in both at the same time, with the frames of C and C++."""
+def flames_of(
+    base: UnderTest, branch: UnderTest, case: Case, seconds: tuple[float, float]
+) -> CaseFlames:
+    """Look at the case in both at the same time, with the frames of C and C++.
+
+    `seconds` is what pairs say that a run takes in each: how wide the pictures are. What the loops
+    take while they are looked at is not known as well.
+    """
     ready_base, ready_branch = _ready(base, branch, case)
     of_base = begun(lambda: _recording(base, case, ready_base), "recording")
-    second = _recording(branch, case, ready_branch)
-    first = of_base.result()
+    second = replace(_recording(branch, case, ready_branch), seconds_per_run=seconds[1])
+    first = replace(of_base.result(), seconds_per_run=seconds[0])
     return CaseFlames(
         case=case,
         base=_drawn(base, case, first),
@@ -39,6 +46,7 @@ def flames_of(base: UnderTest, branch: UnderTest, case: Case) -> CaseFlames:
             second.per_run(),
             title=f"{case.name}: {branch.name} beside {base.name}",
             unit=UNIT,
+            normalise=False,
         ),
     )
 

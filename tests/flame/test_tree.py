@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.flame.samples import LOOP, stacks
+from torchmark.flame.stacks import Stack
+from torchmark.flame.tree import Change, Frame, difference, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def every(node: Frame) -> Iterator[Frame]:
+    yield node
+    for child in node.children:
+        yield from every(child)
+
+
+def every_change(
+    node: Change, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Change]]:
+    path = (*above, node.name)
+    yield path, node
+    for child in node.children:
+        yield from every_change(child, path)
+
+
+def test_stacks_that_begin_alike_share_their_frames() -> None:
+    (main,) = tree(LOOP).children
+    assert (main.name, main.own, main.total) == ("main", 0, 100)
+    assert [(child.name, child.own, child.total) for child in main.children] == [
+        ("leave", 5, 5),
+        ("run (loop.py:3)", 10, 95),
+    ]
+
+
+@given(stacks())
+def test_no_weight_is_lost(drawn: list[Stack]) -> None:
+    root = tree(drawn)
+    assert root.total == sum(stack.weight for stack in drawn)
+    for frame in every(root):
+        assert frame.total == frame.own + sum(child.total for child in frame.children)
+        names = [child.name for child in frame.children]
+        assert names == sorted(set(names))
+
+
+@given(stacks())
+def test_the_stacks_can_be_read_off_the_tree(drawn: list[Stack]) -> None:
+    root = tree(drawn)
+    for stack in drawn:
+        node = root
+        for name in stack.frames:
+            (node,) = (child for child in node.children if child.name == name)
+        assert node.own == sum(other.weight for other in drawn if other.frames == stack.frames)
+
+
+def test_a_stack_deeper_than_pythons_own_has_its_tree() -> None:
+    root = tree([Stack(("f",) * 5000, 7)])
+    assert root.total == 7
+    assert difference([Stack(("f",) * 5000, 7)], [], normalise=True).base == 7
+
+
+@given(stacks(), stacks(), st.booleans())
+def test_the_difference_the_other_way_round_has_the_other_sign(
+    base: list[Stack], branch: list[Stack], normalise: bool
+) -> None:
+    forth = dict(every_change(difference(base, branch, normalise=normalise)))
+    back = dict(every_change(difference(branch, base, normalise=normalise)))
+    assert forth.keys() == back.keys()
+    for path, change in forth.items():
+        assert change.change == -back[path].change
+        assert change.room == back[path].room
+        assert (change.base, change.base_own) == (back[path].branch, back[path].branch_own)
+
+
+@given(stacks(), stacks(), st.booleans())
+def test_both_sides_of_a_difference_are_the_two_trees(
+    base: list[Stack], branch: list[Stack], normalise: bool
+) -> None:
+    root = difference(base, branch, normalise=normalise)
+    assert root.base == tree(base).total
+    assert root.branch == tree(branch).total
+    for _, change in every_change(root):
+        assert change.base == change.base_own + sum(child.base for child in change.children)
+        assert change.branch == change.branch_own + sum(child.branch for child in change.children)
+        assert change.room >= sum(child.room for child in change.children)
+
+
+@given(stacks(), st.integers(2, 50), st.booleans())
+def test_a_longer_recording_of_the_same_is_no_change_of_shares(
+    drawn: list[Stack], times: int, normalise: bool
+) -> None:
+    longer = [Stack(frames, times * weight) for frames, weight in drawn]
+    changes = [change for _, change in every_change(difference(drawn, longer, normalise=normalise))]
+    if normalise:
+        assert [node.change for node in changes] == pytest.approx([0] * len(changes))
+    else:
+        grew = {node.name for node in changes if node.change > 0}
+        assert grew == {node.name for node in changes if node.base_own > 0}
+
+
+def test_without_shares_the_larger_whole_is_the_measure() -> None:
+    base, branch = [Stack(("f",), 100)], [Stack(("f",), 100), Stack(("g",), 100)]
+    changes = {
+        path[-1]: node.change
+        for path, node in every_change(difference(base, branch, normalise=False))
+    }
+    assert changes == {"all": 0, "f": 0, "g": 0.5}
+    shares = {
+        path[-1]: node.change
+        for path, node in every_change(difference(base, branch, normalise=True))
+    }
+    assert shares == {"all": 0, "f": -0.5, "g": 0.5}
+
+
+def test_what_vanished_keeps_its_room() -> None:
+    root = difference(
+        [Stack(("f", "gone"), 40), Stack(("f",), 60)], [Stack(("f",), 60)], normalise=False
+    )
+    ((_, _), (_, f), (_, gone)) = every_change(root)
+    assert (gone.room, gone.change, gone.branch) == (0.4, -0.4, 0)
+    assert f.room == 1.0

@@ -209,7 +209,7 @@ def test_mistakes_are_told_before_anything_is_started(
 def test_without_py_spy_nothing_is_started(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     error = refused("--stmt", "pass")
     assert isinstance(error, MissingToolError)

@@ -45,11 +45,10 @@ const char *torchmark_error_0(void) { return ""; }
 
 @pytest.fixture
 def fake_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only py-spy that is found: a script beside a Python that is not there."""
-    file = tmp_path / "py-spy"
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", f"/usr/bin:/bin:{tmp_path}")
-    return file
+    """The only place where py-spy is found, among the scripts of this Python."""
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return tmp_path / "py-spy"
 
 
 def script(file: Path, text: str) -> None:
@@ -137,11 +136,11 @@ def test_py_spy_is_found_beside_python_and_then_on_the_path(
 ) -> None:
     script(fake_py_spy, "true")
     assert py_spy() == str(fake_py_spy)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "elsewhere" / "python"))
-    assert py_spy() == str(fake_py_spy)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "elsewhere"))
     with pytest.raises(MissingToolError):
         py_spy()
+    monkeypatch.setenv("PATH", f"/usr/bin:/bin:{tmp_path}")
+    assert py_spy() == str(fake_py_spy)
 
 
 def failed(zygote: Zygote) -> TorchmarkError:

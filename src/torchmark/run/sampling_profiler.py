@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
 from torchmark.run.loop import LOOP_FRAME
+from torchmark.run.machine import find_tool
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from torchmark.run.zygote import NativeCase, PythonCase, Zygote
 
@@ -138,9 +137,8 @@ def is_in_loop(stack: Stack) -> bool:
 
 
 def py_spy() -> str:
-    """The path of py-spy: of this environment, otherwise of PATH; or how to get it."""
-    beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    """The path of py-spy, or an error that says how to get it."""
+    found = find_tool("py-spy")
     if found is None:
         raise MissingToolError(
             "looking into a running loop needs py-spy, which is neither beside this Python nor on "

@@ -45,7 +45,12 @@ const char *torchmark_error_0(void) { return ""; }
 
 @pytest.fixture
 def fake_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only place where py-spy is found, among the scripts of this Python."""
+    """The only place where py-spy is found, among the scripts of this Python.
+
+    Beside it is a folder for what should not be left behind.
+    """
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     return tmp_path / "py-spy"
@@ -144,18 +149,17 @@ def test_py_spy_is_found_beside_python_and_then_on_the_path(
 
 
 def failed(zygote: Zygote) -> TorchmarkError:
-    left = set(Path(tempfile.gettempdir()).glob("torchmark-held-*"))
     with pytest.raises(ProfilerError) as caught:
         record(zygote, case("pass"), seconds=1, native=False)
     assert code_of(caught.value) is ExitCode.ENVIRONMENT
-    assert set(Path(tempfile.gettempdir()).glob("torchmark-held-*")) <= left
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
     return caught.value
 
 
 def test_who_may_not_attach_is_told_what_to_do(plain_zygote: Zygote, fake_py_spy: Path) -> None:
     """The real py-spy as another user, who may not look into our processes."""
     real = Path(sys.prefix) / "bin" / "py-spy"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # which all users can reach
         Path(folder).chmod(0o755)
         theirs = shutil.copy(real, folder)
         nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"

@@ -247,24 +247,39 @@ def test_two_pictures_on_one_page_do_not_disturb_each_other(visit: Open, tmp_pat
 def test_labels_stay_inside_their_frames_as_the_browser_draws_them(
     opened: Callable[[str], Page],
 ) -> None:
+    """Letters wide and narrow, in frames of many widths, as they are and as the script has them."""
     names = [
-        "at::native::wrapper_CPU_add_Tensor(at::Tensor const&)",
-        "WWWMMM_mmm",
-        "iiillljjj",
+        "WWW@@@MMMmmm%%%===WWW",
+        "at::native::add(at::Tensor const&)",
         "日本語のフレーム",
+        "ABCDEFGHIJKL",
+        "t-r-f-t-r-f-t-r-f-t-r-f-t-r-f-t-r",
     ]
-    drawn = [Stack((name, name, name), 3 + 40 * number) for number, name in enumerate(names)]
+    drawn = [
+        Stack((outer, *[f"{name}{number}"] * 2), number)
+        for outer in ("left", "right")
+        for name in names
+        for number in (4, 9, 15, 22, 30)
+    ]
     page = opened(flame_svg(drawn, title="t", unit="samples"))
-    for name in names:
-        page.keyboard.press("Escape")
-        frame(page, name).click()
-        overhang = page.locator(".frames > g:not(.hidden)").evaluate_all(
-            """groups => Math.max(...groups.map(group => {
-              const text = group.querySelector("text"), rect = group.querySelector("rect");
-              return text ? text.getComputedTextLength() + 3 - rect.width.baseVal.value : 0;
-            }))"""
-        )
-        assert overhang <= 0
+    before = shown(page)
+    assert _overhang(page) <= 0
+    frame(page, "right").click()
+    assert len({each.label for each in shown(page).values()}) > 10
+    assert _overhang(page) <= 0
+    page.keyboard.press("Escape")
+    assert shown(page) == before
+
+
+def _overhang(page: Page) -> float:
+    """Pixels that the longest label reaches beyond its frame."""
+    overhang: float = page.locator(".frames > g:not(.hidden)").evaluate_all(
+        """groups => Math.max(...groups.map(group => {
+          const text = group.querySelector("text"), rect = group.querySelector("rect");
+          return text ? text.getComputedTextLength() + 3 - rect.width.baseVal.value : 0;
+        }))"""
+    )
+    return overhang
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -67,7 +67,7 @@ def labelled(name: str, width: float, size: float) -> str:
 
 
 def wrapped(text: str, width: float, size: float, lines: int) -> list[str]:
-    """The text on so many lines at most, broken between words; only the last line may be cut."""
+    """The text on so many lines at most, broken between words; what is too long for it is cut."""
     found = [""]
     for word in text.split():
         longer = f"{found[-1]} {word}".lstrip()

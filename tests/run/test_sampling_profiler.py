@@ -210,6 +210,19 @@ def test_no_sample_is_an_error_that_says_what_to_do(
     assert "--seconds" in str(failed(plain_zygote))
 
 
+def test_a_long_look_has_the_time_that_it_needs(fake_py_spy: Path) -> None:
+    class Loops:
+        """Says for how long the case may run."""
+
+        def loop(self, _case: object, *, time_limit: float) -> None:
+            raise CaseFailedError(f"{time_limit}", kind="timeout")
+
+    script(fake_py_spy, "exit 1")
+    with pytest.raises(CaseFailedError) as caught:
+        record(Loops(), case("pass"), seconds=600, native=False, time_limit=300.0)  # type: ignore[arg-type]
+    assert float(str(caught.value)) >= 900
+
+
 def test_samples_that_py_spy_could_not_take_are_counted(
     plain_zygote: Zygote, fake_py_spy: Path
 ) -> None:

@@ -88,14 +88,14 @@ def record(
 ) -> Recording:
     """Let the case run, and look at it for so long; `native` shows the frames of C and C++ too.
 
-    Seconds are whole ones, as py-spy knows no others.
+    Seconds are whole ones, as py-spy knows no others; they come on top of the time limit.
     """
     program = py_spy()
     directory = private_directory()
     file = directory / "stacks"
     try:
-        with zygote.loop(case, time_limit=time_limit) as loop:
-            told = _watched(_command(program, loop.pid, file, seconds, native), seconds)
+        with zygote.loop(case, time_limit=time_limit + _patience(seconds)) as loop:
+            told = _watched(_command(program, loop.pid, file, seconds, native), _patience(seconds))
             loop.stop()  # a statement that failed says why itself
         if told.returncode != 0 or not file.exists():
             raise _failure(told)
@@ -163,8 +163,12 @@ def _command(program: str, pid: int, file: Path, seconds: int, native: bool) -> 
     ]
 
 
-def _watched(command: Sequence[str], seconds: int) -> subprocess.CompletedProcess[str]:
-    limit = _SYMBOLS_SECONDS + _BEHIND * seconds
+def _patience(seconds: int) -> float:
+    """Seconds after which a py-spy that should look for so long has not come to its end."""
+    return _SYMBOLS_SECONDS + _BEHIND * seconds
+
+
+def _watched(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 - a list of arguments, no shell
             command,

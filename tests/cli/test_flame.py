@@ -209,7 +209,7 @@ def test_mistakes_are_told_before_anything_is_started(
 def test_without_py_spy_nothing_is_started(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     error = refused("--stmt", "pass")
     assert isinstance(error, MissingToolError)
@@ -218,9 +218,10 @@ def test_without_py_spy_nothing_is_started(
 
 def test_a_damaged_file_to_compare_with_names_its_line(here: Path, light: dict[str, str]) -> None:
     (here / "base.folded").write_text("main;f 12\nmain;g\n")
-    done = flame("--stmt", "pass", "--against", "base.folded", *QUICK, cwd=here, **light)
+    done = flame("--stmt", "nowhere", "--against", "base.folded", *QUICK, cwd=here, **light)
     assert done.returncode == 2
     assert "base.folded, line 2" in done.stderr
+    assert "nowhere" not in done.stderr, "nothing was started"
 
 
 def test_nothing_is_left_in_the_temporary_folder(here: Path, light: dict[str, str]) -> None:

@@ -45,11 +45,15 @@ const char *torchmark_error_0(void) { return ""; }
 
 @pytest.fixture
 def fake_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only py-spy that is found: a script beside a Python that is not there."""
-    file = tmp_path / "py-spy"
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", f"/usr/bin:/bin:{tmp_path}")
-    return file
+    """The only place where py-spy is found, among the scripts of this Python.
+
+    Beside it is a folder for what should not be left behind.
+    """
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return tmp_path / "py-spy"
 
 
 def script(file: Path, text: str) -> None:
@@ -137,26 +141,25 @@ def test_py_spy_is_found_beside_python_and_then_on_the_path(
 ) -> None:
     script(fake_py_spy, "true")
     assert py_spy() == str(fake_py_spy)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "elsewhere" / "python"))
-    assert py_spy() == str(fake_py_spy)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "elsewhere"))
     with pytest.raises(MissingToolError):
         py_spy()
+    monkeypatch.setenv("PATH", f"/usr/bin:/bin:{tmp_path}")
+    assert py_spy() == str(fake_py_spy)
 
 
 def failed(zygote: Zygote) -> TorchmarkError:
-    left = set(Path(tempfile.gettempdir()).glob("torchmark-held-*"))
     with pytest.raises(ProfilerError) as caught:
         record(zygote, case("pass"), seconds=1, native=False)
     assert code_of(caught.value) is ExitCode.ENVIRONMENT
-    assert set(Path(tempfile.gettempdir()).glob("torchmark-held-*")) <= left
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
     return caught.value
 
 
 def test_who_may_not_attach_is_told_what_to_do(plain_zygote: Zygote, fake_py_spy: Path) -> None:
     """The real py-spy as another user, who may not look into our processes."""
     real = Path(sys.prefix) / "bin" / "py-spy"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # which all users can reach
         Path(folder).chmod(0o755)
         theirs = shutil.copy(real, folder)
         nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
@@ -205,6 +208,19 @@ def test_no_sample_is_an_error_that_says_what_to_do(
 ) -> None:
     script(fake_py_spy, 'while [ "$1" != --output ]; do shift; done; : > "$2"')
     assert "--seconds" in str(failed(plain_zygote))
+
+
+def test_a_long_look_has_the_time_that_it_needs(fake_py_spy: Path) -> None:
+    class Loops:
+        """Says for how long the case may run."""
+
+        def loop(self, _case: object, *, time_limit: float) -> None:
+            raise CaseFailedError(f"{time_limit}", kind="timeout")
+
+    script(fake_py_spy, "exit 1")
+    with pytest.raises(CaseFailedError) as caught:
+        record(Loops(), case("pass"), seconds=600, native=False, time_limit=300.0)  # type: ignore[arg-type]
+    assert float(str(caught.value)) >= 900
 
 
 def test_samples_that_py_spy_could_not_take_are_counted(

@@ -207,6 +207,7 @@ def _check(way: _Way, case: Case, base: _Base, file: Path) -> None:
 def _seen(case: Case, base: _Base, way: _Way, progress: Progress) -> list[_Seen]:
     """What there is to draw: of the case, and of what it is compared with."""
     cases = [case, *([base] if isinstance(base, Case) else [])]
+    read = [_read(base)] if isinstance(base, Path) else []
     with contextlib.closing(Workers()) as workers:
         models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
         with contextlib.closing(models):
@@ -215,7 +216,7 @@ def _seen(case: Case, base: _Base, way: _Way, progress: Progress) -> list[_Seen]
                 for each, what in prepared(cases, models, units_at_once=1, stage=progress.stage)
             }
             seen = [_seen_in(workers, each, ready[each.id], way, progress) for each in cases]
-    return [*seen, *([_read(base)] if isinstance(base, Path) else [])]
+    return [*seen, *read]
 
 
 def _seen_in(

@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
 from torchmark.run.loop import LOOP_FRAME
+from torchmark.run.machine import find_tool
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from torchmark.run.zygote import NativeCase, PythonCase, Zygote
 
@@ -89,14 +88,14 @@ def record(
 ) -> Recording:
     """Let the case run, and look at it for so long; `native` shows the frames of C and C++ too.
 
-    Seconds are whole ones, as py-spy knows no others.
+    Seconds are whole ones, as py-spy knows no others; they come on top of the time limit.
     """
     program = py_spy()
     directory = private_directory()
     file = directory / "stacks"
     try:
-        with zygote.loop(case, time_limit=time_limit) as loop:
-            told = _watched(_command(program, loop.pid, file, seconds, native), seconds)
+        with zygote.loop(case, time_limit=time_limit + _patience(seconds)) as loop:
+            told = _watched(_command(program, loop.pid, file, seconds, native), _patience(seconds))
             loop.stop()  # a statement that failed says why itself
         if told.returncode != 0 or not file.exists():
             raise _failure(told)
@@ -138,9 +137,8 @@ def is_in_loop(stack: Stack) -> bool:
 
 
 def py_spy() -> str:
-    """The path of py-spy: of this environment, otherwise of PATH; or how to get it."""
-    beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    """The path of py-spy, or an error that says how to get it."""
+    found = find_tool("py-spy")
     if found is None:
         raise MissingToolError(
             "looking into a running loop needs py-spy, which is neither beside this Python nor on "
@@ -165,8 +163,12 @@ def _command(program: str, pid: int, file: Path, seconds: int, native: bool) -> 
     ]
 
 
-def _watched(command: Sequence[str], seconds: int) -> subprocess.CompletedProcess[str]:
-    limit = _SYMBOLS_SECONDS + _BEHIND * seconds
+def _patience(seconds: int) -> float:
+    """Seconds after which a py-spy that should look for so long has not come to its end."""
+    return _SYMBOLS_SECONDS + _BEHIND * seconds
+
+
+def _watched(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 - a list of arguments, no shell
             command,

@@ -84,17 +84,18 @@ def test_a_clock_that_shows_no_time_gives_no_overhead() -> None:
 
 
 @given(st.floats(1e-7, 1e-3), st.floats(1e-7, 1e-3), st.floats(0, 0.05), st.floats(0, 0.05))
-def test_the_interval_is_wider_than_either_and_narrower_than_their_sum(
+def test_the_interval_adds_the_errors_of_both_as_squares(
     first: float, second: float, spread: float, other_spread: float
 ) -> None:
-    """What the root of the squares gives; the difference turned round is mirrored."""
+    """Downwards what the one may be lower and the other higher; turned round it is mirrored."""
     a, b = timed(first, spread=spread), timed(second, spread=other_spread)
     there, back = time_overhead(a, b), time_overhead(b, a)
     assert there is not None
     assert back is not None
-    widths = [each.median_interval.high - each.median_interval.low for each in (a, b)]
-    width, rounding = there.interval.high - there.interval.low, 1e-9 * (first + second)
-    assert max(widths) - rounding <= width <= sum(widths) + rounding
+    rounding = 1e-9 * (first + second)
+    lower, higher = a.median - a.median_interval.low, b.median_interval.high - b.median
+    reach = there.seconds - there.interval.low
+    assert reach**2 == pytest.approx(lower**2 + higher**2, abs=rounding * (first + second))
     assert there.interval.low == pytest.approx(-back.interval.high, abs=rounding)
     assert there.interval.low <= there.seconds <= there.interval.high
     assert there.ratio * back.ratio == pytest.approx(1)

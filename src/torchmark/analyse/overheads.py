@@ -8,7 +8,7 @@ other. The interval of their difference reaches down by the root of the squares 
 the one and how much higher the other may be, and up likewise; that of their ratio does the same
 with logarithms. What differs from process to process no interval of one measurement can know.
 
-*Counts* have no error, and neither has their difference.
+*Counts* of one zygote repeat to the instruction, so their difference is exact.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ NO_FIGURE = "–"
 _NOTES = """\
 time: of one call in us, the median and how far its 95 % interval reaches. over, ×: the difference
 from the plain call and the ratio to it. more: instructions beyond its own. Processes of one
-environment differ by some per cent, which the intervals do not know; counts have no such error.
+environment differ by some per cent, which the intervals do not know; counts by far less.
 """
 
 _HEADINGS = ("time", "over", "×", "instr.", "more")

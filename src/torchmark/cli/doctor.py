@@ -104,7 +104,7 @@ def _compiler() -> Finding:
 def _py_spy() -> Finding:
     path = find_tool("py-spy")
     if path is None:
-        gives = "would draw flame graphs: pip install py-spy"
+        gives = "would draw flame graphs: pip install 'torchmark[flame]'"
         return Finding("py-spy", "missing", gives)
     reason = why_py_spy_cannot_attach(path)
     version = first_line_of(path, "--version")

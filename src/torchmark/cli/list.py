@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     """Show the cases of a suite: their ids and titles.
 
-    A suite is the name of one that ships (standard), a Python file, a folder of
+    A suite is the name of one that ships (standard, overrides), a Python file, a folder of
     bench_*.py files, or a module; without one those of the settings are shown, or standard. A file
     that cannot be loaded is reported, the others are shown, and the exit code is 3.
 

@@ -23,6 +23,7 @@ from torchmark.report.overrides_files import MARKDOWN, PAGE, ZIP
 from torchmark.runner.suite_run import Wanted
 from torchmark.store import default_path, new_run_id
 from torchmark.suites.loading import load_suite
+from torchmark.suites.overrides import IMPORTED_BY_DISPATCH
 from torchmark.versus.flames import flames_of
 from torchmark.versus.plan import Wish
 from torchmark.versus.under_test import found
@@ -66,7 +67,7 @@ def command(base: str, branch: str, output: Path, all_flames: bool, quiet: bool)
         signal.signal(number, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
         sides = [
-            stack.enter_context(contextlib.closing(found(name, text)))
+            stack.enter_context(contextlib.closing(found(name, text, modules=IMPORTED_BY_DISPATCH)))
             for name, text in (("base", base), ("branch", branch))
         ]
         kept = Kept(file=default_path().parent / "ab" / f"{new_run_id()}.json")

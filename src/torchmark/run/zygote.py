@@ -124,12 +124,14 @@ class Zygote:
         environment: Mapping[str, str] | None = None,
         layout: int | None = None,
         path: Sequence[str] | None = None,
+        modules: Sequence[str] = (),
         at_once: int | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """`path` is where cases find modules beyond the interpreter's own places.
 
         Where it is not given and the interpreter is ours, they find what this process finds.
+        `modules` are imported before the first case.
         """
         self._launch = Launch(
             interpreter=interpreter(python) if isinstance(python, str) else python,
@@ -137,6 +139,7 @@ class Zygote:
             under_callgrind=under_callgrind,
             environment=tuple(sorted((environment or {}).items())),
             layout=layout,
+            modules=tuple(modules),
         )
         self._path = path
         self._progress = progress or (lambda _stage: None)

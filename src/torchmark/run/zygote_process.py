@@ -76,6 +76,10 @@ class Launch:
     """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
     them; None leaves it to the kernel, which draws new ones at every start."""
 
+    modules: tuple[str, ...] = ()
+    """What to import beyond torch, for cases that would all import it again, each in its process;
+    what an environment does not have is left out."""
+
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
     """The same variables for everybody, but for those that a library cannot be found without."""
@@ -261,6 +265,7 @@ class ZygoteProcess:
             "threads": self._launch.threads,
             "layout": self._launch.layout,
             "torch_file": self._launch.interpreter.torch_file,
+            "modules": list(self._launch.modules),
         }
         self._channel.sendall(wire.encoded(order))
 

@@ -27,10 +27,16 @@ WORKS = "works"
 class UnderTest:
     """Ends all its processes with `close`."""
 
-    def __init__(self, environment: Environment, path: Sequence[str] = ()) -> None:
-        """`path` is where cases find the user's own modules, beside the environment's."""
+    def __init__(
+        self, environment: Environment, path: Sequence[str] = (), modules: Sequence[str] = ()
+    ) -> None:
+        """`path` is where cases find the user's own modules, beside the environment's.
+
+        `modules` are imported once in each zygote where times are taken, and not by every case.
+        """
         self.environment = environment
         self._path = tuple(path)
+        self._modules = tuple(modules)
         self.workers = Workers(self.zygote)
         self._described: ComparedEnvironment | None = None
 
@@ -45,10 +51,12 @@ class UnderTest:
     def zygote(self, **options: Any) -> Zygote:
         """One more zygote of this environment, not yet started; at addresses of our choice."""
         options.setdefault("layout", 0)
+        is_plain = not options.get("under_callgrind")  # which takes minutes for an import
         return Zygote(
             python=self.environment.interpreter,
             environment=dict(self.environment.variables),
             path=self._path,
+            modules=self._modules if is_plain else (),
             **options,
         )
 
@@ -93,9 +101,11 @@ class UnderTest:
         self.workers.close()
 
 
-def found(name: str, command: str, path: Sequence[str] = ()) -> UnderTest:
+def found(
+    name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
+) -> UnderTest:
     """The environment that the source command leads to."""
-    return UnderTest(environment_from(name, command), path)
+    return UnderTest(environment_from(name, command), path, modules)
 
 
 def _reason_against_counting() -> str | None:

@@ -57,30 +57,52 @@ class Op(NamedTuple):
     setup: str
 
     rows: int = 0
-    """Rows that it works on, whose number `{rows}` in the setup stands for. One without is run in a
-    loop, in B once more than in A; beside itself it is compared without a loop."""
+    """Rows that it works on, whose number `{rows}` in the setup stands for."""
+
+    extra: str = ""
+    """A small operation; four of them are about one per cent of the statement. How much exactly is
+    what all trials say together, so their intervals are not counted as holding the truth or not."""
 
     def pair(self, more: float) -> tuple[PythonCase, PythonCase]:
-        """The statement, and the statement with this share of work more."""
-        if self.rows or not more:
-            return self._case(0, self.rows), self._case(0, self.rows + round(self.rows * more))
-        runs = round(1 / more)
-        return self._case(runs, 0), self._case(runs + 1, 0)
+        """The statement, and the statement with this share of work more.
 
-    def _case(self, runs: int, rows: int) -> PythonCase:
-        return PythonCase(
-            stmt=f"for _ in range({runs}): {self.stmt}" if runs else self.stmt,
-            setup=self.setup.replace("{rows}", str(rows)),
-            globals=TORCH,
-        )
+        One without rows or an extra is run in a loop, and in B once more than in A.
+        """
+        if self.rows or not more:
+            return self._case(self.stmt), self._case(self.stmt, more)
+        if self.extra:
+            extras = round(4 * more / 0.01)
+            return self._case(self.stmt), self._case("; ".join([self.stmt, *[self.extra] * extras]))
+        runs = round(1 / more)
+        loops = (f"for _ in range({count}): {self.stmt}" for count in (runs, runs + 1))
+        a, b = map(self._case, loops)
+        return a, b
+
+    def _case(self, stmt: str, more: float = 0.0) -> PythonCase:
+        setup = self.setup.replace("{rows}", str(round(self.rows * (1 + more))))
+        return PythonCase(stmt=stmt, setup=setup, globals=TORCH)
+
+    def truth(self, more: float) -> float | None:
+        """The ratio, where it is known."""
+        return None if self.extra and more else 1 + more
 
 
 OPS = (
     Op("add 4x4, 1 us", "x + x", "x = torch.ones((4, 4))"),
     Op("sum 4x4, 2 us", "x.sum()", "x = torch.ones((4, 4))"),
-    Op("Linear 8, 5 us", "m(x)", "m = torch.nn.Linear(8, 8); x = torch.ones((4, 8))"),
-    Op("backward, 15 us", "w.sum().backward()", "w = torch.ones(8, requires_grad=True)"),
-    Op("mm 64, 10 us", "x @ x", "x = torch.ones((64, 64))"),
+    Op(
+        "Linear 8, 5 us",
+        "m(x)",
+        "n = 1000; m = torch.nn.Linear(8, 8); x = torch.ones((4, 8))",
+        extra="n + 1",
+    ),
+    Op(
+        "backward, 15 us",
+        "w.sum().backward()",
+        "w = torch.ones(8, requires_grad=True)",
+        extra="w.ndim",
+    ),
+    Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1"),
     Op(
         "add in 4 MB, 60 us",
         "torch.add(x, y, out=z)",
@@ -114,7 +136,7 @@ class Trial(NamedTuple):
 
     op: str
     more: float
-    truth: float
+    truth: float | None
     effect: PairEffect
     seconds: float
 
@@ -123,7 +145,10 @@ class Trial(NamedTuple):
         return verdicts_of([self.effect])[0]
 
     @property
-    def covers(self) -> bool:
+    def covers(self) -> bool | None:
+        """Whether the interval holds the truth; None where that is not known."""
+        if self.truth is None:
+            return None
         return self.effect.interval.low <= self.truth <= self.effect.interval.high
 
 
@@ -156,7 +181,7 @@ def trials_of(
                 continue
             op = op_of[id(timing)]
             effect = effect_of(timing.estimates, penalty=timing.penalty)
-            yield Trial(op.name, more, 1 + more, effect, timing.seconds)
+            yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
 
 
 def told(trials: Iterator[Trial]) -> list[Trial]:
@@ -255,7 +280,8 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
     print(f"{'truth':>8} {'trials':>7} {'called':>7} {'covered':>8} {'seconds':>8}   torch's way")
     for more, group in sorted(groups.items()):
         called = sum(trial.verdict in CALLED for trial in group) / len(group)
-        covered = sum(trial.covers for trial in group) / len(group)
+        known = [trial for trial in group if trial.covers is not None]
+        covered = sum(bool(trial.covers) for trial in known) / len(known)
         seconds = statistics.median(trial.seconds for trial in group)
         n, of = torch_rates.get(more, (0, 0))
         peer = f"{n} of {of}" if of else "not run"
@@ -266,8 +292,16 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
         by_op[trial.op, trial.more].append(trial)
     for (op, more), group in sorted(by_op.items()):
         called = sum(trial.verdict in CALLED for trial in group)
-        covered = sum(trial.covers for trial in group)
-        print(f"  {op:<24} {more * 100:+.1f} %: {called} of {len(group)} called, {covered} covered")
+        covered = sum(bool(trial.covers) for trial in group)
+        told = "truth unknown" if group[0].covers is None else f"{covered} covered"
+        mean = statistics.fmean(trial.effect.ratio for trial in group)
+        half = statistics.median(
+            (trial.effect.interval.high - trial.effect.interval.low) / 2 for trial in group
+        )
+        print(
+            f"  {op:<24} {more * 100:+.1f} %: {called} of {len(group)} called, {told}, "
+            f"mean {(mean - 1) * 100:+.2f} %, interval ± {half * 100:.2f} %"
+        )
 
 
 def main() -> None:

@@ -168,7 +168,8 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
 
     def serve() -> None:
         started.blocks.run(1)
-        number, seconds = block_size(started.blocks, started.clock, Limits(*request["limits"]))
+        limits = Limits(*request["limits"])
+        number, seconds = block_size(started.blocks, started.clock, limits, turns.BLOCK_SECONDS)
         wire.send(talk, {"number": number, "seconds": seconds})
         while True:
             order = wire.receive(talk)

@@ -145,15 +145,17 @@ def sample(
     return rounds.samplings()
 
 
-def block_size(loop: Any, clock: ClockFacts, limits: Limits) -> Tuple[int, float]:
+def block_size(
+    loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS
+) -> Tuple[int, float]:
     """Runs of a block of this loop, and the seconds that they take; the loop is then warm."""
-    return _block_size(loop, _block_seconds(clock, limits), limits)
+    return _block_size(loop, _block_seconds(clock, limits, least), limits)
 
 
-def _block_seconds(clock: ClockFacts, limits: Limits) -> float:
+def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> float:
     """A coarse clock asks for long blocks, but not so long that few of them fit."""
     wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
-    return max(BLOCK_SECONDS, min(wanted, limits.max_run_time / MIN_SAMPLES))
+    return max(least, min(wanted, limits.max_run_time / MIN_SAMPLES))
 
 
 def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> List[int]:

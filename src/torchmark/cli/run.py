@@ -75,9 +75,9 @@ def command(
 ) -> None:
     """Time and count the cases of suites, in Python and C++.
 
-    A suite is the name of one that ships (standard, the default; overrides), a Python file, a folder
-    of bench_*.py files, or a module; `torchmark list` shows its cases. Every result is in the store
-    the moment it exists: what Ctrl-C or a crash cuts short goes on with --resume.
+    A suite is the name of one that ships (standard, the default; overrides), a Python file, a
+    folder of bench_*.py files, or a module; `torchmark list` shows its cases. Every result is in
+    the store the moment it exists: what Ctrl-C or a crash cuts short goes on with --resume.
 
     \b
     torchmark run --quick --html run.html

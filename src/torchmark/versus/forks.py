@@ -172,7 +172,9 @@ def _serve(
     blocks = PythonLoop("function()", globals={"function": function}).blocks()
     metronome = Metronome()
     with garbage_collection_off():
-        number, seconds = block_size(blocks, clock_facts(time.perf_counter), limits)
+        number, seconds = block_size(
+            blocks, clock_facts(time.perf_counter), limits, turns.BLOCK_SECONDS
+        )
         wire.send(talk, {"number": number, "seconds": seconds})
         while True:
             order = wire.receive(talk)

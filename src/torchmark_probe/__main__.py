@@ -5,8 +5,6 @@ control side is a Unix socket at descriptor 1; whatever torch or anybody prints 
 descriptor 2. Where torch cannot be imported, the traceback goes there too.
 """
 
-import contextlib
-import importlib
 import linecache
 import os
 import signal
@@ -72,10 +70,7 @@ def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
         addresses.choose(order["layout"], order["torch_file"])
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = order["sys_path"]
-    around = warmup.warmed_up(order["threads"], tell)
-    for name in order["modules"]:
-        with contextlib.suppress(ImportError):  # another version of torch may not have it
-            importlib.import_module(name)
+    around = warmup.warmed_up(order["threads"], order["modules"], tell)
     wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
     return around
 

@@ -5,13 +5,15 @@ aside, since importing is thirty times slower when it watches. Then instrumentat
 same ops run again, so that their translations are in the parent and every child inherits them.
 """
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import platform
 import sys
 import sysconfig
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
 
 from torchmark_probe import addresses, failures, layout, valgrind, wire
 from torchmark_probe.cases import Surroundings
@@ -40,13 +42,19 @@ _BACKWARD = "(z * y).sum().backward()\n"
 """And autograd, where that leaves no threads behind."""
 
 
-def warmed_up(threads: int, tell: Callable[[str], None]) -> Surroundings:
-    """Import torch and warm up; `tell` gets the name of each stage as it begins."""
+def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Surroundings:
+    """Import torch and those modules that there are, and warm up.
+
+    `tell` gets the name of each stage as it begins.
+    """
     callgrind = _callgrind()
     where = " under valgrind" if callgrind else ""
     tell("importing torch" + where)
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
+    for name in modules:
+        with contextlib.suppress(ImportError):  # another version of torch may not have it
+            importlib.import_module(name)
     torch.set_num_threads(threads)
     tell("warming up" + where)
     _rehearse(torch, _STATEMENT)

@@ -105,7 +105,7 @@ def test_a_slower_dispatch_is_found_drawn_and_reported(
 def _look_at(seen: Visit) -> None:
     """A reader's way: the table, a flame graph, a click into it."""
     page = seen.page
-    assert page.locator("table.cases tbody > tr").count() == 21
+    assert page.locator("table.cases > tbody > tr").count() == 21
     first = page.locator("#flames details[open] svg").first
     frame = first.locator(".frames g", has_text="handle_torch_function").first
     before = frame.locator("rect").bounding_box()

@@ -31,7 +31,7 @@ PLENTY = 1000.0
 
 TURNS = 1
 MOST_TURNS = 6
-PAIRS_TO_A_CONTROL = 4
+PAIRS_TO_A_CONTROL = 6
 CONTROLS = len(range(0, FEWEST_PAIRS, PAIRS_TO_A_CONTROL))
 LOOKS = (6, 12, 24, 48)
 FIRST_LOOK, LATER_LOOK, LAST_LOOK = 4.0, 12.0, 2.0
@@ -210,7 +210,7 @@ def test_cores_and_limits_are_handed_on() -> None:
     assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
 
 
-def test_the_control_of_every_fourth_pair_is_a_against_a() -> None:
+def test_the_control_of_every_sixth_pair_is_a_against_a() -> None:
     within, each = world(1.5), timing()
     list(running(within, each))
     assert each.control == [0.0] * (CONTROLS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,16 @@ def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_p
     assert said.stdout == "on 42\n"
     side.close()
     assert not zygote.is_alive
+
+
+def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has_not(
+    tmp_path: Path,
+) -> None:
+    light = light_torch.put_into(tmp_path)
+    looked_for = PythonCase(stmt="print('wave' in sys.modules)", global_setup="import sys")
+    for modules, is_there in ((["no_such_module", "wave"], "True"), ([], "False")):
+        with closing(found("B", light, modules=modules)) as side, side.zygote() as zygote:
+            assert zygote.run(looked_for).stdout.strip() == is_there
 
 
 def test_without_valgrind_it_says_why_nothing_is_counted(

@@ -5,7 +5,7 @@ one process is not the result: one start of both is one pair, and pairs are what
 Within a pair fresh processes take turns a few times. The next start goes on while the present one
 is measured; as long as it is not ready there is time for some more turns.
 
-Every fourth pair has a control beside it: A against A, in the same way, from which the report says
+Every sixth pair has a control beside it: A against A, in the same way, from which the report says
 how often this set-up cries wolf.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
 
-_PAIRS_TO_A_CONTROL = 4
+_PAIRS_TO_A_CONTROL = 6
 
 _LOOKS = {FEWEST_PAIRS: 4.0, 12: 12.0, 24: 12.0, 48: 12.0}
 """Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
@@ -99,7 +99,7 @@ class Timing:
         )
 
     def begin_pair(self, zygotes: Zygotes, take: Taker) -> None:
-        """The turns that every pair has, and a control beside every fourth one."""
+        """The turns that every pair has, and a control beside every sixth one."""
         with self._noting_failures():
             self._turn(zygotes, take)
             if len(self.estimates) % _PAIRS_TO_A_CONTROL == 0:

@@ -3,10 +3,11 @@
     python metrics/ab_truth.py [--same 400] [--slower 10] [--torch 40] [--counts 200] [--busy]
 
 Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
-one more operation in a hundred or two hundred, or one per cent more rows. `--busy` keeps the other
-cores busy meanwhile. Everything runs through what the command uses: two environments with zygotes
-of their own, fresh pairs, restarts, the stop rule. torch's way is `blocked_autorange` of one after
-the other, each in a process of its own, and a Mann-Whitney test on their times.
+one more operation in a hundred or two hundred, one per cent more rows, or a few small operations.
+`--busy` keeps the other cores busy meanwhile. Everything runs through what the command uses: two
+environments with zygotes of their own, fresh pairs, restarts, the stop rule. torch's way is
+`blocked_autorange` of one after the other, each in a process of its own, and a Mann-Whitney test on
+their times.
 
 The results are printed as they come, and a table at the end.
 """
@@ -60,8 +61,11 @@ class Op(NamedTuple):
     """Rows that it works on, whose number `{rows}` in the setup stands for."""
 
     extra: str = ""
-    """A small operation; four of them are about one per cent of the statement. How much exactly is
-    what all trials say together, so their intervals are not counted as holding the truth or not."""
+    """A small operation that is done beside the statement. How much it adds is what all trials say
+    together, so their intervals are not counted as holding the truth or not."""
+
+    extras: int = 0
+    """So many of them are about one per cent of the statement."""
 
     def pair(self, more: float) -> tuple[PythonCase, PythonCase]:
         """The statement, and the statement with this share of work more.
@@ -71,8 +75,8 @@ class Op(NamedTuple):
         if self.rows or not more:
             return self._case(self.stmt), self._case(self.stmt, more)
         if self.extra:
-            extras = round(4 * more / 0.01)
-            return self._case(self.stmt), self._case("; ".join([self.stmt, *[self.extra] * extras]))
+            extras = [self.extra] * round(self.extras * more / 0.01)
+            return self._case(self.stmt), self._case("; ".join([self.stmt, *extras]))
         runs = round(1 / more)
         loops = (f"for _ in range({count}): {self.stmt}" for count in (runs, runs + 1))
         a, b = map(self._case, loops)
@@ -95,14 +99,16 @@ OPS = (
         "m(x)",
         "n = 1000; m = torch.nn.Linear(8, 8); x = torch.ones((4, 8))",
         extra="n + 1",
+        extras=6,
     ),
     Op(
         "backward, 15 us",
         "w.sum().backward()",
         "w = torch.ones(8, requires_grad=True)",
         extra="w.ndim",
+        extras=4,
     ),
-    Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1"),
+    Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1", extras=3),
     Op(
         "add in 4 MB, 60 us",
         "torch.add(x, y, out=z)",

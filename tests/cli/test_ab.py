@@ -21,6 +21,7 @@ import pytest
 from benchmarks.instruction_counts.main import arguments_for_torchmark
 from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
+from tests.patched_torch import sitecustomize
 from tests.run.test_old_torch import OLD_PYTHON
 from torchmark.analyse.pairs import FEWEST_PAIRS
 
@@ -29,35 +30,6 @@ if TYPE_CHECKING:
 
 QUICK = ("--time", "--budget", "0.01")
 """A budget that is over with the fewest pairs."""
-
-PATCH = """
-import importlib.abc, importlib.util, sys
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "torch.nn.functional":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            original = module.relu
-
-            def relu(input, inplace=False):
-                for _ in range(200):
-                    pass
-                return original(input, inplace)
-
-            module.relu = relu
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Finder())
-"""
-"""Importing torch here would move every object; so the function is exchanged when it comes."""
 
 
 def ab(*args: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -93,7 +65,9 @@ def patched(
     folder = tmp_path_factory.mktemp("patched")
     # The length of a variable moves where objects lie, and then more layouts are needed: minutes.
     with tempfile.TemporaryDirectory() as nothing, tempfile.TemporaryDirectory() as patch:
-        (Path(patch) / "sitecustomize.py").write_text(PATCH)
+        (Path(patch) / "sitecustomize.py").write_text(
+            sitecustomize("torch.nn.functional", "relu", loops=200)
+        )
         done = ab(
             "--A", f"export PYTHONPATH={nothing}", "--B", f"export PYTHONPATH={patch}",
             "--stmt", "torch.nn.functional.relu(x)",

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site
+from tests.patched_torch import sitecustomize
 from torchmark.cli import overrides_report
 from torchmark.define.grouped import GroupedStmts
 from torchmark.errors import AttachDeniedError, CaseFailedError
@@ -33,41 +34,16 @@ if TYPE_CHECKING:
     from tests.browsing import Visit
     from torchmark.model.case import Case
 
-SLOW_PATCH = """
-import importlib.abc, importlib.util, sys
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "torch.overrides":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            original = module.handle_torch_function
-
-            def handle_torch_function(*args, **kwargs):
-                for _ in range(30):
-                    pass
-                return original(*args, **kwargs)
-
-            module.handle_torch_function = handle_torch_function
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Finder())
-"""
-"""What torch.nn.functional calls for whatever overrides a function, made a little slower."""
-
 
 def test_a_slower_dispatch_is_found_drawn_and_reported(
     tmp_path: Path, visit: Callable[[Path], Visit]
 ) -> None:
-    """The whole of it: real torch, real py-spy, real browser."""
-    for name, text in (("base", ""), ("patch", SLOW_PATCH)):
+    """The whole of it: real torch, real py-spy, real browser.
+
+    What torch.nn.functional calls for whatever overrides a function is made a little slower.
+    """
+    patch = sitecustomize("torch.overrides", "handle_torch_function", loops=30)
+    for name, text in (("base", ""), ("patch", patch)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sitecustomize.py").write_text(text)
     commands = [f"export PYTHONPATH={tmp_path / name}:$PYTHONPATH" for name in ("base", "patch")]

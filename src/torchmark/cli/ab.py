@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from torchmark.cli.ab_run import Asked, Kept, compare_all
 from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable, written
+from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.run_record import Kind
@@ -117,9 +117,7 @@ def command(
         ),
         backtest=backtest,
     )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
-        signal.signal(number, signal.default_int_handler)
+    heed_signals()
     with contextlib.ExitStack() as stack:
         sides = [
             stack.enter_context(contextlib.closing(found(name, text, _path_of(suites))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +9,20 @@ import click
 
 from torchmark.analyse.overheads import ladders_of
 from torchmark.cli.abilities import check_that_counting_works, counting_works
-from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
-from torchmark.cli.running import RunOptions, heed_signals, run_suites, say_what_is_kept
+from torchmark.cli.running import (
+    RunOptions,
+    exit_as_it_went,
+    heed_signals,
+    run_suites,
+    say_what_is_kept,
+)
 from torchmark.cli.stores import columns, opened, store_option
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind
 from torchmark.report import overheads_json, overheads_markdown, overheads_text
 from torchmark.run.zygote import TIME_LIMIT
-from torchmark.runner.suite_run import Wanted, has_failures
+from torchmark.runner.suite_run import Wanted
 from torchmark.settings import settings_for
 from torchmark.store import open_store
 from torchmark.suites.overrides import PLAIN
@@ -72,12 +76,7 @@ def command(
         lambda form: _RENDERERS[form](run, ladders),
         remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} makes it again",
     )
-    if was_interrupted:
-        sys.exit(ExitCode.INTERRUPTED)
-    if not wrote_all:
-        sys.exit(ExitCode.ENVIRONMENT)
-    if has_failures(results):
-        sys.exit(ExitCode.CASE_FAILED)
+    exit_as_it_went(results, was_interrupted=was_interrupted, wrote_all=wrote_all)
 
 
 def _found(name: str, place: str | None) -> tuple[Run, list[CaseResult]]:

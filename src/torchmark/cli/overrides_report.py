@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from torchmark.analyse.pairs import Verdict
 from torchmark.cli.ab_run import Asked, Kept, compare_all
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.overrides_folder import ReportFolder, empty_folder
+from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns
 from torchmark.errors import TorchmarkError
 from torchmark.model.run_record import Kind
@@ -62,9 +62,7 @@ def command(base: str, branch: str, output: Path, all_flames: bool, quiet: bool)
     torchmark overrides report --base "source activate main" --branch "source activate branch"
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     folder = empty_folder(output)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Whoever cancels a job or closes a terminal gets what Ctrl-C gives.
-        signal.signal(number, signal.default_int_handler)
+    heed_signals()
     with contextlib.ExitStack() as stack:
         sides = [
             stack.enter_context(contextlib.closing(found(name, text, modules=IMPORTED_BY_DISPATCH)))

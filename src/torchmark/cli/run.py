@@ -11,10 +11,15 @@ import click
 
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.cli.abilities import check_that_counting_works, counting_works
-from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.run_display import line_of
-from torchmark.cli.running import RunOptions, heed_signals, run_suites, say_what_is_kept
+from torchmark.cli.running import (
+    RunOptions,
+    exit_as_it_went,
+    heed_signals,
+    run_suites,
+    say_what_is_kept,
+)
 from torchmark.cli.stores import columns, store_option
 from torchmark.cli.suite_names import default_suites
 from torchmark.errors import InvalidArgumentError
@@ -22,7 +27,7 @@ from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
 from torchmark.run.zygote import TIME_LIMIT
-from torchmark.runner.suite_run import Wanted, has_failures
+from torchmark.runner.suite_run import Wanted
 from torchmark.settings import Settings, settings_for
 from torchmark.store import open_store
 
@@ -117,12 +122,7 @@ def command(
         lambda form: RENDERERS[form](run, results),
         remedy=lambda form: f"torchmark export {run.id} --format {form} makes it again",
     )
-    if was_interrupted:
-        sys.exit(ExitCode.INTERRUPTED)
-    if not wrote_all:
-        sys.exit(ExitCode.ENVIRONMENT)
-    if has_failures(results):
-        sys.exit(ExitCode.CASE_FAILED)
+    exit_as_it_went(results, was_interrupted=was_interrupted, wrote_all=wrote_all)
 
 
 def _show(run: Run, results: Sequence[CaseResult], *, quiet: bool) -> None:

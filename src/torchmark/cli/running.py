@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import shlex
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.run_display import display_for
 from torchmark.cli.suite_names import let_cases_import_what_lies_beside
 from torchmark.errors import StoreError
@@ -24,6 +26,7 @@ from torchmark.runner.suite_run import (
     cores_for,
     effort_of,
     failures_of,
+    has_failures,
     missing_of,
     new_run,
 )
@@ -64,6 +67,18 @@ def say_what_is_kept(run: Run, results: Sequence[CaseResult], place: str | None)
         f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept", err=True
     )
     _say_how_to_go_on(run, place)
+
+
+def exit_as_it_went(
+    results: Sequence[CaseResult], *, was_interrupted: bool, wrote_all: bool
+) -> None:
+    """End the command with the code that says what went wrong first; return if nothing did."""
+    if was_interrupted:
+        sys.exit(ExitCode.INTERRUPTED)
+    if not wrote_all:
+        sys.exit(ExitCode.ENVIRONMENT)
+    if has_failures(results):
+        sys.exit(ExitCode.CASE_FAILED)
 
 
 def _say_how_to_go_on(run: Run, place: str | None) -> None:

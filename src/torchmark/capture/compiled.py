@@ -31,7 +31,6 @@ set_eval_frame = _C_MODULE.set_eval_frame
 def watched_compiled_code(hooks: Hooks) -> Iterator[None]:
     """Tells `hooks` when compiled code begins in a thread, and when it ends."""
 
-    @never_compiled
     def watched(callback: Any) -> Any:
         prior = set_eval_frame(None)  # or what follows would be compiled as well
         if callback is not None and prior is None:
@@ -42,6 +41,8 @@ def watched_compiled_code(hooks: Hooks) -> Iterator[None]:
             set_eval_frame(callback)
         return prior
 
+    # Itself alone: torch would set back what it sets, if that were told to hold below it.
+    _skip(watched, what_it_calls=_C_MODULE._FrameAction.DEFAULT)
     has_any_global_hook = nn_module._has_any_global_hook
     # A compiled module warns of hooks like ours; it may warn of the user's.
     nn_module._has_any_global_hook = hooks.are_not_alone
@@ -66,6 +67,10 @@ def _replace(old: object, new: object) -> None:
 
 def never_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """For what runs between two graphs of compiled code, with all that it calls."""
-    skip = _C_MODULE._FrameAction.SKIP
-    _C_MODULE.set_code_exec_strategy(function.__code__, _C_MODULE._FrameExecStrategy(skip, skip))
+    _skip(function, what_it_calls=_C_MODULE._FrameAction.SKIP)
     return function
+
+
+def _skip(function: Callable[..., Any], what_it_calls: Any) -> None:
+    strategy = _C_MODULE._FrameExecStrategy(_C_MODULE._FrameAction.SKIP, what_it_calls)
+    _C_MODULE.set_code_exec_strategy(function.__code__, strategy)

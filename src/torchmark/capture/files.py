@@ -6,6 +6,7 @@ the reason is kept for the end, and the record in memory stays whole.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
 from typing import TYPE_CHECKING
@@ -60,6 +61,8 @@ class TraceFile:
         except TraceWriteError as error:
             self.error = error
             self._record.not_seen(f"{error}: what came after is missing from that file")
+            with contextlib.suppress(TraceWriteError):
+                self._writer.close()
 
     def _write_step(self) -> None:
         record, writer = self._record, self._writer

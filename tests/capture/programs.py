@@ -21,7 +21,7 @@ class Square(torch.autograd.Function):
         return x * x
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         (x,) = ctx.saved_tensors
         return 2 * x * gradients[0]
 
@@ -38,7 +38,9 @@ class Wrapped(torch.Tensor):
         return wrapped
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         opened = tree_map(lambda v: v.inside if isinstance(v, Wrapped) else v, (args, kwargs or {}))
         result = func(*opened[0], **opened[1])
         return tree_map(lambda v: Wrapped(v) if isinstance(v, torch.Tensor) else v, result)
@@ -49,7 +51,9 @@ class Named(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return super().__torch_function__(func, types, args, kwargs or {})
+        return super().__torch_function__(  # type: ignore[no-untyped-call]
+            func, types, args, kwargs or {}
+        )
 
 
 class CountingCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -87,7 +91,7 @@ def checkpointing() -> Any:
 
 def own_function() -> Any:
     x = torch.randn(4, requires_grad=True)
-    Square.apply(x).sum().backward()
+    Square.apply(x).sum().backward()  # type: ignore[no-untyped-call]
     return x.grad
 
 
@@ -120,7 +124,7 @@ def sparse_tensors() -> Any:
     dense = torch.randn(3, 2)
     embedding = nn.Embedding(10, 3, sparse=True)
     embedding(torch.tensor([1, 2, 2])).sum().backward()
-    torch.optim.SparseAdam(embedding.parameters()).step()
+    torch.optim.SparseAdam(embedding.parameters()).step()  # type: ignore[no-untyped-call]
     return torch.sparse.mm(sparse, dense), (sparse + sparse).to_dense(), embedding.weight.detach()
 
 
@@ -188,17 +192,17 @@ def closure_of_an_optimizer() -> Any:
     def closure() -> Any:
         optimizer.zero_grad()
         loss = (weight**2).sum()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    optimizer.step(closure)
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
     return weight.detach()
 
 
 def gradient_of_a_gradient() -> Any:
     x = torch.randn(3, requires_grad=True)
     (gradient,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
-    gradient.sum().backward()
+    gradient.sum().backward()  # type: ignore[no-untyped-call]
     return x.grad
 
 

@@ -90,7 +90,7 @@ def global_state() -> dict[str, Any]:
             os.fork,
             nn_module._has_any_global_hook,
             torch._C._dynamo.eval_frame.set_eval_frame,
-            torch._dynamo.eval_frame.set_eval_frame,
+            vars(torch._dynamo.eval_frame)["set_eval_frame"],
             torch._dynamo.eval_frame._maybe_set_eval_frame,
             nn.Module.__call__,
             sys.gettrace(),
@@ -386,7 +386,6 @@ def test_worker_processes_are_counted_and_do_not_write(tmp_path: Path) -> None:
         child = os.fork()
         if child == 0:
             torch.ones(5)
-            sys.stderr = None  # type: ignore[assignment]
             try:
                 trace.step()
                 trace.__exit__()
@@ -395,7 +394,7 @@ def test_worker_processes_are_counted_and_do_not_write(tmp_path: Path) -> None:
         os.waitpid(child, 0)
     assert len(batches) == 2
     lines = (tmp_path / "t.jsonl").read_text().splitlines()
-    assert [list(json.loads(line))[0] for line in lines].count("end") == 1
+    assert [next(iter(json.loads(line))) for line in lines].count("end") == 1
     unseen = json.loads(lines[-1])["end"]["unseen"]
     assert "1 worker processes of a DataLoader: what they call is not in here" in unseen
     assert "1 forked processes: what they call is not in here" in unseen
@@ -418,12 +417,13 @@ def test_compiled_code_stays_compiled(backend: str) -> None:
         torch._dynamo.reset()
         counters = torch._dynamo.utils.counters
         counters.clear()
-        model = torch.compile(Model(), backend=backend)
+        model = Model()
+        compiled: Any = torch.compile(model, backend=backend)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         seen = []
         for capture in (capture_first, capture_second, False):
             with torchmark.Capture() if capture else contextlib.nullcontext():
-                trained(2, model, optimizer)
+                trained(2, compiled, optimizer)
             seen.append((dict(counters["frames"]), dict(counters["stats"])))
         return seen
 
@@ -493,17 +493,16 @@ def test_a_file_that_cannot_be_opened_is_an_error_before_anything_runs(tmp_path:
     trained(1)
 
 
-def test_a_full_disk_costs_the_file_and_not_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capture = torchmark.Capture(tmp_path / "t.jsonl")
-    with pytest.warns(UserWarning, match="cannot be written"), capture:
-        trained(1)
-        assert capture._file is not None
-        full = os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, capture._file._writer._raw.fileno())
-        os.close(full)
-        trained(3)
+def test_a_full_disk_costs_the_file_and_not_the_training(tmp_path: Path) -> None:
+    capture = torchmark.Capture(tmp_path / "t.jsonl").__enter__()
+    trained(1)
+    assert capture._file is not None
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, capture._file._writer._raw.fileno())
+    os.close(full)
+    trained(3)
+    with pytest.warns(UserWarning, match="cannot be written"):
+        capture.__exit__()
     record = capture.trace()
     assert sum(step.repeats for step in record.steps) == 4
     assert any("cannot be written" in said for said in record.unseen)

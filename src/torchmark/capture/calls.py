@@ -60,7 +60,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 key = key_of(call, args, kwargs)
                 known = self.labels.known_calls()
                 pair = known.get(key)
-            except Exception as error:
+            except Exception as error:  # never into the program
                 self._record.trouble(func, error)
             else:
                 if pair is None:

@@ -6,6 +6,7 @@ one that was started before the capture: what it calls is not seen, and that is 
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 
     from torchmark.capture.labels import Labels
     from torchmark.capture.record import Record
+
+
+def _never_raising(hook: Callable[..., None]) -> Callable[..., None]:
+    """A mistake in a label is no reason to end somebody's training."""
+
+    @functools.wraps(hook)
+    def guarded(self: Hooks, *args: Any) -> None:
+        try:
+            hook(self, *args)
+        except Exception as error:
+            self._record.not_seen(f"a label may be wrong ({type(error).__name__}: {error})")
+
+    return guarded
 
 
 class Hooks:
@@ -84,6 +98,8 @@ class Hooks:
 
     def compiled_code_ends(self) -> None:
         with self._record.lock:
+            if self._compiled == 0:  # the capture began inside of compiled code
+                return
             self._compiled -= 1
             if self._compiled == 0:
                 self.start()
@@ -100,6 +116,7 @@ class Hooks:
                 return mode.labels
         return None
 
+    @_never_raising
     def _entered(self, module: torch.nn.Module, _: Any) -> None:
         if labels := self._labels_here():
             labels.entered(module)
@@ -109,14 +126,17 @@ class Hooks:
                 "before the capture: its calls are not in here"
             )
 
+    @_never_raising
     def _left(self, module: torch.nn.Module, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.left(module)
 
+    @_never_raising
     def _optimizer_begins(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.optimizer_began(optimizer)
 
+    @_never_raising
     def _optimizer_ends(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.optimizer_ended()

@@ -52,7 +52,7 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
                     value.requires_grad,
                     value.is_cpu or value.device,
                 )
-            except Exception:
+            except Exception:  # each kind of tensor without memory raises its own
                 part = careful_part(value)
             parts.append(part)
         elif kind in _PLAIN:

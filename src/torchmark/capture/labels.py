@@ -7,6 +7,7 @@ autograd gives to nodes in their order: what the numbers were when modules were 
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
@@ -187,8 +188,9 @@ class Labels:
 def _name(function: Any) -> str | None:
     if function is None or isinstance(function, str):
         return function
-    if (name := resolve_name(function)) is not None:
-        return str(name)
+    with contextlib.suppress(Exception):  # of a foreign callable, which may answer anything
+        if (name := resolve_name(function)) is not None:
+            return str(name)
     home = getattr(function, "__module__", None)
     own = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     return f"{home}.{own}" if home else str(own)

@@ -3,13 +3,13 @@
     python metrics/capture_coverage.py [MODEL ...]
 
 Four times the same step of the same seeded model: counted by torch's execution trace with nothing
-else on; by that observer while a mode listens that does nothing; by torchmark.Capture; and by the hooks
-and wrapped functions of the seed. operator_calls/ says what counts as a call, and why.
+else on; by that observer while a mode listens that does nothing; by torchmark.Capture; and by the
+hooks and wrapped functions of the seed. operator_calls/ says what counts as a call, and why.
 
-The third count must equal the second, operator by operator and phase by phase: no call missing, none
-too many. The first and the second differ where torch itself makes a call in another way as soon as anybody
-listens (an addition into a gradient in place becomes one into a new tensor): each difference must be one
-of those known, they are printed, and they are the same for every tool that listens.
+The third count must equal the second, operator by operator and phase by phase: no call missing,
+none too many. The first and the second differ where torch itself makes a call in another way as
+soon as anybody listens (an addition into a gradient in place becomes one into a new tensor): each
+difference must be one of those known, and is printed; it is the same for every tool that listens.
 
 Exit status 1: a call is missing or too many, or a difference is not understood.
 """
@@ -52,13 +52,16 @@ OTHERWISE_WHILE_LISTENED = (
     ("aten::scatter_add_", "aten::scatter_add"),
     ("aten::zeros", "aten::new_zeros"),
     ("aten::_reshape_alias", "aten::view"),
-    ("aten::_indices aten::_values aten::_values "
-     "aten::_sparse_coo_tensor_with_dims_and_tensors", "aten::clone"),
-)  # fmt: skip
+    (
+        "aten::_indices aten::_values aten::_values aten::_sparse_coo_tensor_with_dims_and_tensors",
+        "aten::clone",
+    ),
+)
 """What torch's C++ calls alone, and in its place while a mode is on.
 
-Formulas of backward passes and the adding up of gradients write in place only where no tensor can be a
-subclass and nobody listens; a reshape is then a view; and a sparse gradient is copied where it is otherwise taken apart.
+Formulas of backward passes and the adding up of gradients write in place only where no tensor can
+be a subclass and nobody listens; a reshape is then a view; and a sparse gradient is copied where
+it is otherwise taken apart.
 """
 
 
@@ -179,7 +182,7 @@ def in_phase(calls: Calls, phase: str) -> Calls:
 
 
 def share(seen: Calls, there: Calls) -> str:
-    """Of the calls that are there; what is seen beyond them does not make up for one that is not."""
+    """Of the calls that are there; one too many does not make up for one that is missing."""
     if not there:
         return "–"
     found = (seen & there).total() / there.total()

@@ -1,18 +1,18 @@
 """The dispatcher calls of a step by PyTorch's own observer: an independent count.
 
-torch's ExecutionTraceObserver hears of every call that enters the dispatcher (not of the passes from
-key to key within one), with its schema and with the call that it was made in. What is counted is
-the call that reaches a backend, once: the outermost one that is not taken apart on the way there.
+torch's ExecutionTraceObserver hears of every call that enters the dispatcher (not of the passes
+from key to key within one), with its schema and with the call that it was made in. What is counted
+is the call that reaches a backend, once: the outermost one that is not taken apart on its way.
 
-- An operator whose autograd kernel is its CompositeImplicit one (`linear`, `reshape`, `to`) is only a
-  function in C++: it is not counted, the calls that it makes are.
-- What a counted call calls itself (`empty` in `add`) is that kernel's affair, below the level at which
-  calls can be listened to or replaced, and not counted.
+- An operator whose autograd kernel is its CompositeImplicit one (`linear`, `reshape`, `to`) is only
+  a function in C++: it is not counted, the calls that it makes are.
+- What a counted call calls itself (`empty` in `add`) is that kernel's affair, below the level at
+  which calls can be listened to or replaced, and not counted.
 - Under autocast an operator casts its arguments and calls itself again: the inner call is the one
   that counts, and the casts beside it do too.
-- `torch.tensor(data)` makes `empty`, `to`, `lift_fresh` and `detach_`, and hides all but `lift_fresh`
-  from whoever listens: the four are one making of a tensor from Python's numbers, counted as its `lift_fresh`.
-- torch leaves `size`, `is_leaf` and the like and the profiler's marks out, for they are no work.
+- `torch.tensor(data)` makes `empty`, `to`, `lift_fresh` and `detach_`, and hides all but
+  `lift_fresh` from whoever listens: the four are one making of a tensor from Python's numbers.
+- torch's observer leaves out `size`, `is_leaf` and the like, and the profiler's marks: no work.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def count_listened(step: Callable[[], object]) -> Calls:
     """The calls of a step while a mode listens that does nothing.
 
     A mode is also asked to copy a tensor's frame (`x.data`, what autograd saves), as a `detach`
-    that never entered the dispatcher. Then there is one event alone, the mode's own; a real call has it within.
+    that never entered the dispatcher. Its one event is the mode's own; a real call has that within.
     """
 
     def listened() -> None:

@@ -1,10 +1,10 @@
 """The way of seed 003: a pre-hook on every module, and functions rewritten as modules.
 
-`torch.nn.functional` whole and four methods of `Tensor` are wrapped, each call becoming the call of a new
-module, which the hook then sees. The hook sees inputs of modules and functions, not operator calls; to set the two side
-by side, an operator call counts as seen where it is made within a module without children or a
-wrapped function: there the hook was shown the inputs that it comes from. That is generous: what
-LSTM does within is seen as one call with one input.
+`torch.nn.functional` whole and four methods of `Tensor` are wrapped, each call becoming the call of
+a new module, which the hook then sees. It is shown inputs of modules and functions, not operator
+calls; to set the two side by side, an operator call counts as seen where it is made within a module
+without children or a wrapped function, whose inputs the hook was shown. That is generous: all that
+an LSTM does within is seen as one call with its inputs.
 
 Unlike the seed this takes its wrappers off again.
 """
@@ -16,9 +16,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
-from operator_calls.execution_trace import Calls, Listener
 from torch import nn
 from torch.nn.modules import module as modules
+
+from operator_calls.execution_trace import Calls, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +49,7 @@ class Seen(Listener):
 
 
 def count_seen(make: Callable[[], Callable[[], object]], warm_up: int) -> Calls:
-    """What the seed's hook sees of a step after `warm_up` others; backward and optimizer call no module."""
+    """What the seed's hook sees of a step after `warm_up` others: backward calls no module."""
     seen = Seen()
     with _wrapped_functions(), contextlib.ExitStack() as hooks:
         step = make()

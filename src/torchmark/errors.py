@@ -258,3 +258,11 @@ class BackportError(TorchmarkError, OSError):
 
 class ForeignBackportError(BackportError, FileExistsError):
     """Something that torchmark has not written stands where the copy of the Timer would be."""
+
+
+class TraceWriteError(TorchmarkError, OSError):
+    """A trace that cannot be written: no such folder, a full disk, permissions."""
+
+
+class CaptureError(TorchmarkError, RuntimeError):
+    """A capture that cannot begin: another one is running, or it was used already."""

@@ -18,6 +18,7 @@ is the call that reaches a backend, once: the outermost one that is not taken ap
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import tempfile
 from collections import Counter, defaultdict
@@ -87,13 +88,25 @@ def count_listened(step: Callable[[], object]) -> Calls:
 
 def _calls(events: list[Event], phase: str) -> Iterator[tuple[str, Event]]:
     """Events that count, with their phase; see the rules above."""
-    for event in _without_making_of_tensors(events):
-        if not event.operator or _is_function(event.operator):
+    events = _without_making_of_tensors(events)
+    for event, following in itertools.zip_longest(events, events[1:]):
+        if _is_first_gradient(event, following):
+            yield "backward", event
+        elif not event.operator or _is_function(event.operator):
             yield from _calls(event.made, _phase_of(event, phase))
         elif _is_autocast(event):
             yield from _calls(event.made, phase)
         else:
             yield phase, event
+
+
+def _is_first_gradient(event: Event, following: Event | None) -> bool:
+    """`loss.backward()` makes a one before it starts autograd's engine, which makes the marks."""
+    return (
+        event.operator == "aten::ones_like"
+        and following is not None
+        and following.name.startswith(BACKWARD)
+    )
 
 
 def _phase_of(event: Event, outer: str) -> str:

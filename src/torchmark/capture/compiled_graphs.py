@@ -1,10 +1,11 @@
 """The graphs that torch.compile makes kernels of, and when each of them runs.
 
-AOTAutograd hands the graphs of forward and backward passes to inductor, operators on tensors without
-content, which say their shapes and strides. Each is looked at on its way and left as it is; what inductor
-makes of it is known again when it runs. Two functions of inductor are wrapped for that, from its import on,
-so that who compiles nothing does not pay for importing it. Its own cache is used as always, by the same keys;
-that of AOTAutograd is not asked while we watch, because what comes out of it has no graph any more.
+AOTAutograd hands the graphs of forward and backward passes to inductor: operators on tensors that
+have shapes and strides, and no content. Each is looked at on its way and left as it is, and what
+inductor makes of it is known again when it runs. Two functions of inductor are wrapped for that,
+once somebody imports it, so that who compiles nothing does not wait for that import. Its own cache
+is used as always, by the same keys; that of AOTAutograd is not asked while we watch, because what
+comes out of it has no graph any more.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchmark.capture.compiled import never_compiled
 from torchmark.capture.describing import CallDescription
 from torchmark.run.when_imported import when_imported
 
@@ -45,8 +46,6 @@ class CompiledGraph:
     """What inductor was given to compile."""
 
     calls: tuple[GraphCall, ...]
-
-    is_backward: bool
 
     left_out: tuple[str, ...]
     """Names of what is called in it and is no operator: kernels of the user, control flow."""
@@ -91,11 +90,12 @@ def _wrap(
     @functools.wraps(compile_graph)
     def compile_and_keep(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         # Before it is compiled, for inductor writes into it.
-        graph = _graph(graph_module, is_backward=bool(kwargs.get("is_backward")))
+        graph = _graph(graph_module)
         result = compile_graph(graph_module, *args, **kwargs)
         compiled[id(result)] = result, graph
         return result
 
+    @never_compiled
     @functools.wraps(run_code)
     def run_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         _, graph = compiled.get(id(self), (None, None))
@@ -108,16 +108,17 @@ def _wrap(
     code.__call__ = run_and_tell
 
 
-def _graph(graph_module: torch.fx.GraphModule, *, is_backward: bool) -> CompiledGraph:
+def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
     calls, left_out = [], []
     for node in graph_module.graph.nodes:
         if node.op != "call_function":
             continue
         if isinstance(node.target, torch._ops.OpOverload):
-            calls.append(_call(node))
+            if not node.target.name().startswith("aten::sym_"):  # a size that may vary: no work
+                calls.append(_call(node))
         elif getattr(node.target, "__module__", None) != "_operator":  # an item of a tuple
             left_out.append(str(node.target))
-    return CompiledGraph(calls=tuple(calls), is_backward=is_backward, left_out=tuple(left_out))
+    return CompiledGraph(calls=tuple(calls), left_out=tuple(left_out))
 
 
 def _call(node: torch.fx.Node) -> GraphCall:

@@ -147,7 +147,8 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
         click.echo(f"torchmark: {error}", err=True)
         ending = ending if ending.code else SystemExit(code_of(error))
     if failure is not None:
-        sys.excepthook(type(failure), failure, users_traceback(failure))
+        failure = failure.with_traceback(users_traceback(failure))
+        sys.excepthook(type(failure), failure, failure.__traceback__)
     return ending
 
 
@@ -166,7 +167,7 @@ def _summary(trace: Trace, output: Path) -> list[str]:
     steps = sum(step.repeats for step in trace.steps)
     shares = ", ".join(f"{phase} {times}" for phase, times in phases.most_common())
     return [
-        f"{calls.total()} calls, {len(calls)} of them distinct, in {steps} "
+        f"{calls.total()} calls, {len(calls)} distinct, in {steps} "
         f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),
         *(f"not seen: {sentence}" for sentence in trace.unseen),
         f"written to {output}",

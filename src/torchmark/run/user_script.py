@@ -41,7 +41,8 @@ def run_script(file: str, args: Sequence[str]) -> None:
     """As `python FILE ARGS…` until it ends; what it raises comes out of here."""
     _first_on_path(str(Path(file).resolve().parent))
     sys.argv[:] = [file, *args]
-    with io.open_code(os.path.realpath(file)) as source:
+    file = os.path.abspath(file)  # as Python has it; `resolve` would follow links
+    with io.open_code(file) as source:
         text = source.read()
     code = compile(text, file, "exec", dont_inherit=True)
     _execute(code, file=file, spec=None, loader=SourceFileLoader("__main__", file))

@@ -80,13 +80,15 @@ def _first_on_path(folder: str) -> None:
 
 def _spec_of(name: str) -> ModuleSpec | None:
     """Imports the packages that it is in, and nothing else; a package is run by its `__main__`."""
+    if name.startswith("."):
+        return None
     package = name.rpartition(".")[0]
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             package, name = name, f"{name}.__main__"
             spec = importlib.util.find_spec(name)
-    except ValueError:  # a name such as "..x", or `__main__` itself
+    except ValueError:  # `__main__` itself has no spec
         return None
     except ModuleNotFoundError as error:
         if error.name is not None and f"{package}.".startswith(f"{error.name}."):

@@ -39,13 +39,14 @@ def caches_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def train(function: Callable[..., torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     out = function(x, w)
-    out.backward(torch.ones_like(out))
+    torch.autograd.backward(out, torch.ones_like(out))
     gradient, w.grad = w.grad, None
     assert gradient is not None
     return gradient
 
 
 @pytest.mark.usefixtures("caches_of_its_own")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that inductor imports
 def test_a_compiled_graph_is_captured_as_often_as_it_runs_and_stays_compiled() -> None:
     def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.relu(x @ w) * 2

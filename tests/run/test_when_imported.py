@@ -48,7 +48,8 @@ def test_a_module_that_is_there_is_told_at_once() -> None:
 
 
 def test_a_module_that_nobody_imports_is_not_told(module: str) -> None:
-    finders, told = list(sys.meta_path), []
+    finders: list[object] = list(sys.meta_path)
+    told: list[ModuleType] = []
     with when_imported(module, told.append):
         pass
     assert (sys.meta_path, told, module in sys.modules) == (finders, [], False)

@@ -114,7 +114,7 @@ def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
         if node.op != "call_function":
             continue
         if isinstance(node.target, torch._ops.OpOverload):
-            if not node.target.name().startswith("aten::sym_"):  # a size that may vary: no work
+            if not node.target._schema.name.startswith("aten::sym_"):  # asks a size: no work
                 calls.append(_call(node))
         elif getattr(node.target, "__module__", None) != "_operator":  # an item of a tuple
             left_out.append(str(node.target))
@@ -123,8 +123,7 @@ def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
 
 def _call(node: torch.fx.Node) -> GraphCall:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
-    description = GraphDescription(args, kwargs)
-    description.finish(node.meta.get("val"))
+    description = GraphDescription(args, kwargs).finished(node.meta.get("val"))
     said = json.dumps([description.args, description.kwargs, description.outputs])
     return GraphCall(func=node.target, description=description, key=("compiled", node.target, said))
 
@@ -158,7 +157,7 @@ class GraphDescription(CallDescription):
             storage = torch.empty(size, dtype=torch.uint8, device="meta").untyped_storage()
             self._storages_of[of._cdata] = storage
         plain = torch.empty(0, dtype=tensor.dtype, device="meta")
-        return plain.set_(  # type: ignore[no-untyped-call,no-any-return]
+        return plain.set_(
             storage,
             _hint(tensor.storage_offset()),
             [_hint(size) for size in tensor.shape],

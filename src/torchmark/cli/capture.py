@@ -7,6 +7,7 @@ The recorder starts when the script imports torch, not before: what a script set
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import os
 import sys
 import threading
@@ -20,7 +21,7 @@ import click
 
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable
-from torchmark.errors import NotATraceError, ScriptNotFoundError, TorchmarkError
+from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
 from torchmark.run.user_script import require_script, run_module, run_script, users_traceback
 from torchmark.run.when_imported import when_imported
 
@@ -70,6 +71,8 @@ def command(
     if not as_module:
         require_script(script)
     _check_output(output)
+    if values:
+        _require_safetensors()
     recording = _Recording(output, steps, values=values)
     run = partial(run_module if as_module else run_script, script, args)
     with when_imported("torch", lambda _: recording.start()):
@@ -83,6 +86,13 @@ def _check_output(file: Path) -> None:
     if file.is_file() and file.stat().st_size and not _is_trace(file):
         raise NotATraceError(
             f"{file} is there and is not a trace, so it stays as it is; name another with -o FILE"
+        )
+
+
+def _require_safetensors() -> None:
+    if importlib.util.find_spec("safetensors") is None:
+        raise MissingToolError(
+            "--values needs safetensors: pip install 'torchmark[capture]', or leave --values out"
         )
 
 
@@ -103,12 +113,19 @@ class _Recording:
         self._values = values
         self._capture: Capture | None = None
         self._process = os.getpid()
+        self.refusal: TorchmarkError | None = None
+        """Why it could not begin."""
 
     def start(self) -> None:
         from torchmark.capture import Capture  # noqa: PLC0415 - it imports torch
 
-        self._capture = Capture(self._output, steps=self._steps, values=self._values)
-        self._capture.__enter__()
+        capture = Capture(self._output, steps=self._steps, values=self._values)
+        try:
+            capture.__enter__()
+        except TorchmarkError as error:
+            self.refusal = error
+            raise  # out of the script's import of torch: there is nothing to run it for
+        self._capture = capture
 
     def stop(self) -> None:
         if self._capture is not None:
@@ -139,6 +156,8 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
         recording.stop()
         raise
     except BaseException as error:  # whatever it is, Python would show it and leave
+        if error is recording.refusal:
+            raise
         failure = error
         ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
     try:

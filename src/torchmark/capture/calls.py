@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from torchmark.capture.record import Record
 
 _OpOverload = torch._ops.OpOverload
+_detach = torch.ops.aten.detach.default
+_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_VIEWS = torch._C.DispatchKey.ADInplaceOrView
 
 
 class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -55,7 +59,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         # An OpOverload is Python around this, and so is its hash.
         call = func._op if type(func) is _OpOverload else func
-        if self.is_on:
+        if self.is_on and not (func is _detach and _is_no_dispatcher_call()):
             try:
                 key = key_of(call, args, kwargs)
                 known = self.labels.known_calls()
@@ -122,6 +126,16 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._record.trouble(func, error)
         finally:
             set_eval_frame(prior)
+
+
+@never_compiled
+def _is_no_dispatcher_call() -> bool:
+    """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
+
+    `x.data` and what autograd saves are such copies, which without a mode C++ makes by itself. A
+    call that came through the dispatcher has passed the key for views, which is then excluded.
+    """
+    return _is_included(_VIEWS) and not _is_excluded(_VIEWS)
 
 
 def _is_a_mark(func: Any) -> bool:

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import (
 
 from torchmark.capture.calls import CallMode
 from torchmark.capture.compiled import watched_compiled_code
+from torchmark.capture.compiled_calls import CompiledCalls
 from torchmark.capture.files import TraceFile, require_safetensors, save_contents
 from torchmark.capture.hooks import Hooks
 from torchmark.capture.labels import Labels, ModuleNames
@@ -161,6 +162,7 @@ class Capture:
         self._hooks.start()
         undo = self._undo
         undo.enter_context(watched_compiled_code(self._hooks))
+        undo.enter_context(CompiledCalls(self._record).watched())
         undo.enter_context(watched_processes(self._record, self._in_child))
         undo.enter_context(watched_threads(self._captured_thread))
         mode = self._new_mode()

@@ -1,0 +1,1 @@
+"""The scripts of seed 003."""

@@ -123,7 +123,8 @@ def test_every_call_that_the_dispatcher_makes_is_recorded() -> None:
     with CountingCalls() as counting:  # type: ignore[no-untyped-call]
         trained(3)
     marks = 4 * 3  # of zero_grad and step, for the profiler, begun and ended
-    assert sum(captured(lambda: trained(3)).counts.values()) == counting.seen - marks
+    copies = 2 * 3  # of a tensor's frame, which a mode alone is asked for: as a detach, but no call
+    assert sum(captured(lambda: trained(3)).counts.values()) == counting.seen - marks - copies
 
 
 def test_modules_functions_and_phases_are_labels() -> None:
@@ -434,10 +435,11 @@ def test_compiled_code_stays_compiled(backend: str) -> None:
     torch._dynamo.reset()
 
 
-def test_compiled_code_is_told_of() -> None:
+def test_a_compiled_function_whose_backend_calls_operators_is_seen_whole() -> None:
     doubled = torch.compile(lambda x: x * 2, backend="eager")
     trace = captured(lambda: doubled(torch.ones(3)))
-    assert any("torch.compile had compiled" in said for said in trace.unseen)
+    assert "aten.mul.Tensor" in {call.op for call in trace.calls}
+    assert trace.unseen == ()
     torch._dynamo.reset()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from typing import Any
 
 import torch
@@ -57,10 +58,12 @@ class Named(torch.Tensor):
 
 
 class CountingCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    seen = 0
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.by_op: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen += 1
+        self.by_op[str(func)] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -172,10 +175,10 @@ def default_device() -> Any:
 def other_modes() -> Any:
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with CountingCalls() as calls, CountingFunctions() as functions:  # type: ignore[no-untyped-call]
+    with CountingCalls() as calls, CountingFunctions() as functions:
         model(torch.randn(2, 4)).sum().backward()
         optimizer.step()
-    return torch.tensor([calls.seen, functions.seen]), model.weight.detach()
+    return torch.tensor([calls.by_op.total(), functions.seen]), model.weight.detach()
 
 
 def inference_of_a_transformer() -> Any:

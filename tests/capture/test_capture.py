@@ -120,11 +120,20 @@ def test_a_program_computes_the_same_under_capture(program: Callable[[], Any]) -
 
 
 def test_every_call_that_the_dispatcher_makes_is_recorded() -> None:
-    with CountingCalls() as counting:  # type: ignore[no-untyped-call]
+    with CountingCalls() as counting:
         trained(3)
-    marks = 4 * 3  # of zero_grad and step, for the profiler, begun and ended
-    copies = 2 * 3  # of a tensor's frame, which a mode alone is asked for: as a detach, but no call
-    assert sum(captured(lambda: trained(3)).counts.values()) == counting.seen - marks - copies
+    trace = captured(lambda: trained(3))
+    found: Counter[str] = Counter()
+    for call, count in trace.counts_by_call().items():
+        found[trace.calls[call].op] += count
+    # Not calls of the dispatcher: marks for the profiler, and copies of a tensor's frame.
+    expected = {
+        op: count
+        for op, count in counting.by_op.items()
+        if not op.startswith("profiler.") and op != "aten.detach.default"
+    }
+    del found["aten.detach.default"]
+    assert found == expected
 
 
 def test_modules_functions_and_phases_are_labels() -> None:
@@ -432,14 +441,6 @@ def test_compiled_code_stays_compiled(backend: str) -> None:
     assert plain[0][1]["unique_graphs"] == 2
     assert compiled_frames(capture_first=True, capture_second=False) == plain
     assert compiled_frames(capture_first=False, capture_second=True) == plain
-    torch._dynamo.reset()
-
-
-def test_a_compiled_function_whose_backend_calls_operators_is_seen_whole() -> None:
-    doubled = torch.compile(lambda x: x * 2, backend="eager")
-    trace = captured(lambda: doubled(torch.ones(3)))
-    assert "aten.mul.Tensor" in {call.op for call in trace.calls}
-    assert trace.unseen == ()
     torch._dynamo.reset()
 
 

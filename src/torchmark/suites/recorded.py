@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\
-from torchmark_probe.recorded_calls import rebuilt
+from torchmark_probe.recorded_calls import rebuilt, settle
+settle()
 op, args, kwargs = rebuilt({text!r}, seed=0)
 """
 
@@ -60,6 +61,8 @@ def definition_of(call: RecordedCall) -> TimerArgs:
 def call_text(call: RecordedCall) -> str:
     """The call as the probe takes it: what stands behind `call` in a line of a trace."""
     body: dict[str, Any] = {"op": call.op, "args": list(call.args), "kwargs": dict(call.kwargs)}
+    if call.has_outputs:
+        body["outputs"] = call.outputs
     return json.dumps(body, separators=(",", ":"), allow_nan=False)
 
 

@@ -23,7 +23,8 @@ _STMT = "op(*args, **kwargs)"
 _SETUP = """\
 from torchmark_probe.recorded_calls import rebuilt, settle
 settle()
-op, args, kwargs = rebuilt({text!r}, seed=0)
+recorded = {text!r}
+op, args, kwargs = rebuilt(recorded, seed=0)
 """
 
 

@@ -34,9 +34,9 @@ def definitions_of(trace: Trace) -> list[tuple[int, Label, TimerArgs]]:
     The order is that of the trace.
     """
     seen: Counter[Label] = Counter()
-    found = []
+    found: list[tuple[int, Label, TimerArgs]] = []
     for number, call in enumerate(trace.calls):
-        label = (call.op, signature_of(call) or "()")
+        label: Label = (call.op, signature_of(call) or "()")
         seen[label] += 1
         if seen[label] > 1:
             label = (label[0], f"{label[1]} #{seen[label]}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +11,9 @@ from torchmark.errors import TraceFileError
 from torchmark.traces.cnt_text import read_cnt
 from torchmark.traces.cnt_values import parsed_arguments
 from torchmark.traces.loading import load_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def value(text: str) -> Any:
@@ -131,8 +133,9 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
         ("cnt: 99999999999999999999, ((), {})", "neither"),
         ("print('hello')", "neither an Operator"),
         ("cnt: 1, ((", "a value is expected"),
-        ("cnt: 1, ((1 2), {})", "character 4 of the arguments: ')' is expected"),
-        ("cnt: 1, ((), {}) + 1", "nothing more is expected"),
+        ("cnt: 1, ((1 2), {})", "character 5 of the arguments: ')' is expected"),
+        ("cnt: 1, ((), {}) + 1", "this is no value"),
+        ("cnt: 1, ((), {}), 1", "nothing more is expected"),
         ("cnt: 1, ((), {'a b': 1})", "an argument 'a b'"),
         ("cnt: 1, ((), {'__class__': 1})", "an argument '__class__'"),
         ("cnt: 1, ((), {1: 1})", "in quotes"),

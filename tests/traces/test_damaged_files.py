@@ -47,9 +47,10 @@ def outcome(content: bytes) -> Trace | TorchmarkError:
         path.write_bytes(content)
         try:
             trace = load_trace(path)
-        except TorchmarkError as error:
-            assert str(path) in str(error)
-            return error
+        except TorchmarkError as refusal:
+            if str(path) not in str(refusal):
+                raise AssertionError(f"which file? {refusal}") from refusal
+            return refusal
     # Whatever was let in can be shown, and is a suite.
     summary = summary_of(trace)
     assert summary_text.render(summary, "trace")

@@ -109,7 +109,7 @@ def test_a_file_that_disagrees_with_its_end_says_so(tmp_path: Path) -> None:
 
 def test_a_newer_form_is_refused_whatever_else_it_has(tmp_path: Path) -> None:
     newer = {"trace": {"version": 2, "source": "telepathy", "mood": 1}}
-    with pytest.raises(NewerTraceError, match="version 2.*newer torchmark"):
+    with pytest.raises(NewerTraceError, match=r"version 2.*newer torchmark"):
         read_trace(written(tmp_path, [newer, {"thought": 1}]))
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_trace_is_refused_by_name(tmp_path: Path) -> None:
         (gzip.compress(b"hello"), "no trace"),
         (packed[:-8] + bytes(4) + packed[-4:], "cannot be read: CRC"),
         (b'{"trace": 5}\n', "line 1"),
-        (b'{"trace"', "line 1"),
+        (b'{"trace": ', "line 1"),
     ):
         path.write_bytes(content)
         with pytest.raises(TraceFileError, match=said) as caught:

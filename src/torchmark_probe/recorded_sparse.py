@@ -44,7 +44,7 @@ def _place(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> None
             _place_coo(tensor, parts["indices"])
         return
     compressed, plain = (parts[key] for key in _COMPRESSED[name])
-    if not (_is_exact(tensor.parts[_COMPRESSED[name][1]]) and plain.numel()):
+    if plain.numel() and not _is_exact(tensor.parts[_COMPRESSED[name][1]]):
         _place_compressed(compressed, plain)
 
 

@@ -205,6 +205,33 @@ def test_a_range_whose_name_makes_its_node_no_json_is_left_out(tmp_path: Path) -
     assert "1 nodes of the file are no JSON and are left out" in trace.unseen
 
 
+def made_up(folder: Path, *nodes: dict[str, Any]) -> Path:
+    path = folder / "made_up.json"
+    path.write_text(json.dumps({"schema": "1.1.1", "nodes": list(nodes)}))
+    return path
+
+
+def node(number: int, parent: int, name: str, schema: str = "") -> dict[str, Any]:
+    nothing: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
+    attrs = [{"name": "op_schema", "type": "string", "value": schema}]
+    return {"id": number, "name": name, "ctrl_deps": parent, "inputs": nothing,
+            "outputs": nothing, "attrs": attrs}  # fmt: skip
+
+
+def test_a_tree_that_goes_in_circles_or_very_deep_comes_to_an_end(tmp_path: Path) -> None:
+    circle = [node(1, 2, "a"), node(2, 1, "b"), node(3, 3, "c", "aten::seed() -> int")]
+    assert operators_of(read_chakra(made_up(tmp_path, *circle))) == {"aten.seed.default": 1}
+    deep = [node(n, n - 1, "range") for n in range(1, 20_000)]
+    deep.append(node(20_000, 19_999, "aten::seed", "aten::seed() -> int"))
+    assert operators_of(read_chakra(made_up(tmp_path, *deep))) == {"aten.seed.default": 1}
+
+
+def test_a_node_whose_inputs_do_not_fit_its_schema_is_refused(tmp_path: Path) -> None:
+    path = made_up(tmp_path, node(7, 1, "aten::relu", "aten::relu(Tensor self) -> Tensor"))
+    with pytest.raises(TraceFileError, match=r"node 7 has 0 inputs for 1 arguments of aten\.relu"):
+        read_chakra(path)
+
+
 def test_another_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"schema": "1.0.3-chakra.0.0.4", "nodes": []}))

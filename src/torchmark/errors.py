@@ -260,6 +260,18 @@ class ForeignBackportError(BackportError, FileExistsError):
     """Something that torchmark has not written stands where the copy of the Timer would be."""
 
 
+class TraceFileError(TorchmarkError, ValueError):
+    """A file that should hold operator calls and does not; the message has file and line."""
+
+
+class NewerTraceError(TraceFileError):
+    """A trace that a newer torchmark has written."""
+
+
+class TraceNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """There is no trace at the path that was named."""
+
+
 class TraceWriteError(TorchmarkError, OSError):
     """A trace that cannot be written: no such folder, a full disk, permissions."""
 

@@ -28,6 +28,7 @@ _COMMANDS = {
     "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
     "capture": "Run a training script and write down every operator call that it makes.",
     "overrides": "Measure what __torch_function__ and its kin cost.",
+    "summary": "Show the operators of a trace, by module, without running them.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",
     "compare": "Compare two runs case by case.",

@@ -80,6 +80,8 @@ def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
         rest = iter(made)
         args = [argument(value, rest, device) for value in call["args"]]
         kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}
+    if kwargs.get("pin_memory") and not torch.cuda.is_available():
+        kwargs["pin_memory"] = False  # there is nothing to pin it for
     if device == "meta" and "device" in names.argument_names(operator):
         kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
     return _repeatable(operator), args, kwargs

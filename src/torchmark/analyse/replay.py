@@ -1,0 +1,268 @@
+"""What a replay says: the time of every call and operator, its share, and what the time is for.
+
+The time of a distinct call is its median times how often the trace has it. A share is one of all
+that was measured: what could not be replayed is in none, and is listed.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.analyse.traffic import bytes_moved
+from torchmark.model.run_record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from torchmark.model.replay_record import (
+        Backend,
+        CallTime,
+        MachineSpeeds,
+        Replay,
+        Replayed,
+        ReplayedCall,
+    )
+    from torchmark.model.trace import RecordedCall
+
+WORK_FROM = 0.5
+"""A call is work from the point at which the machine's best speed explains half of its time."""
+
+MOST_OVERHEAD = 20
+"""Times what the smallest call takes: no operator's fixed costs are seen to be longer. What is
+longer, and not explained by bytes or FLOPs either, computes something that this does not count."""
+
+
+class Nature(enum.Enum):
+    """What the time of a call goes into."""
+
+    WORK = "work"
+    """At least half is what its bytes or FLOPs need at the machine's best speed."""
+
+    OVERHEAD = "overhead"
+    """Less than half is, and the call is short: dispatch, checks, allocation."""
+
+    SLOW = "slow"
+    """Less than half is, and the call is long: it computes more than is counted (sines, sorting),
+    or does so below the speed of a plain copy or matrix product."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One distinct call."""
+
+    replayed: ReplayedCall
+    bytes: int | None
+    """That one call has to move; None where the record does not tell."""
+
+    seconds: float | None
+    """Of all its calls with the first backend, in the whole trace; None where it has no time."""
+
+    share: float | None
+    """Of all time that was measured."""
+
+    explained: float | None
+    """Part of the time that bytes or FLOPs need at the machine's best speed; at most 1."""
+
+    nature: Nature | None
+    """None where there is no time, or nothing is known of what it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorRow:
+    """All calls of one operator."""
+
+    op: str
+    calls: tuple[CallRow, ...]
+    """Those that take the most first."""
+
+    count: int
+    """How often the trace has them."""
+
+    seconds: float | None
+    """Of all of them with the first backend; None where none has a time."""
+
+    share: float | None
+    flops: int | None
+    """Of all calls in the trace; None where one is not known."""
+
+    bytes: int | None
+    """Of all calls in the trace; None where one is not known."""
+
+    nature: Nature | None
+    """That of most of its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderstoodReplay:
+    """A replay as a table."""
+
+    replay: Replay
+    operators: tuple[OperatorRow, ...]
+    """Those that take the most first, then those without a time."""
+
+    seconds: float
+    """Of all calls that have a time with the first backend, in the whole trace."""
+
+    by_nature: Mapping[Nature, float]
+    """Shares of the time."""
+
+    @property
+    def backend(self) -> Backend:
+        """The first one: shares are of its time, and speed-ups are against it."""
+        return self.replay.backends[0]
+
+    @property
+    def step_seconds(self) -> float:
+        return self.seconds / max(1, self.replay.steps)
+
+    def speedup(self, rows: Iterable[CallRow], backend: Backend) -> float | None:
+        """How much faster than the first backend, over those calls that both have timed."""
+        first = other = 0.0
+        for row in rows:
+            mine, its = (time_of(row.replayed, each) for each in (self.backend, backend))
+            if mine is not None and its is not None:
+                first += mine.seconds * row.replayed.count
+                other += its.seconds * row.replayed.count
+        return first / other if other else None
+
+    def failures(self) -> list[tuple[CallRow, Replayed]]:
+        """What could not be replayed."""
+        return [
+            (row, result)
+            for operator in self.operators
+            for row in operator.calls
+            for result in row.replayed.by
+            if result.outcome is not Outcome.DONE
+        ]
+
+    def missing(self) -> int:
+        """Calls and backends that nobody came to."""
+        wanted = len(self.replay.calls) * len(self.replay.backends)
+        return wanted - sum(len(call.by) for call in self.replay.calls)
+
+
+def time_of(call: ReplayedCall, backend: Backend) -> CallTime | None:
+    result = call.by_backend(backend)
+    return result.time if result is not None else None
+
+
+def understood(replay: Replay) -> UnderstoodReplay:
+    first = replay.backends[0]
+    times = {call.number: time_of(call, first) for call in replay.calls}
+    seconds = sum(
+        time.seconds * call.count
+        for call in replay.calls
+        if (time := times[call.number]) is not None
+    )
+    rows = [_row(call, times[call.number], seconds, replay.speeds) for call in replay.calls]
+    grouped: dict[str, list[CallRow]] = {}
+    for row in rows:
+        grouped.setdefault(row.replayed.call.op, []).append(row)
+    operators = [_operator(op, each, seconds) for op, each in grouped.items()]
+    return UnderstoodReplay(
+        replay=replay,
+        operators=tuple(sorted(operators, key=lambda each: _most_first(each.seconds))),
+        seconds=seconds,
+        by_nature={
+            nature: sum(row.share or 0.0 for row in rows if row.nature is nature)
+            for nature in Nature
+        },
+    )
+
+
+def _row(
+    call: ReplayedCall, time: CallTime | None, whole: float, speeds: MachineSpeeds | None
+) -> CallRow:
+    moved = bytes_moved(call.call)
+    seconds = time.seconds * call.count if time is not None else None
+    needed = None if speeds is None else seconds_needed(call.call, moved, call.flops, speeds)
+    explained = None
+    if time is not None and needed is not None:
+        explained = min(1.0, needed / time.seconds) if time.seconds else 1.0
+    return CallRow(
+        replayed=call,
+        bytes=moved,
+        seconds=seconds,
+        share=_share(seconds, whole),
+        explained=explained,
+        nature=_nature(time, explained, speeds),
+    )
+
+
+def _nature(
+    time: CallTime | None, explained: float | None, speeds: MachineSpeeds | None
+) -> Nature | None:
+    if time is None or explained is None or speeds is None:
+        return None
+    if explained >= WORK_FROM:
+        return Nature.WORK
+    is_short = time.seconds <= MOST_OVERHEAD * speeds.small_call_seconds
+    return Nature.OVERHEAD if is_short else Nature.SLOW
+
+
+def seconds_needed(
+    call: RecordedCall, moved: int | None, flops: int | None, speeds: MachineSpeeds
+) -> float | None:
+    """What bytes and FLOPs need at the machine's best speed, the longer of the two.
+
+    A small copy is faster than a large one, since it stays in a cache: bytes count at the speed of
+    the largest copy that moves no more than they are.
+    """
+    needed = []
+    if moved is not None and speeds.bytes_per_second:
+        sizes = sorted(speeds.bytes_per_second)
+        size = max((each for each in sizes if each <= moved), default=sizes[0])
+        needed.append(moved / speeds.bytes_per_second[size])
+    speed = speeds.flops_per_second.get(computed_type(call))
+    if flops is not None and speed:
+        needed.append(flops / speed)
+    return max(needed, default=None)
+
+
+def computed_type(call: RecordedCall) -> str:
+    """The type of the elements of its first tensor, "" if it has none."""
+    for value in (*call.args, *call.kwargs.values()):
+        if isinstance(value, dict) and "tensor" in value:
+            return str(value["tensor"]["dtype"])
+    return ""
+
+
+def _operator(op: str, rows: Sequence[CallRow], whole: float) -> OperatorRow:
+    timed = [row.seconds for row in rows if row.seconds is not None]
+    seconds = sum(timed) if timed else None
+    time_by_nature = {
+        nature: sum(row.seconds or 0.0 for row in rows if row.nature is nature)
+        for nature in {row.nature for row in rows if row.nature is not None}
+    }
+    return OperatorRow(
+        op=op,
+        calls=tuple(sorted(rows, key=lambda row: _most_first(row.seconds))),
+        count=sum(row.replayed.count for row in rows),
+        seconds=seconds,
+        share=_share(seconds, whole),
+        flops=_sum_of(rows, lambda row: row.replayed.flops),
+        bytes=_sum_of(rows, lambda row: row.bytes),
+        nature=max(time_by_nature, key=lambda nature: time_by_nature[nature], default=None),
+    )
+
+
+def _sum_of(rows: Sequence[CallRow], figure: Callable[[CallRow], int | None]) -> int | None:
+    total = 0
+    for row in rows:
+        each = figure(row)
+        if each is None:
+            return None
+        total += each * row.replayed.count
+    return total
+
+
+def _share(seconds: float | None, whole: float) -> float | None:
+    if seconds is None:
+        return None
+    return seconds / whole if whole else 0.0
+
+
+def _most_first(seconds: float | None) -> float:
+    return 1.0 if seconds is None else -seconds

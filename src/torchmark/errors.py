@@ -271,10 +271,10 @@ class NewerTraceError(TraceFileError):
 class TraceNotFoundError(InvalidArgumentError, FileNotFoundError):
     """There is no trace at the path that was named."""
 
+
 class TraceWriteError(TorchmarkError, OSError):
     """A trace that cannot be written: no such folder, a full disk, permissions."""
 
 
 class CaptureError(TorchmarkError, RuntimeError):
     """A capture that cannot begin: another one is running, or it was used already."""
-

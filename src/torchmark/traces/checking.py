@@ -116,14 +116,7 @@ def _parts(value: Any, depth: int) -> None:
     for name, part in value.items():
         if not is_word(name):
             _fail(f"has a part of a tensor {_shown(name)}, which is no such name")
-        _only_tensor(part, depth + 1)
-
-
-def _only_tensor(value: Any, depth: int) -> None:
-    tag, content = _tagged(value)
-    if tag != "tensor":
-        _fail(f"has a {_shown(tag)} where a tensor must be")
-    _tensor(content, depth)
+        _tensor(part, depth + 1)
 
 
 def _values(value: Any, depth: int) -> None:

@@ -78,7 +78,10 @@ def _first_opaque(values: list[Any]) -> str | None:
         if isinstance(value, dict):
             if "opaque" in value:
                 return harmless(str(value["opaque"]), 80)
-            inner = [*value.get("tuple", []), *(part for pair in value.get("dict", ()) for part in pair)]
+            inner = [
+                *value.get("tuple", []),
+                *(part for pair in value.get("dict", ()) for part in pair),
+            ]
         found = _first_opaque(inner)
         if found is not None:
             return found

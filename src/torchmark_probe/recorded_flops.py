@@ -7,10 +7,10 @@ the counter (before 2.0) knows none.
 
 from typing import Any, Callable, Dict, List, Optional
 
+import torch
 
-def flops_of(
-    operator: Any, args: List[Any], kwargs: Dict[str, Any], result: Any
-) -> Optional[int]:
+
+def flops_of(operator: Any, args: List[Any], kwargs: Dict[str, Any], result: Any) -> Optional[int]:
     """Of one call that gave this result; None where it is not known."""
     formula = _formula(operator)
     if formula is None:
@@ -23,17 +23,19 @@ def flops_of(
 
 def _formula(operator: Any) -> Optional[Callable[..., Any]]:
     try:
-        from torch.utils.flop_counter import (  # noqa: PLC0415 - an older torch lacks it
-            flop_registry,
-            sdpa_flop_count,
-        )
+        from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - an older torch lacks it
     except ImportError:
         return None
-    name = operator._schema.name
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu":
-        # The counter has the same attention under the names of other devices only.
-        return lambda q, k, v, *_, **__: sdpa_flop_count(q.shape, k.shape, v.shape)
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
-        # Five matrix products of those sizes, where forward has two.
-        return lambda _, q, k, v, *__, **___: 5 * sdpa_flop_count(q.shape, k.shape, v.shape) // 2
-    return flop_registry.get(operator._overloadpacket)
+    namespace, _, name = operator._schema.name.partition("::")
+    known_as = _SAME.get(name, name)
+    return flop_registry.get(getattr(getattr(torch.ops, namespace), known_as, None))
+
+
+_SAME = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "_scaled_dot_product_flash_attention_backward"
+    ),
+}
+"""Operators that compute the same as another one, and begin with the same arguments; the counter
+has the other one alone."""

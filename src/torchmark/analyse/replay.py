@@ -1,7 +1,8 @@
 """What a replay says: the time of every call and operator, its share, and what the time is for.
 
 The time of a distinct call is its median times how often the trace has it. A share is one of all
-that was measured: what could not be replayed is in none, and is listed.
+that was measured: what could not be replayed is in none, and is listed. Where no times were taken,
+shares are those of the instructions.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class CallRow:
     """Of all its calls with the first backend, in the whole trace; None where it has no time."""
 
     share: float | None
-    """Of all time that was measured."""
+    """Of all time that was measured; without times, of all instructions that were counted."""
 
     explained: float | None
     """Part of the time that bytes or FLOPs need at the machine's best speed; at most 1."""
@@ -151,20 +152,21 @@ def time_of(call: ReplayedCall, backend: Backend) -> CallTime | None:
 def understood(replay: Replay) -> UnderstoodReplay:
     first = replay.backends[0]
     times = {call.number: time_of(call, first) for call in replay.calls}
-    seconds = sum(
-        time.seconds * call.count
+    has_times = any(time is not None for time in times.values())
+    weights = {call.number: _weight(call, first, has_times=has_times) for call in replay.calls}
+    whole = sum(weight for weight in weights.values() if weight is not None)
+    rows = [
+        _row(call, times[call.number], _share(weights[call.number], whole), replay.speeds)
         for call in replay.calls
-        if (time := times[call.number]) is not None
-    )
-    rows = [_row(call, times[call.number], seconds, replay.speeds) for call in replay.calls]
+    ]
     grouped: dict[str, list[CallRow]] = {}
     for row in rows:
         grouped.setdefault(row.replayed.call.op, []).append(row)
-    operators = [_operator(op, each, seconds) for op, each in grouped.items()]
+    operators = [_operator(op, each) for op, each in grouped.items()]
     return UnderstoodReplay(
         replay=replay,
-        operators=tuple(sorted(operators, key=lambda each: _most_first(each.seconds))),
-        seconds=seconds,
+        operators=tuple(sorted(operators, key=lambda each: _most_first(each.share))),
+        seconds=whole if has_times else 0.0,
         by_nature={
             nature: sum(row.share or 0.0 for row in rows if row.nature is nature)
             for nature in Nature
@@ -172,8 +174,18 @@ def understood(replay: Replay) -> UnderstoodReplay:
     )
 
 
+def _weight(call: ReplayedCall, backend: Backend, *, has_times: bool) -> float | None:
+    """What a share is one of: seconds of all its calls, or instructions."""
+    result = call.by_backend(backend)
+    if result is None:
+        return None
+    if has_times:
+        return result.time.seconds * call.count if result.time is not None else None
+    return result.instructions * call.count if result.instructions is not None else None
+
+
 def _row(
-    call: ReplayedCall, time: CallTime | None, whole: float, speeds: MachineSpeeds | None
+    call: ReplayedCall, time: CallTime | None, share: float | None, speeds: MachineSpeeds | None
 ) -> CallRow:
     moved = bytes_moved(call.call)
     seconds = time.seconds * call.count if time is not None else None
@@ -185,7 +197,7 @@ def _row(
         replayed=call,
         bytes=moved,
         seconds=seconds,
-        share=_share(seconds, whole),
+        share=share,
         explained=explained,
         nature=_nature(time, explained, speeds),
     )
@@ -229,19 +241,17 @@ def computed_type(call: RecordedCall) -> str:
     return ""
 
 
-def _operator(op: str, rows: Sequence[CallRow], whole: float) -> OperatorRow:
-    timed = [row.seconds for row in rows if row.seconds is not None]
-    seconds = sum(timed) if timed else None
+def _operator(op: str, rows: Sequence[CallRow]) -> OperatorRow:
     time_by_nature = {
         nature: sum(row.seconds or 0.0 for row in rows if row.nature is nature)
         for nature in {row.nature for row in rows if row.nature is not None}
     }
     return OperatorRow(
         op=op,
-        calls=tuple(sorted(rows, key=lambda row: _most_first(row.seconds))),
+        calls=tuple(sorted(rows, key=lambda row: _most_first(row.share))),
         count=sum(row.replayed.count for row in rows),
-        seconds=seconds,
-        share=_share(seconds, whole),
+        seconds=_sum_of_known([row.seconds for row in rows]),
+        share=_sum_of_known([row.share for row in rows]),
         flops=_sum_of(rows, lambda row: row.replayed.flops),
         bytes=_sum_of(rows, lambda row: row.bytes),
         nature=max(time_by_nature, key=lambda nature: time_by_nature[nature], default=None),
@@ -258,11 +268,16 @@ def _sum_of(rows: Sequence[CallRow], figure: Callable[[CallRow], int | None]) ->
     return total
 
 
-def _share(seconds: float | None, whole: float) -> float | None:
-    if seconds is None:
+def _sum_of_known(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
+
+
+def _share(weight: float | None, whole: float) -> float | None:
+    if weight is None:
         return None
-    return seconds / whole if whole else 0.0
+    return weight / whole if whole else 0.0
 
 
-def _most_first(seconds: float | None) -> float:
-    return 1.0 if seconds is None else -seconds
+def _most_first(share: float | None) -> float:
+    return 1.0 if share is None else -share

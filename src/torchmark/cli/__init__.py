@@ -26,6 +26,7 @@ _COMMANDS = {
     "ab": "Compare two environments, or two statements, pair by pair.",
     "count": "Count the instructions of statements, exactly.",
     "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
+    "replay": "Run the operators of a captured model again, and say where the time goes.",
     "overrides": "Measure what __torch_function__ and its kin cost.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",

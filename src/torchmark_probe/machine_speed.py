@@ -24,11 +24,11 @@ _AT_LEAST = 0.05
 def tell(dtypes: List[str]) -> None:
     """Print the speeds as one line of JSON; types that have no matrix product are left out."""
     small = _least_seconds(_small_call())
-    speeds = {
+    speeds: Dict[str, Any] = {
         "small_call_seconds": small,
         "bytes_per_second": {size: _copy_speed(size, small) for size in COPIES},
         "flops_per_second": {},
-    }  # type: Dict[str, Any]
+    }
     for name in dtypes:
         try:
             speeds["flops_per_second"][name] = _product_speed(name)

@@ -17,7 +17,7 @@ def flops_of(operator: Any, args: List[Any], kwargs: Dict[str, Any], result: Any
         return None
     try:
         return int(formula(*args, **kwargs, out_val=result))
-    except Exception:  # noqa: BLE001 - a formula for other arguments knows nothing of these
+    except Exception:  # a formula for other arguments knows nothing of these
         return None
 
 
@@ -26,7 +26,7 @@ def _formula(operator: Any) -> Optional[Callable[..., Any]]:
         from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - an older torch lacks it
     except ImportError:
         return None
-    namespace, _, name = operator._schema.name.partition("::")
+    namespace, _, name = operator.name().partition(".")[0].partition("::")
     known_as = _SAME.get(name, name)
     return flop_registry.get(getattr(getattr(torch.ops, namespace), known_as, None))
 

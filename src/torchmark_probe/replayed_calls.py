@@ -52,7 +52,8 @@ class RecordedModule(torch.nn.Module):
         self, operator: Any, args: List[Any], kwargs: Dict[str, Any], *, keeps_inputs: bool
     ) -> None:
         """`keeps_inputs` gives copies to an operator that would change its arguments: ONNX has
-        no such operators, and leaves out a copy that nobody else sees."""
+        no such operators, and leaves out a copy that nobody else sees.
+        """
         super().__init__()
         self.operator = operator
         leaves, self.spec = tree_flatten((args, kwargs))
@@ -96,8 +97,7 @@ def _difference(one: Any, other: Any) -> float:
     one, other = one.to(wide), other.to(wide)
     alike = (one == other) | (one.isnan() & other.isnan())
     apart = (one - other).abs().masked_fill(alike, 0.0)
-    largest = float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
-    return largest
+    return float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 
 def _outputs(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
@@ -107,8 +107,8 @@ def _outputs(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any
 
 def _changed(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
     """The tensors that the schema says are written to."""
-    found = []  # type: List[Any]
-    for at, argument in enumerate(operator._schema.arguments):
+    found: List[Any] = []
+    for at, argument in enumerate(operator._schema.arguments):  # noqa: SLF001 - the one way
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[at] if at < len(args) else kwargs.get(argument.name)
             found += tensors_of(value)
@@ -117,7 +117,7 @@ def _changed(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any
 
 def _is_arbitrary(operator: Any) -> bool:
     tag = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
-    name = operator._schema.name.split("::")[-1]
+    name = operator.name().partition("::")[2]
     return (tag is not None and tag in operator.tags) or name.startswith(("empty", "new_empty"))
 
 

@@ -15,10 +15,11 @@ from torchmark.analyse.traffic import bytes_moved
 from torchmark.model.run_record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torchmark.model.replay_record import (
         Backend,
+        CallPlace,
         CallTime,
         MachineSpeeds,
         Replay,
@@ -142,6 +143,72 @@ class UnderstoodReplay:
         """Calls and backends that nobody came to."""
         wanted = len(self.replay.calls) * len(self.replay.backends)
         return wanted - sum(len(call.by) for call in self.replay.calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRow:
+    """A phase, or a module with all that is inside of it."""
+
+    name: str
+    depth: int
+    """How many modules it is inside of."""
+
+    count: int
+    """Calls in the trace."""
+
+    share: float
+    """Of all that was measured."""
+
+
+def by_phase(table: UnderstoodReplay) -> list[PartRow]:
+    """Phases in the order in which the trace has them."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for place, share in _shares_by_place(table):
+        found.setdefault(place.phase, []).append((place.count, share))
+    return [_part(name, 0, parts) for name, parts in found.items()]
+
+
+def by_module(table: UnderstoodReplay) -> list[PartRow]:
+    """Every module under the one that it is inside of; a module has the shares of its parts."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for place, share in _shares_by_place(table):
+        for path in _paths_to(place.module):
+            found.setdefault(path, []).append((place.count, share))
+    in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
+    return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
+
+
+def _part(name: str, depth: int, parts: Sequence[tuple[int, float]]) -> PartRow:
+    return PartRow(
+        name=name,
+        depth=depth,
+        count=sum(count for count, _ in parts),
+        share=sum(share for _, share in parts),
+    )
+
+
+def _shares_by_place(table: UnderstoodReplay) -> Iterator[tuple[CallPlace, float]]:
+    """Every call is as long wherever it comes from, so its share divides like its count."""
+    for operator in table.operators:
+        for row in operator.calls:
+            for place in row.replayed.places:
+                yield place, (row.share or 0.0) * place.count / row.replayed.count
+
+
+def _paths_to(module: str | None) -> list[str]:
+    """
+    >>> _paths_to("encoder.0.linear"), _paths_to(""), _paths_to(None)
+    (['', 'encoder', 'encoder.0', 'encoder.0.linear'], [''], [])
+    """
+    if module is None:
+        return []
+    parts = module.split(".") if module else []
+    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
+
+
+def _as_number(part: str) -> tuple[int, str]:
+    """Layers 2 and 10 in this order."""
+    return (int(part), "") if part.isdecimal() else (-1, part)
 
 
 def time_of(call: ReplayedCall, backend: Backend) -> CallTime | None:

@@ -136,7 +136,8 @@ def _follow(
                 kept.replay = replace(kept.replay, speeds=speeds)
         for call, result in replaying.news(cores):
             kept.update(call)
-            display.show(result)
+            if result is not None:
+                display.show(result)
 
 
 @contextlib.contextmanager

@@ -78,6 +78,19 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlace:
+    """How often a call comes from one part of the model."""
+
+    phase: str
+    """"forward", "backward", "optimizer" or "unknown"."""
+
+    module: str | None
+    """The path of the module; None outside of all modules."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedCall:
     """One distinct call, by all backends."""
 
@@ -91,17 +104,22 @@ class ReplayedCall:
     count: int
     """How often the trace has it."""
 
-    phases: tuple[str, ...] = ()
-    """Of the step in which it is called: "forward", "backward", "optimizer", "unknown"."""
-
-    modules: tuple[str, ...] = ()
-    """Paths of the modules that call it."""
+    places: tuple[CallPlace, ...] = ()
+    """Where it is called from."""
 
     flops: int | None = None
     """Floating-point operations of one call; None where nobody knows."""
 
     by: tuple[Replayed, ...] = ()
     """One for each backend that has come to it."""
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place.phase for place in self.places))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.module for each in self.places if each.module is not None))
 
     def by_backend(self, backend: Backend) -> Replayed | None:
         return next((each for each in self.by if each.backend is backend), None)

@@ -56,7 +56,7 @@ def render(table: UnderstoodReplay, *, top: int = TOP, width: int = 80) -> str:
 
 def _by_operator(table: UnderstoodReplay, width: int) -> list[str]:
     others = table.replay.backends[1:]
-    headings = ["calls", "total", "share", "FLOPs", "bytes", ""]
+    headings = ["calls", "total", "share", "FLOPs", "bytes", "what"]
     headings += [f"{backend.value} ×" for backend in others]
     rows = [
         (operator_text(operator.op), [*_figures(operator), *_speedups(table, operator.calls)])
@@ -107,7 +107,7 @@ def _columns(table: UnderstoodReplay, rows: Sequence[CallRow]) -> tuple[list[str
         return ["share", *headings], [
             [share_text(row.share), *_side_by_side(table, row)] for row in rows
         ]
-    headings = ["calls", "each", "share", "FLOPs", "bytes", ""]
+    headings = ["calls", "each", "share", "FLOPs", "bytes", "what"]
     cells = [
         [
             f"{row.replayed.count:,}",

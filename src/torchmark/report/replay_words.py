@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.replay import Nature
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.run_record import Outcome
 from torchmark.report.figures import first_line, printable, seconds_text
@@ -12,7 +11,7 @@ from torchmark.report.figures import first_line, printable, seconds_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchmark.analyse.replay import CallRow, UnderstoodReplay
+    from torchmark.analyse.replay import CallRow, Nature, UnderstoodReplay
     from torchmark.model.replay_record import CallTime, MachineSpeeds, Replayed
 
 _PREFIXES = ("", "K", "M", "G", "T", "P")

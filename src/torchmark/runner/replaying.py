@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,14 @@ from torchmark.analyse.instructions import instructions_per_run
 from torchmark.analyse.replay import computed_type, time_of
 from torchmark.errors import CaseFailedError
 from torchmark.model.case import Case
-from torchmark.model.replay_record import Backend, CallTime, MachineSpeeds, Replayed, ReplayedCall
+from torchmark.model.replay_record import (
+    Backend,
+    CallPlace,
+    CallTime,
+    MachineSpeeds,
+    Replayed,
+    ReplayedCall,
+)
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.zygote import TIME_LIMIT, PythonCase
 from torchmark.runner.measuring import Effort, counted, timed
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
     from torchmark.model.run_record import CaseResult
     from torchmark.model.trace import Trace
     from torchmark.runner.replay_zygotes import ReplayZygotes
+
+    News = tuple[ReplayedCall, CaseResult | None]
 
 BUDGET = 0.2
 """Seconds of measured blocks for a call: a model has some hundred of them."""
@@ -45,8 +55,8 @@ _LONGER = 5
 many times as long."""
 
 _COUNTED = ((2e-4, 100), (2e-3, 10))
-"""Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they take
-some fifty times as long."""
+"""Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they
+take some fifty times as long."""
 
 _OWN_ERROR = re.compile(r"the case (?:raised|ran out of memory): torchmark_probe\.\S+Error: (.*)")
 """What the probe's own errors look like: their sentence is the reason, and a skip."""
@@ -75,18 +85,19 @@ class ReplayWish:
 def calls_of(trace: Trace) -> list[ReplayedCall]:
     """Every distinct call that the trace has at least once; nothing is known of them yet."""
     counts = trace.counts_by_call()
-    places: dict[int, list[int]] = {}
-    for call, place in trace.counts:
-        places.setdefault(call, []).append(place)
+    places: dict[int, Counter[tuple[str, str | None]]] = {}
+    for (call, at), count in trace.counts.items():
+        place = trace.places[at]
+        places.setdefault(call, Counter())[place.phase, place.module] += count
     return [
         ReplayedCall(
             number=number,
             call=trace.calls[number],
             signature=label[1],
             count=counts[number],
-            phases=_named(trace.places[place].phase for place in places[number]),
-            modules=_named(
-                name for place in places[number] if (name := trace.places[place].module) is not None
+            places=tuple(
+                CallPlace(phase=phase, module=module, count=count)
+                for (phase, module), count in places[number].items()
             ),
         )
         for number, label, _ in definitions_of(trace)
@@ -121,8 +132,8 @@ class HotReplay:
         times = len(self._wish.backends) if Kind.TIME in kinds else 0
         return len(self._calls) * (times + (Kind.COUNT in kinds))
 
-    def news(self, cores: Collection[int]) -> Iterator[tuple[ReplayedCall, CaseResult]]:
-        """Calls with what is new of them, and the result that it comes from."""
+    def news(self, cores: Collection[int]) -> Iterator[News]:
+        """Calls with what is new of them, and the result that it comes from if it is the first."""
         if Kind.TIME in self._wish.kinds:
             for backend in self._wish.backends:
                 yield from self._timed(backend, cores)
@@ -130,24 +141,20 @@ class HotReplay:
         if Kind.COUNT in self._wish.kinds:
             yield from self._counted()
 
-    def _timed(
-        self, backend: Backend, cores: Collection[int]
-    ) -> Iterator[tuple[ReplayedCall, CaseResult]]:
+    def _timed(self, backend: Backend, cores: Collection[int]) -> Iterator[News]:
         effort = self._effort(self._wish.budget)
         for number in self._calls:
             yield self._take(number, backend, self._time(number, backend, effort, cores))
 
-    def _timed_longer(
-        self, backend: Backend, cores: Collection[int]
-    ) -> Iterator[tuple[ReplayedCall, CaseResult]]:
+    def _timed_longer(self, backend: Backend, cores: Collection[int]) -> Iterator[News]:
         """Those again that decide where the time goes, and are not known well enough."""
         effort = self._effort(_LONGER * self._wish.budget)
         for number in calls_to_repeat(self._calls.values(), backend):
             result = self._time(number, backend, effort, cores)
             if result.outcome is Outcome.DONE:
-                yield self._take(number, backend, result)
+                yield self._take(number, backend, result)[0], None
 
-    def _counted(self) -> Iterator[tuple[ReplayedCall, CaseResult]]:
+    def _counted(self) -> Iterator[News]:
         zygote = self._zygotes.counting()
         for number, call in self._calls.items():
             time = time_of(call, Backend.EAGER)
@@ -301,7 +308,3 @@ def _time_of(measurement: Measurement) -> CallTime:
         samples=len(measurement.raw_times),
         doubts=tuple(doubt.kind.value for doubt in measurement.doubts),
     )
-
-
-def _named(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))

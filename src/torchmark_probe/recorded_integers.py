@@ -1,7 +1,8 @@
 """Integers with the range, the order, the sum and the number of different ones of a record.
 
 These decide what an operator does: which rows an index reads, how long the output of
-repeat_interleave or unique is, whether offsets are offsets.
+repeat_interleave or unique is, whether offsets are offsets. Inside a range 0 is left out where
+the record does not show that it was there: somebody may divide by these.
 """
 
 from typing import Any, Dict
@@ -15,15 +16,18 @@ _MOST = 2**24
 """Elements beyond which only range and order are kept: the rest would take several times the
 memory of the tensor itself."""
 
+_FAR = 2**61
+
 
 def integers(count: int, known: Dict[str, Any], generator: torch.Generator) -> torch.Tensor:
     """`count` integers as int64, in one dimension; `known` is `values` of docs/trace-format.md."""
     low, high = _range(known)
     order = known.get("order")
     if count > _MOST:
-        drawn = torch.randint(low, high + 1, (count,), generator=generator)
+        drawn = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
     else:
-        drawn = _with_sum(*_drawn(count, low, high, known, generator), known, low, high)
+        drawn, needed = _drawn(count, low, high, known, generator)
+        drawn = _with_sum(drawn, needed, known, low, high)
         if order not in ("ascending", "descending"):
             drawn = drawn[torch.randperm(count, generator=generator)]
     if order in ("ascending", "descending"):
@@ -39,8 +43,8 @@ def _range(known: Dict[str, Any]) -> Any:
             raise DamagedRecordError("{} is not the bound of integers".format(shown(bound)))
     if low > high:
         raise DamagedRecordError("integers from {} to {}".format(low, high))
-    # torch draws below 2**63 - 1 and no index reaches it.
-    return max(low, -(2**62)), min(high, 2**62)
+    # Wider ranges than torch draws from; no index reaches there.
+    return max(low, -_FAR), min(high, _FAR)
 
 
 def _drawn(
@@ -49,7 +53,7 @@ def _drawn(
     """Integers, and how many at their beginning are needed for range and different ones."""
     distinct = known.get("distinct")
     if type(distinct) is not int or not 0 < distinct <= count:
-        some = torch.randint(low, high + 1, (count,), generator=generator)
+        some = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
         ends = torch.tensor([low, high])[: min(count, 2)]
         some[: len(ends)] = ends
         return some, len(ends)
@@ -66,14 +70,19 @@ def _different(count: int, low: int, high: int, generator: torch.Generator) -> t
     if wanted <= 0:
         return ends
     if inner <= 4 * wanted:
-        chosen = torch.randperm(inner, generator=generator)[:wanted]
+        chosen = torch.randperm(inner, generator=generator) + low + 1
+        chosen = chosen if wanted == inner else chosen[chosen != 0]
     else:
         chosen = torch.empty(0, dtype=torch.int64)
         while len(chosen) < wanted:
-            drawn = torch.randint(0, inner, (2 * wanted,), generator=generator)
-            chosen = torch.unique(torch.cat([chosen, drawn]))
-        chosen = chosen[torch.randperm(len(chosen), generator=generator)[:wanted]]
-    return torch.cat([ends, chosen + low + 1])
+            drawn = torch.randint(low + 1, high, (2 * wanted,), generator=generator)
+            chosen = torch.unique(torch.cat([chosen, drawn[drawn != 0]]))
+        chosen = chosen[torch.randperm(len(chosen), generator=generator)]
+    return torch.cat([ends, chosen[:wanted]])
+
+
+def _without_zero(drawn: torch.Tensor, low: int) -> torch.Tensor:
+    return drawn.masked_fill_(drawn == 0, low) if low < 0 else drawn
 
 
 def _with_sum(
@@ -95,4 +104,5 @@ def _with_sum(
     rest = abs(missing) - (int(reached[whole - 1]) if whole else 0)
     if rest and needed + whole < len(drawn):
         drawn[needed + whole] += rest if missing > 0 else -rest
+        _without_zero(drawn[needed + whole :][:1], low)
     return drawn

@@ -1,6 +1,6 @@
-"""The memory of a recorded call: how much it takes, how much is free, and the buffers themselves."""
+"""The memory of a recorded call: how much it takes, how much is free, the buffers themselves."""
 
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, Tuple
 
 import torch
 
@@ -29,10 +29,9 @@ def key_of(tensor: Described) -> Key:
     return ("shared", (tensor.storage, str(tensor.device)))
 
 
-def check_memory(inputs: Iterable[Described], outputs: Iterable[Described]) -> None:
-    """Raise unless all of it fits into what is free."""
-    tensors = [each for each in [*inputs, *outputs] if each.device.type == "cpu"]
-    needed = sum(storage_sizes(tensors).values())
+def check_memory(tensors: Iterable[Described], more: int) -> None:
+    """Raise unless all of them, and so many bytes more, fit into what is free."""
+    needed = more + sum(storage_sizes(tensors).values())
     free = free_bytes()
     if needed > free:
         raise TooLargeError(needed, free)

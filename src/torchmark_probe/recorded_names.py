@@ -5,8 +5,10 @@ A name in a trace is somebody else's text. It is looked up among operators or am
 kind, and an operator that takes the name of a file is not for a trace to call.
 """
 
+import contextlib
+import importlib
 import re
-from typing import Any
+from typing import Any, List
 
 import torch
 
@@ -29,6 +31,9 @@ def operator_named(name: Any) -> Any:
         raise UnknownOperatorError(
             "{} is not the name of an operator, as aten.add.Tensor is".format(shown(name))
         )
+    if parts[0] in _REGISTERED_BY:
+        with contextlib.suppress(ImportError):  # an older torch
+            importlib.import_module(_REGISTERED_BY[parts[0]])
     namespace = getattr(torch.ops, parts[0], None)
     packet = _member(namespace, parts[1]) if isinstance(namespace, _NAMESPACE_TYPE) else None
     if not isinstance(packet, _PACKET_TYPE):
@@ -38,16 +43,27 @@ def operator_named(name: Any) -> Any:
     operator = _member(packet, parts[2])
     if not isinstance(operator, _OVERLOAD_TYPE):
         raise _missing(name)
-    names = [argument.name for argument in operator._schema.arguments]
-    if "filename" in names or parts[0] in _FILE_NAMESPACES:
+    if "filename" in argument_names(operator) or parts[0] in _FILE_NAMESPACES:
         raise UnknownOperatorError(
             "{} works on files, which a trace may not ask for".format(shown(name))
         )
     return operator
 
 
+_REGISTERED_BY = {
+    "prims": "torch._prims",
+    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "torch_nn": "torch.nn.modules.linear_cross_entropy",
+}
+"""Modules of torch whose import makes operators that `import torch` alone does not."""
+
 _FILE_NAMESPACES = ("debugprims",)
 """Their operators read files without an argument that is called so."""
+
+
+def argument_names(operator: Any) -> List[str]:
+    schema = operator._schema  # noqa: SLF001 - torch has no other way to say it
+    return [argument.name for argument in schema.arguments]
 
 
 def dtype_named(name: Any) -> torch.dtype:

@@ -4,7 +4,9 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import torch
 
-from torchmark_probe.recorded_calls import parsed, tensor_records
+from torchmark_probe.recorded_arguments import tensor_records
+from torchmark_probe.recorded_calls import parsed
+from torchmark_probe.recorded_output_sizes import tensors_in
 from torchmark_probe.recorded_tensors import Described, described
 
 
@@ -20,10 +22,10 @@ def mismatches(
     if "outputs" not in call:
         return []
     wanted = [described(record, "", device) for record in tensor_records(call["outputs"])]
-    given = list(_tensors_in(result))
+    given = list(tensors_in(result))
     if len(wanted) != len(given):
         return ["{} tensors came back, {} are recorded".format(len(given), len(wanted))]
-    inputs = _inputs_by_storage(call, [*_tensors_in(args), *_tensors_in(kwargs)], device)
+    inputs = _inputs_by_storage(call, [*tensors_in(args), *tensors_in(kwargs)], device)
     sentences = []  # type: List[str]
     for number, (record, tensor) in enumerate(zip(wanted, given)):
         for difference in _differences(record, tensor, inputs):
@@ -72,17 +74,6 @@ def _inputs_by_storage(
     }
 
 
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors_in(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _tensors_in(each)
-
-
 def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.layout is not torch.strided or one.device.type == "meta":
         return True  # has no address to compare
@@ -91,6 +82,6 @@ def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _address(tensor: torch.Tensor) -> int:
     """Where its memory begins; each torch asks for it without a warning in its own way."""
-    if hasattr(tensor, "untyped_storage"):
-        return tensor.untyped_storage().data_ptr()
-    return tensor.storage().data_ptr()
+    look: Any = tensor
+    storage = look.untyped_storage() if hasattr(look, "untyped_storage") else look.storage()
+    return int(storage.data_ptr())

@@ -1,6 +1,6 @@
 """Tensors that are not strided, put together from their parts."""
 
-from typing import Dict
+from typing import Any, Dict
 
 import torch
 
@@ -32,15 +32,15 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
 
 
 def _joined(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
+    aten = torch.ops.aten
     if name == "sparse_coo":
-        coo = torch._sparse_coo_tensor_unsafe(parts["indices"], parts["values"], tensor.shape)
-        return coo._coalesced_(tensor.coalesced)
+        make: Any = aten._sparse_coo_tensor_unsafe  # noqa: SLF001 - contents are not looked at
+        coo: torch.Tensor = make(parts["indices"], parts["values"], list(tensor.shape))
+        return aten._coalesced_(coo, tensor.coalesced)  # type: ignore[no-any-return]
     compressed, plain = _COMPRESSED[name]
-    return torch._sparse_compressed_tensor_unsafe(
-        parts[compressed],
-        parts[plain],
-        parts["values"],
-        tensor.shape,
-        dtype=tensor.dtype,
-        layout=tensor.layout,
+    make = aten._sparse_compressed_tensor_unsafe  # noqa: SLF001
+    indices = (parts[compressed], parts[plain])
+    made: torch.Tensor = make(
+        *indices, parts["values"], list(tensor.shape), dtype=tensor.dtype, layout=tensor.layout
     )
+    return made

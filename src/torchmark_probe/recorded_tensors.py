@@ -1,6 +1,6 @@
 """The tensors of a record, read and checked before any memory is taken."""
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -102,12 +102,12 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
-    strides = []  # type: List[int]
+    strides: Tuple[int, ...] = ()
     step = 1
     for size in reversed(shape):
-        strides.append(step)
+        strides = (step, *strides)
         step *= max(size, 1)
-    return tuple(reversed(strides))
+    return strides
 
 
 def item_bytes(dtype: torch.dtype) -> int:
@@ -144,7 +144,7 @@ def _storage_bytes(
         return needed
     if needed > _size(recorded, "storage_bytes"):
         raise DamagedRecordError(
-            "a tensor of shape {} with strides {} and offset {} leaves its memory of {} bytes".format(
+            "shape {}, strides {} and offset {} leave the memory of {} bytes".format(
                 shown(list(shape)), shown(list(strides)), offset, recorded
             )
         )

@@ -57,7 +57,6 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     for name in modules:
         with contextlib.suppress(ImportError):  # another version of torch may not have it
             importlib.import_module(name)
-    failures.remember_own_lines()
     torch.set_num_threads(threads)
     tell("warming up" + where)
     _rehearse(torch, _STATEMENT)

@@ -23,7 +23,8 @@ _STMT = "op(*args, **kwargs)"
 _SETUP = """\
 from torchmark_probe.recorded_calls import rebuilt, settle
 settle()
-op, args, kwargs = rebuilt({text!r}, seed=0)
+recorded = {text!r}
+op, args, kwargs = rebuilt(recorded, seed=0)
 """
 
 
@@ -33,9 +34,9 @@ def definitions_of(trace: Trace) -> list[tuple[int, Label, TimerArgs]]:
     The order is that of the trace.
     """
     seen: Counter[Label] = Counter()
-    found = []
+    found: list[tuple[int, Label, TimerArgs]] = []
     for number, call in enumerate(trace.calls):
-        label = (call.op, signature_of(call) or "()")
+        label: Label = (call.op, signature_of(call) or "()")
         seen[label] += 1
         if seen[label] > 1:
             label = (label[0], f"{label[1]} #{seen[label]}")

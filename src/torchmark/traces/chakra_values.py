@@ -21,7 +21,7 @@ from torchmark.traces.torch_names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from torchmark.traces.schemas import Schema
 
@@ -39,6 +39,8 @@ _DTYPES_IN_CPP = {
     "unsigned short": "uint16", "short unsigned int": "uint16",
     "unsigned int": "uint32", "unsigned long": "uint64", "long unsigned int": "uint64",
 }  # fmt: skip
+
+_PLAIN_TYPES = {"Bool": bool, "Int": int, "SymInt": int, "String": str}
 
 _ENUMERATIONS = {
     "ScalarType": ("dtype", DTYPES_BY_NUMBER),
@@ -137,13 +139,9 @@ def _columns(side: Mapping[str, Any]) -> list[tuple[Any, Any, Any, Any]]:
 
 
 def _plain(value: Any, kind: str) -> Any:
-    if kind == "Bool" and isinstance(value, bool):
-        return value
-    if kind in ("Int", "SymInt") and isinstance(value, int) and not isinstance(value, bool):
-        return value
     if kind in ("Double", "SymFloat"):
         return _float(value)
-    if kind == "String" and isinstance(value, str):
+    if type(value) is _PLAIN_TYPES.get(kind):
         return value
     if kind == "Device" and isinstance(value, str):
         return {"device": value}

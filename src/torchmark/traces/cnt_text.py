@@ -33,6 +33,20 @@ _LONGEST_LINE = 2**20
 _LARGEST_RECORDS = 128 * 2**20
 """Bytes of all distinct calls."""
 
+_RENAMED = {
+    "aten.as_strided.SymInt": "aten.as_strided.default",
+    "aten.empty.SymInt": "aten.empty.memory_format",
+    "aten.expand.SymInt": "aten.expand.default",
+    "aten.narrow_copy.SymInt": "aten.narrow_copy.default",
+    "aten.new_empty.SymInt": "aten.new_empty.default",
+    "aten.new_empty_strided.SymInt": "aten.new_empty_strided.default",
+    "aten.sum.SymInt": "aten.sum.dim_IntList",
+    "aten.view.SymInt": "aten.view.default",
+    "aten.zeros.SymInt": "aten.zeros.default",
+}
+"""Overloads of the months before torch 1.13 that were merged into others with the same arguments.
+Most public files of this form were recorded then."""
+
 _COUNT = re.compile(r"cnt:\s*(\d{1,19})\s*,\s*(.*)")
 _OPERATOR = re.compile(r"Operator:\s*(.*?)\s*")
 
@@ -41,23 +55,27 @@ def read_cnt(path: str | os.PathLike[str]) -> Trace:
     """The calls in a file of this form."""
     file = Path(path)
     reader = _Reader()
-    cut_after: int | None = None
+    unseen = []
     for line in lines_of(file):
         try:
             reader.take(line)
         except WrongValueError as error:
             if line.is_whole:
                 raise TraceFileError(f"{file}, line {line.number}: {error}") from error
-            cut_after = line.number - 1
+            unseen.append(
+                f"the file is cut off after line {line.number - 1}: what came then is missing"
+            )
+    unseen += [
+        f"{old} is called {new} by torch since 1.13: its calls are under that name"
+        for old, new in reader.renamed.items()
+    ]
     return Trace(
         source="cnt",
         calls=tuple(reader.calls),
         places=(Place(phase="unknown"),),
         counts={(call, 0): count for call, count in reader.counts.items()},
-        unseen=() if cut_after is None else (
-            f"the file is cut off after line {cut_after}: what came then is missing",
-        ),
-    )  # fmt: skip
+        unseen=tuple(unseen),
+    )
 
 
 class _Reader:
@@ -66,6 +84,9 @@ class _Reader:
     def __init__(self) -> None:
         self.calls: list[RecordedCall] = []
         self.counts: Counter[int] = Counter()
+        self.renamed: dict[str, str] = {}
+        """Operators that torch calls otherwise today."""
+
         self._numbers: dict[str, int] = {}
         self._op: str | None = None
         self._bytes = 0
@@ -81,7 +102,10 @@ class _Reader:
             return
         operator = _OPERATOR.fullmatch(text)
         if operator is not None:
-            self._op = _checked_operator(operator[1])
+            named = _checked_operator(operator[1])
+            self._op = _RENAMED.get(named, named)
+            if named != self._op:
+                self.renamed[named] = self._op
             return
         count = _COUNT.fullmatch(text)
         if count is None:

@@ -25,7 +25,7 @@ def signature_of(call: RecordedCall) -> str:
     """The arguments of a call as they look; equal calls have equal signatures.
 
     Calls that differ in values, in what shares memory or in what needs a gradient may have equal
-    ones too.
+    ones too. What is given by name as None says nothing and is left out.
 
     >>> from torchmark.model.trace import RecordedCall
     >>> x = {"tensor": {"shape": [64, 128], "dtype": "float32"}}
@@ -35,7 +35,8 @@ def signature_of(call: RecordedCall) -> str:
     'float32[64, 128], int64[64, 128] strides (1, 64), alpha=2'
     """
     parts = [value_text(value) for value in call.args]
-    parts += [f"{name}={value_text(value)}" for name, value in call.kwargs.items()]
+    given = {name: value for name, value in call.kwargs.items() if value is not None}
+    parts += [f"{name}={value_text(value)}" for name, value in given.items()]
     return harmless(", ".join(parts), _LONGEST)
 
 

@@ -41,8 +41,11 @@ DEVICES = frozenset({
     "privateuseone",
 })  # fmt: skip
 
-_OTHER_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "cfloat": "complex64",
-                 "cdouble": "complex128", "short": "int16", "int": "int32", "long": "int64"}  # fmt: skip
+_OTHER_DTYPES = {
+    "half": "float16", "float": "float32", "double": "float64",
+    "cfloat": "complex64", "cdouble": "complex128",
+    "short": "int16", "int": "int32", "long": "int64",
+}  # fmt: skip
 
 
 def tagged_attribute(name: str) -> dict[str, Any]:

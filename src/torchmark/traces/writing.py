@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,10 +17,9 @@ from torchmark.errors import TraceWriteError
 from torchmark.model.trace import VERSION
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchmark.model.trace import Place, RecordedCall
+    from torchmark.model.trace import Place, RecordedCall, Trace
 
 LONGEST_STEP_LINE = 100_000
 """Calls in one line of a step: a line of about a megabyte, which a reader takes whole."""
@@ -139,6 +139,12 @@ class TraceWriter:
                 self._raw.close()
             raise
 
+    def leave_to_parent(self) -> None:
+        """In a forked process: what is still in the buffers here goes nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._raw.fileno())
+        os.close(nowhere)
+
     def _line(self, kind: str, body: Any) -> None:
         text = json.dumps({kind: body}, separators=(",", ":"), allow_nan=False)
         with self._clear_errors():
@@ -153,3 +159,35 @@ class TraceWriter:
                 f"the trace {self.path} cannot be written: {error.strerror or error}. "
                 "Make room or name another file"
             ) from error
+
+
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """All of a trace at once."""
+    with TraceWriter(path) as writer:
+        writer.header(
+            source=trace.source, torch=trace.torch, python=trace.python, command=trace.command
+        )
+        for call in trace.calls:
+            writer.call(call)
+        for place in trace.places:
+            writer.place(place)
+        for step in trace.steps:
+            writer.step(step.calls, step.places, step.repeats)
+        if not trace.steps:
+            writer.counts(trace.counts)
+        writer.end(
+            calls=sum(trace.counts.values()),
+            steps=sum(step.repeats for step in trace.steps),
+            unseen=trace.unseen,
+        )
+
+
+def contents_path(path: str | os.PathLike[str]) -> Path:
+    """Where the exact contents of a trace's tensors are: beside it.
+
+    >>> contents_path("runs/train.jsonl.gz").as_posix()
+    'runs/train.safetensors'
+    """
+    path = Path(path)
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    return path.with_name(f"{name}.safetensors")

@@ -8,7 +8,8 @@ import json
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+import torch.fx
+from torch.utils._pytree import tree_map
 
 from torchmark_probe.backends import BackendError, prepared, tensors_of
 from torchmark_probe.recorded_calls import rebuilt, settle
@@ -36,8 +37,10 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     settle()
     expected = _outputs(*rebuilt(text, seed))
     operator, args, kwargs = rebuilt(text, seed)
-    module = RecordedModule(operator, args, kwargs, keeps_inputs=backend == "ort")
-    ready = prepared(backend, module, module.tensors, torch.get_num_threads())
+    module, tensors = module_of(operator, args, kwargs, copies=backend == "ort")
+    # Calling a module costs more than many an operator, and the exporter alone wants one.
+    function = module if backend == "ort" else module.forward
+    ready = prepared(backend, function, tensors, torch.get_num_threads())
     _tell(
         prepare_seconds=ready.prepare_seconds,
         largest_error=largest_error(operator, expected, ready.outputs),
@@ -45,34 +48,31 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     return ready.run
 
 
-class RecordedModule(torch.nn.Module):
-    """An operator with its arguments: the tensors among them are its inputs, in their order."""
+def module_of(
+    operator: Any, args: List[Any], kwargs: Dict[str, Any], *, copies: bool
+) -> Tuple[torch.nn.Module, List[Any]]:
+    """The operator as a module of its tensors, which come with it; all else stands in its code.
 
-    def __init__(
-        self, operator: Any, args: List[Any], kwargs: Dict[str, Any], *, keeps_inputs: bool
-    ) -> None:
-        """`keeps_inputs` gives copies to an operator that would change its arguments: ONNX has
-        no such operators, and leaves out a copy that nobody else sees.
-        """
-        super().__init__()
-        self.operator = operator
-        leaves, self.spec = tree_flatten((args, kwargs))
-        changed = {id(tensor) for tensor in _changed(operator, args, kwargs)}
-        self.places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        self.changed = [at for at in self.places if id(leaves[at]) in changed]
-        self.copied = self.changed if keeps_inputs else []
-        self.tensors = [leaves[at] for at in self.places]
-        self.constants = [None if at in self.places else leaf for at, leaf in enumerate(leaves)]
-        self.eval()
-
-    def forward(self, *tensors: Any) -> Any:
-        leaves = list(self.constants)
-        for at, tensor in zip(self.places, tensors):
-            leaves[at] = tensor.clone() if at in self.copied else tensor
-        args, kwargs = tree_unflatten(leaves, self.spec)
-        result = self.operator(*args, **kwargs)
-        # An operator that gives back nothing has changed something.
-        return result if result is not None else [leaves[at] for at in self.changed]
+    So a compiler has nothing to check at a run but the tensors. With `copies` an operator that
+    changes its arguments gets copies: ONNX has no such operators, and leaves out a copy that
+    nobody else sees.
+    """
+    graph = torch.fx.Graph()
+    tensors = tensors_of((args, kwargs))
+    nodes = [graph.placeholder("x{}".format(number)) for number in range(len(tensors))]
+    changed_ids = {id(tensor) for tensor in _changed(operator, args, kwargs)}
+    changed = [number for number, tensor in enumerate(tensors) if id(tensor) in changed_ids]
+    for number in changed if copies else ():
+        nodes[number] = graph.call_method("clone", (nodes[number],))
+    given = iter(nodes)
+    placed = tree_map(
+        lambda leaf: next(given) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
+    )
+    result = graph.call_function(operator, tuple(placed[0]), placed[1])
+    # An operator that gives back nothing has changed something.
+    gives_back = operator._schema.returns  # noqa: SLF001 - nothing else tells
+    graph.output(result if gives_back else [nodes[number] for number in changed])
+    return torch.fx.GraphModule(torch.nn.Module(), graph).eval(), tensors
 
 
 def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optional[float]:
@@ -108,7 +108,8 @@ def _outputs(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any
 def _changed(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
     """The tensors that the schema says are written to."""
     found: List[Any] = []
-    for at, argument in enumerate(operator._schema.arguments):  # noqa: SLF001 - the one way
+    schema = operator._schema  # noqa: SLF001 - nothing else tells
+    for at, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[at] if at < len(args) else kwargs.get(argument.name)
             found += tensors_of(value)

@@ -8,7 +8,9 @@ shares are those of the instructions.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.traffic import bytes_moved
@@ -34,6 +36,9 @@ WORK_FROM = 0.5
 MOST_OVERHEAD = 20
 """Times what the smallest call takes: no operator's fixed costs are seen to be longer. What is
 longer, and not explained by bytes or FLOPs either, computes something that this does not count."""
+
+
+_PHASES = ("forward", "backward", "optimizer")
 
 
 class Nature(enum.Enum):
@@ -161,11 +166,11 @@ class PartRow:
 
 
 def by_phase(table: UnderstoodReplay) -> list[PartRow]:
-    """Phases in the order in which the trace has them."""
-    found: dict[str, list[tuple[int, float]]] = {}
+    """The phases that there are, in the order of a step."""
+    found: dict[str, list[tuple[int, float]]] = {phase: [] for phase in _PHASES}
     for place, share in _shares_by_place(table):
         found.setdefault(place.phase, []).append((place.count, share))
-    return [_part(name, 0, parts) for name, parts in found.items()]
+    return [_part(name, 0, parts) for name, parts in found.items() if parts]
 
 
 def by_module(table: UnderstoodReplay) -> list[PartRow]:
@@ -287,17 +292,31 @@ def seconds_needed(
     """What bytes and FLOPs need at the machine's best speed, the longer of the two.
 
     A small copy is faster than a large one, since it stays in a cache: bytes count at the speed of
-    the largest copy that moves no more than they are.
+    a copy of that size.
     """
     needed = []
     if moved is not None and speeds.bytes_per_second:
-        sizes = sorted(speeds.bytes_per_second)
-        size = max((each for each in sizes if each <= moved), default=sizes[0])
-        needed.append(moved / speeds.bytes_per_second[size])
+        needed.append(moved / _copy_speed(moved, speeds.bytes_per_second))
     speed = speeds.flops_per_second.get(computed_type(call))
     if flops is not None and speed:
         needed.append(flops / speed)
     return max(needed, default=None)
+
+
+def _copy_speed(moved: int, measured: Mapping[int, float]) -> float:
+    """Bytes a second, between two sizes that were measured by the logarithm of the size.
+
+    >>> _copy_speed(1000, {100: 8.0, 10_000: 4.0}), _copy_speed(1, {100: 8.0, 10_000: 4.0})
+    (6.0, 8.0)
+    """
+    sizes = sorted(measured)
+    if moved <= sizes[0]:
+        return measured[sizes[0]]
+    for low, high in pairwise(sizes):
+        if moved <= high:
+            place = math.log(moved / low) / math.log(high / low)
+            return measured[low] + place * (measured[high] - measured[low])
+    return measured[sizes[-1]]
 
 
 def computed_type(call: RecordedCall) -> str:

@@ -144,7 +144,7 @@ def _operators(table: UnderstoodReplay) -> str:
     note = f'<p class="quiet">{_text(speed_sentence(speeds))}</p>' if speeds else ""
     return f"""<section id="operators">
 <h2>By operator and call</h2>
-<div class="operators" style="--others: {len(others)}">
+<div class="operators" style="--narrowest: {44 + 6 * len(others)}rem">
 <div class="row head">{head}</div>
 {rows}
 </div>

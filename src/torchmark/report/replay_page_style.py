@@ -27,7 +27,7 @@ h1, p, li, td, summary { overflow-wrap: anywhere; }
 .picture rect, .legend rect { fill: currentColor; }
 .operators .row { display: grid; gap: 0 .75rem; align-items: baseline; padding: .3rem 0;
   border-bottom: 1px solid var(--line); grid-template-columns: minmax(12rem, 1fr) repeat(3, 5rem)
-  repeat(2, 4.5rem) 5.5rem repeat(var(--others), 5.5rem); }
+  repeat(2, 4.5rem) 5.5rem; grid-auto-flow: column; grid-auto-columns: 5.5rem; }
 .operators .row > * { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .operators .row > :first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 .operators summary.row > :first-child::before { content: "▸ "; color: var(--quiet); }
@@ -39,7 +39,7 @@ h1, p, li, td, summary { overflow-wrap: anywhere; }
 .operators table { font-size: .9rem; }
 .operators td.arguments { min-width: 16rem; font: 13px/1.45 ui-monospace, monospace; }
 .parts td:first-child { width: 24rem; }
-.operators { overflow-x: auto; } .operators > * { min-width: calc(44rem + var(--others) * 6rem); }
+.operators { overflow-x: auto; } .operators > * { min-width: var(--narrowest); }
 @media (max-width: 40rem) { main { padding: 1rem; }
   .picture div { grid-template-columns: 1fr max-content; row-gap: 0; padding-bottom: .3rem; }
   .picture svg { grid-column: 1 / -1; grid-row: 2; } .parts td:first-child { width: auto; } }

@@ -9,6 +9,7 @@ from torchmark.report.columns import blocks, lined_up
 from torchmark.report.figures import environment_line, printable
 from torchmark.report.replay_words import (
     amount_text,
+    calls_text,
     each_text,
     failure_groups,
     heading,
@@ -55,11 +56,11 @@ def render(table: UnderstoodReplay, *, top: int = TOP, width: int = 80) -> str:
 
 
 def _by_operator(table: UnderstoodReplay, width: int) -> list[str]:
-    others = table.replay.backends[1:]
-    headings = ["calls", "total", "share", "FLOPs", "bytes", "what"]
-    headings += [f"{backend.value} ×" for backend in others]
+    """With several backends their speed-ups stand in place of what the time is for."""
+    others = [backend.value for backend in table.replay.backends[1:]]
+    headings = ["calls", "total", "share", "FLOPs", "bytes", *(others or ["what"])]
     rows = [
-        (operator_text(operator.op), [*_figures(operator), *_speedups(table, operator.calls)])
+        (operator_text(operator.op), [*_figures(operator), *_last_cells(table, operator)])
         for operator in table.operators
     ]
     return lined_up(headings, [("by operator", rows)], width) if rows else []
@@ -72,8 +73,15 @@ def _figures(operator: OperatorRow) -> list[str]:
         share_text(operator.share),
         amount_text(operator.flops),
         amount_text(operator.bytes),
-        operator.nature.value if operator.nature else "",
     ]
+
+
+def _last_cells(table: UnderstoodReplay, operator: OperatorRow) -> list[str]:
+    others = table.replay.backends[1:]
+    if not others:
+        return [operator.nature.value if operator.nature else ""]
+    speedups = [table.speedup(operator.calls, backend) for backend in others]
+    return ["" if speedup is None else f"{speedup:.2f}×" for speedup in speedups]
 
 
 def _by_call(table: UnderstoodReplay, top: int, width: int) -> list[str]:
@@ -95,7 +103,8 @@ def _by_call(table: UnderstoodReplay, top: int, width: int) -> list[str]:
         )
     if left:
         share = share_text(sum(row.share or 0.0 for row in left))
-        found += [f"  … {len(left)} more calls, {share} of the time: --top, --csv and --html"]
+        more = calls_text(len(left), "more ")
+        found += [f"  … {more}, {share} of the time: --top, --csv and --html"]
     return found
 
 
@@ -140,11 +149,6 @@ def _side_by_side(table: UnderstoodReplay, row: CallRow) -> list[str]:
         else:
             texts.append(each_text(result))
     return texts
-
-
-def _speedups(table: UnderstoodReplay, rows: Sequence[CallRow]) -> list[str]:
-    speedups = [table.speedup(rows, backend) for backend in table.replay.backends[1:]]
-    return ["" if speedup is None else f"{speedup:.2f}" for speedup in speedups]
 
 
 def _wrapped(texts: Sequence[str], width: int) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.run_record import Outcome
+from torchmark.model.units import select_unit
 from torchmark.report.figures import first_line, printable, seconds_text
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def share_text(share: float | None) -> str:
 
 def short_seconds(seconds: float | None) -> str:
     """
-    >>> short_seconds(1.2345e-6), short_seconds(None)
-    ('1.23 us', '')
+    >>> short_seconds(1.2345e-6), short_seconds(0), short_seconds(None)
+    ('1.23 us', '0 ns', '')
     """
     if seconds is None:
         return ""
-    figures, unit = seconds_text(seconds).split(" ")
-    return f"{f'{float(figures):#.3g}'.rstrip('.') if seconds else '0'} {unit}"
+    unit, scale = select_unit(seconds)
+    return f"{f'{seconds / scale:#.3g}'.rstrip('.') if seconds else '0'} {unit}"
 
 
 def interval_text(time: CallTime) -> str:
@@ -82,6 +83,14 @@ def each_text(result: Replayed | None) -> str:
     return "" if result.outcome is Outcome.DONE else result.outcome.value
 
 
+def calls_text(number: int, which: str = "") -> str:
+    """
+    >>> calls_text(1), calls_text(1234, "more ")
+    ('1 call', '1,234 more calls')
+    """
+    return f"{number:,} {which}call{'' if number == 1 else 's'}"
+
+
 def heading(table: UnderstoodReplay) -> str:
     replay = table.replay
     how = {
@@ -97,7 +106,7 @@ def step_sentences(table: UnderstoodReplay) -> list[str]:
     replay = table.replay
     count = sum(call.count for call in replay.calls)
     steps = "1 step" if replay.steps == 1 else f"{replay.steps} steps"
-    sentences = [f"{count:,} calls in {steps}, {len(replay.calls)} of them distinct."]
+    sentences = [f"{calls_text(count)} in {steps}, {len(replay.calls)} of them distinct."]
     if table.seconds:
         backend = "" if table.backend is Backend.EAGER else f" with {table.backend.value}"
         text = f"The calls of a step take {seconds_text(table.step_seconds)}{backend}"
@@ -107,8 +116,8 @@ def step_sentences(table: UnderstoodReplay) -> list[str]:
         speedup = table.speedup(rows, other)
         if speedup is not None:
             sentences.append(
-                f"{other.value}: {speedup:.2f} times as fast as {table.backend.value}, over the "
-                f"{_timed(rows, other)} calls that both have."
+                f"{other.value}: {speedup:.2f} times as fast as {table.backend.value}, over "
+                f"{calls_text(_timed(rows, other))} that both have."
             )
     if replay.pass_seconds is not None and replay.pass_seconds.seconds:
         whole = replay.pass_seconds

@@ -278,3 +278,11 @@ class TraceWriteError(TorchmarkError, OSError):
 
 class CaptureError(TorchmarkError, RuntimeError):
     """A capture that cannot begin: another one is running, or it was used already."""
+
+
+class ScriptNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """A script or a module that somebody wants to be run, and that is not there."""
+
+
+class NotATraceError(InvalidArgumentError, FileExistsError):
+    """A file that is not a trace stands where one would be written."""

@@ -21,12 +21,16 @@ def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
     that show an element several times.
     """
     name = call["op"].split(".")[1]
+    if name not in ("nonzero", *_UNIQUE, *_UNIQUE_ALONG):
+        return
     records = list(tensor_records([call["args"], *call["kwargs"].values()]))
     outputs = list(tensor_records(call.get("outputs")))
     if not records or not outputs or "list" in (records[0].get("values") or {}):
         return
     tensor, shape = tensors[0], outputs[0].get("shape")
     if not shape or tensor.numel() == 0 or tensor.dtype == torch.bool or tensor.is_meta:
+        return
+    if tensor.layout is not torch.strided:
         return
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
         return

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from torchmark.capture.record import Record
 
 
+_detach = torch.ops.aten.detach.default
+_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_VIEWS = torch._C.DispatchKey.ADInplaceOrView
+
+
 class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds the calls of one thread to the record."""
 
@@ -54,7 +60,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if not self.is_on:
+        if not self.is_on or (func is _detach and _is_no_dispatcher_call()):
             return func(*args, **kwargs)
         try:
             key = key_of(func, args, kwargs)
@@ -111,6 +117,16 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._record.trouble(func, error)
         finally:
             set_eval_frame(prior)
+
+
+@never_compiled
+def _is_no_dispatcher_call() -> bool:
+    """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
+
+    `x.data` and what autograd saves are such copies, which without a mode C++ makes by itself. A
+    call that came through the dispatcher has passed the key for views, which is then excluded.
+    """
+    return _is_included(_VIEWS) and not _is_excluded(_VIEWS)
 
 
 def _is_a_mark(func: Any) -> bool:

@@ -20,6 +20,7 @@ Key = tuple[Any, ...]
 _PLAIN = frozenset({int, bool, str, type(None), complex})
 _NAMED = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
 _Tensor = torch.Tensor
+_strided = torch.strided
 _Parameter = torch.nn.Parameter
 
 
@@ -41,6 +42,8 @@ def _add(values: Iterable[Any], parts: list[Any], tensors: list[torch.Tensor]) -
         kind = type(value)
         if kind is _Tensor or kind is _Parameter:
             try:
+                if value.layout is not _strided:
+                    raise NotImplementedError  # as other kinds without strides do
                 part: Hashable = (
                     kind,
                     value.shape,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch._dynamo import config
 
 from torchmark_probe.backends import BackendError, prepared
 from torchmark_probe.recorded_calls import rebuilt
@@ -21,10 +22,9 @@ aten = torch.ops.aten
 
 
 @pytest.fixture(autouse=True)
-def as_in_a_child(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def as_in_a_child() -> Iterator[None]:
     """Gradients are off, and what a child never has to undo is undone."""
-    monkeypatch.setattr(torch._dynamo.config, "error_on_recompile", False)
-    with torch.no_grad():
+    with torch.no_grad(), config.patch(error_on_recompile=False):
         yield
 
 

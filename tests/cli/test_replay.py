@@ -35,7 +35,7 @@ def product(side: int) -> dict[str, Any]:
     return {"op": "aten.mm.default", "schema": MM, "args": [x, x], "kwargs": {}, "outputs": x}
 
 
-NOPE = {"op": "aten.no_such_thing.default", "schema": None, "args": [], "kwargs": {}}
+NOPE: dict[str, Any] = {"op": "aten.no_such_thing.default", "schema": None, "args": [], "kwargs": {}}
 OPAQUE = {**relu(2), "args": [{"opaque": "Secret"}]}
 WRONG = {**product(2), "args": [tensor(2, 3), tensor(2, 3)]}
 

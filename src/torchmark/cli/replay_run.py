@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.replay import understood
 from torchmark.cli.files import write_whole
 from torchmark.cli.run_display import display_for
+from torchmark.cli.running import heed_signals
 from torchmark.errors import InvalidArgumentError
 from torchmark.expand.selection import selected
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
@@ -76,6 +77,7 @@ class _Kept:
 def replay_trace(asked: Asked, *, quiet: bool) -> tuple[Replay, bool]:
     """The replay, and whether Ctrl-C cut it short."""
     kept = _Kept(_begun(asked), asked.csv)
+    heed_signals()
     try:
         with (
             ReplayZygotes(asked.wish.threads) as zygotes,

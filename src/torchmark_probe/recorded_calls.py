@@ -8,8 +8,10 @@ The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing 
 and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
 What cannot be made again is a `CannotRebuildError` with a sentence.
 
-A trace holds the calls that autograd had already dispatched, so they run with gradients off, as
-they did below it: `settle` sees to that for a process that replays.
+A trace holds the calls that autograd had already dispatched, so they run below it, as they did:
+`settle` sees to that for a process that replays. Gradients are not switched off, since a few
+operators look whether they are, and keep for a backward pass what it would need (the layers of
+an LSTM).
 
 What a record does not know is chosen so that most operators run. Floats lie in [0, 1). Integers
 lie from 0 up to the smallest positive size of the call's other tensors, so they are indices into
@@ -45,12 +47,20 @@ Call = Tuple[Any, List[Any], Dict[str, Any]]
 def settle() -> None:
     """Make this process fit for replays: once, before the first of them.
 
-    Gradients are off. Numbers too small for the normal form count as 0: an operator that works in
-    place (`mul_(0.9)`) runs many thousand times on its own result, which comes to such numbers,
-    and a processor takes many times as long for them.
+    From here on this thread calls operators below autograd. Numbers too small for the normal form
+    count as 0: an operator that works in place (`mul_(0.9)`) runs many thousand times on its own
+    result, which comes to such numbers, and a processor takes many times as long for them.
     """
-    torch.set_grad_enabled(False)
+    if not _guards:
+        guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
+        if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
+            guard.__enter__()
+        _guards.append(guard)
     torch.set_flush_denormal(True)
+
+
+_guards: List[Any] = []
+"""What keeps this process below autograd."""
 
 
 def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:

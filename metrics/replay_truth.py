@@ -5,7 +5,9 @@
 1. All records of the ten models of examples/models, made again and run in forked children.
 2. Records of PyTorch's own operator samples (OpInfo), likewise, once for every seed. No rule of
    torchmark names these operators, but for those that are counted apart.
-3. A step of each model, uninstrumented, and its calls replayed in order: in turns, each in a child
+3. Operators that work in place, after thousands of runs on their own results: do they still take
+   the time of the first ones?
+4. A step of each model, uninstrumented, and its calls replayed in order: in turns, each in a child
    of the same zygote. The ratio of the two is meant for models whose operators take 20 µs or
    more, so the share of the time that is spent in such operators stands beside it.
 
@@ -16,10 +18,12 @@ whose operators take that long is replayed in a time that differs by more than 2
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -123,6 +127,58 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
     return is_good
 
 
+DRIFT = """
+import time
+from torchmark_probe.recorded_calls import rebuilt, settle
+settle()
+operator, args, kwargs = rebuilt(text)
+
+def block(runs=20):
+    start = time.perf_counter()
+    for _ in range(runs):
+        operator(*args, **kwargs)
+    return time.perf_counter() - start
+
+def drift():
+    first = min(block() for _ in range(10))
+    later = [min(block() for _ in range(20)) for _ in range(150)]
+    print(max(later) / first, later[-1] / first)
+"""
+
+
+def tensor(low: float = -1.0, size: int = 4096) -> dict[str, Any]:
+    values = {"min": low, "max": 1.0}
+    return {"tensor": {"shape": [size], "dtype": "float32", "values": values}}
+
+
+def tensors(low: float = -1.0) -> list[Any]:
+    return [tensor(low), tensor(low)]
+
+
+IN_PLACE: dict[str, list[Any]] = {
+    "aten.mul_.Tensor": [tensor(), 0.9],
+    "aten.addcdiv_.default": [tensor(), tensor(), tensor(0.1)],
+    "aten.lerp_.Scalar": [tensor(), tensor(), 0.1],
+    "aten.sqrt_.default": [tensor(0.0)],
+    "aten.exp_.default": [tensor()],
+    "aten._foreach_mul_.Scalar": [tensors(), 0.9],
+    "aten._foreach_addcdiv_.Scalar": [tensors(), tensors(), tensors(0.1), -1e-3],
+    "aten._foreach_lerp_.Scalar": [tensors(), tensors(), 0.1],
+    "aten._foreach_sqrt_.default": [tensors(0.0)],
+}
+
+
+def show_drift(zygote: Zygote) -> None:
+    rows = []
+    for op, args in IN_PLACE.items():
+        text = json.dumps({"op": op, "args": args, "kwargs": {}})
+        recipe = {"text": {"kind": "json", "value": text}}
+        case = PythonCase(stmt="drift()", global_setup=DRIFT, globals=recipe)
+        slowest, last = zygote.run(case).stdout.split()
+        rows.append([op, f"{float(slowest):.2f}", f"{float(last):.2f}"])
+    print(pipe_table(["60,000 runs in place", "slowest/first", "last/first"], rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=20)
@@ -131,6 +187,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with Zygote(path=[str(ROOT)]) as zygote:
+        show_drift(zygote)
         results = [
             check_models(zygote),
             check_order(zygote, options.scale, options.rounds),

@@ -78,7 +78,8 @@ def _compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
         raise BackendError("torch {} has no torch.compile".format(torch.__version__))
     from torch._dynamo import config  # noqa: PLC0415
 
-    config.error_on_recompile = True  # for good: it is the timed runs that must not compile
+    if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
+        config.error_on_recompile = True  # for good: it is the timed runs that must not compile
     compiled = torch.compile(function, fullgraph=True, dynamic=False)
     start = time.perf_counter()
     try:

@@ -196,6 +196,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     trace = written(tmp_path, relu(64), product(3000), relu(65))
     running = started(str(trace), *LONG, "--csv", "replay.csv", "--html", "r.html", cwd=tmp_path)
     wait_for_first_result(running)
+    assert rows_of(tmp_path / "replay.csv")[0]["outcome"] == "done", "written as it comes"
     running.send_signal(signal.SIGINT)
     shown, errors = running.communicate(timeout=100)
     assert running.returncode == 130, errors

@@ -27,6 +27,7 @@ _COMMANDS = {
     "count": "Count the instructions of statements, exactly.",
     "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
     "capture": "Run a training script and write down every operator call that it makes.",
+    "replay": "Run the operators of a captured model again, and say where the time goes.",
     "overrides": "Measure what __torch_function__ and its kin cost.",
     "summary": "Show the operators of a trace, by module, without running them.",
     "runs": "List the runs of the store.",

@@ -152,6 +152,25 @@ def test_modules_functions_and_phases_are_labels() -> None:
     assert ("aten.add_.Tensor", "optimizer", None, "torch.optim.SGD.step") in places
 
 
+def test_functions_are_remembered_when_nobody_asks_for_them_any_more() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    depths = []
+    with torchmark.Capture() as trace:
+        for _ in range(6):
+            optimizer.zero_grad()
+            depths.append(torch._C._len_torch_function_stack())
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    assert (depths[0], depths[-1]) == (1, 0)
+    record = trace.trace()
+    first, last = record.steps[0], record.steps[-1]
+    assert {record.places[place].function for place in last.places} >= {
+        "torch.nn.functional.linear", "torch.Tensor.sum", "torch.Tensor.backward",
+    }  # fmt: skip
+    assert (last.calls[-20:], last.places[-20:]) == (first.calls[-20:], first.places[-20:])
+
+
 def test_a_module_that_is_not_registered_has_its_class_for_a_name() -> None:
     hidden = [nn.Linear(4, 4)]
 

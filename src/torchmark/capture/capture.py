@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from torchmark.model.trace import Trace
 
+STEPS_WITH_FUNCTIONS = 3
+"""Steps in which it is asked which function was called; by then a training repeats itself."""
+
 _running: Capture | None = None
 
 
@@ -214,6 +217,9 @@ class Capture:
                 return
             if self._file is not None:
                 self._file.step_ended()
+            labels = self._labels.get(threading.get_ident())
+            if labels is not None and self._record.total_steps() == STEPS_WITH_FUNCTIONS:
+                labels.name_functions_by_memory()
             if self._is_complete():
                 self._stop()
 

@@ -44,7 +44,8 @@ _NOTE = f"Times are medians of one run; × is how many times as fast as {EAGER},
 
 def render(rows: Sequence[SweepRow], width: int = 80) -> str:
     """The text, without escapes, in lines of at most `width` where names allow."""
-    has_ratios = any(ratio_to(eager_of(rows), row) for row in rows)
+    eager = eager_of(rows)
+    has_ratios = any(ratio_to(eager, row) for row in rows)
     parts = [
         *(_subject(subject, rows, width) for subject in subjects_in(rows)),
         _wrapped([_NOTE] if has_ratios else [], width),

@@ -100,3 +100,15 @@ def error_texts(rows: Iterable[SweepRow]) -> list[str]:
             name = str(config_of(row))
             worst[name] = max(row.max_error, worst.get(name, 0.0))
     return [f"{name} {error:.2g}" for name, error in worst.items()]
+
+
+def case_hint(row: SweepRow) -> str:
+    """A measured case in full, as one reads it beside its mark."""
+    time, low, high = (
+        seconds_text(seconds if seconds is not None else row.median_s or 0.0)
+        for seconds in (row.median_s, row.low_s, row.high_s)
+    )
+    return (
+        f"{config_of(row)}, {row.phase.value}, {dims_text(row.dims) or 'no dimensions'}: "
+        f"{time}, 95 % {low} to {high}"
+    )

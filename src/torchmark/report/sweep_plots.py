@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Valued = Callable[[SweepRow], tuple[float, float, float] | None]
     """The value of a row, and from where to where it may be."""
 
-_MOST_SLICES = 12
+_MOST_SLICES = 5
 """Further choices of the other dimensions that a page shows for each dimension."""
 
 
@@ -79,7 +79,7 @@ def more_scaling(rows: Sequence[SweepRow]) -> Figure | None:
     """The same for other sizes of the dimensions that are held there."""
     others = [
         cut
-        for subject_rows in by_subject(measured(rows))
+        for subject_rows in _by_subject(measured(rows))
         for dim in varying_dims(subject_rows)
         for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
@@ -103,7 +103,7 @@ def speed_up(rows: Sequence[SweepRow]) -> Figure | None:
     return ratios.figure(f"Speed-up over {EAGER}", note, _first_slices(rows))
 
 
-def by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
+def _by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
     return [[row for row in rows if subject_of(row) == subject] for subject in subjects_in(rows)]
 
 
@@ -131,7 +131,7 @@ def title_of(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
 def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
     """One for each dimension that varies; if none does, for the first, as a single point."""
     found = []
-    for subject_rows in by_subject(measured(rows)):
+    for subject_rows in _by_subject(measured(rows)):
         dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
         found += [slices(subject_rows, dim)[0] for dim in dims]
     return found

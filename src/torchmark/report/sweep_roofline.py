@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.sweep import config_of, dtypes_in, measured, phases_in
+from torchmark.analyse.sweep import (
+    config_of,
+    dtypes_in,
+    measured,
+    phases_in,
+    subject_of,
+    subjects_in,
+)
+from torchmark.model.sweep_record import Phase
 from torchmark.report.plot_axis import prefixed, value_axis
 from torchmark.report.plot_panel import Panel, Point, Reference, Series
-from torchmark.report.sweep_plots import by_subject, figure_of, looks_of, title_of
+from torchmark.report.sweep_plots import figure_of, looks_of, title_of
 from torchmark.report.sweep_words import case_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torchmark.analyse.sweep import Subject
     from torchmark.model.sweep_record import SweepRow
     from torchmark.report.plot_axis import Axis
     from torchmark.report.plot_figure import Figure
@@ -58,19 +67,18 @@ def roofline(rows: Sequence[SweepRow], roofs: Roofs | None = None) -> Figure | N
     if not works:
         return None
     tops = roofs or _best_seen(works)
-    known = [work.row for work in works]
-    panels = [
-        _panel([work for work in works if work.row in here], rows, tops)
-        for subject_rows in by_subject(known)
-        for phase in phases_in(known)
-        if (here := [row for row in subject_rows if row.phase is phase])
-    ]
+    panels = [_panel(together, rows, tops) for together in _by_phase(works)]
     speeds = ", ".join(f"{name} {prefixed(top)}FLOP/s" for name, top in tops.flop_per_s.items())
     note = (
         f"Roofs, {tops.origin}: {speeds}, {prefixed(tops.bytes_per_s)}B/s. "
         "Bytes are inputs, parameters and outputs, each once."
     )
-    return figure_of("Roofline: FLOP/s over FLOP per byte", note, panels, len(phases_in(known)))
+    return figure_of(
+        "Roofline: FLOP/s over FLOP per byte",
+        note,
+        panels,
+        len(phases_in(work.row for work in works)),
+    )
 
 
 def _works(rows: Sequence[SweepRow]) -> list[_Work]:
@@ -90,6 +98,19 @@ def _works(rows: Sequence[SweepRow]) -> list[_Work]:
                 )
             )
     return found
+
+
+def _by_phase(works: Sequence[_Work]) -> list[list[_Work]]:
+    """Those of each subject and phase, in the order of the phases."""
+    found: dict[tuple[Subject, Phase], list[_Work]] = {}
+    for work in works:
+        found.setdefault((subject_of(work.row), work.row.phase), []).append(work)
+    return [
+        found[subject, phase]
+        for subject in subjects_in(work.row for work in works)
+        for phase in Phase
+        if (subject, phase) in found
+    ]
 
 
 def _best_seen(works: Sequence[_Work]) -> Roofs:

@@ -81,7 +81,7 @@ def _figures(rows: Sequence[SweepRow]) -> list[_Column]:
         _Column(name="p95", value=lambda row: row.p95_s, shown=short_seconds),
         _Column(name="FLOP/s", value=lambda row: row.flop_per_s, shown=_short),
         _Column(name="B/s", value=lambda row: row.bytes_per_s, shown=_short),
-        _Column(name="peak B", value=lambda row: row.peak_memory_bytes, shown=_short),
+        _Column(name="peak bytes", value=lambda row: row.peak_memory_bytes, shown=_short),
         _Column(name="max error", value=lambda row: row.max_error, shown=lambda x: f"{x:.2g}"),
         _Column(name="prepare", value=lambda row: row.prepare_s, shown=short_seconds),
         _Column(name="samples", value=lambda row: row.samples or None),

@@ -1,0 +1,115 @@
+"""A function of torch, exported to ONNX and run by ONNX Runtime on memory that is bound once."""
+
+import importlib
+import time
+import warnings
+from typing import Any, Callable, List, Sequence, Tuple
+
+from torchmark_probe.backends import BackendError, Prepared, first_line, tensors_of
+
+INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
+
+
+def prepared(function: Callable[..., Any], inputs: Sequence[Any], threads: int) -> Prepared:
+    """Export with `torch.onnx.export(dynamo=True)`, and bind inputs and outputs.
+
+    Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
+    knows no strides. Outputs go into tensors of torch's, made before the first run.
+    """
+    _check_installed()
+    onnxruntime = importlib.import_module("onnxruntime")
+    start = time.perf_counter()
+    expected = tensors_of(function(*[tensor.clone() for tensor in inputs]))
+    try:
+        model = _exported(function, inputs)
+    except Exception as error:
+        raise BackendError("torch.onnx.export: {}".format(first_line(error))) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors; warnings are for those who made the model
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        run = _Bound(session, inputs, expected)
+        run()
+    except BackendError:
+        raise
+    except Exception as error:  # its exceptions have no class in common
+        raise BackendError("ONNX Runtime: {}".format(first_line(error))) from error
+    return Prepared(run, run.outputs, time.perf_counter() - start)
+
+
+def _check_installed() -> None:
+    for name in ("onnxruntime", "onnx", "onnxscript"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise BackendError(
+                "{} cannot be imported ({}): {}".format(name, error, INSTALL)
+            ) from error
+
+
+def _exported(function: Callable[..., Any], inputs: Sequence[Any]) -> bytes:
+    import torch  # noqa: PLC0415 - the probe's modules import without it
+
+    module = function if isinstance(function, torch.nn.Module) else _module_of(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter's own making
+        program = torch.onnx.export(module, tuple(inputs), dynamo=True, verbose=False)
+    return program.model_proto.SerializeToString()  # type: ignore[union-attr,no-any-return]
+
+
+def _module_of(function: Callable[..., Any]) -> Any:
+    """The exporter takes nothing but modules."""
+    import torch  # noqa: PLC0415 - the probe's modules import without it
+
+    class Wrapped(torch.nn.Module):
+        def forward(self, *inputs: Any) -> Any:
+            return function(*inputs)
+
+    return Wrapped().eval()
+
+
+class _Bound:
+    """A session with the memory that it reads and writes; a call runs it."""
+
+    def __init__(self, session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
+        import torch  # noqa: PLC0415 - the probe's modules import without it
+
+        wanted, given = session.get_inputs(), session.get_outputs()
+        if len(wanted) != len(inputs) or len(given) != len(expected):
+            raise BackendError(
+                "the exported model has {} inputs and {} outputs in place of {} and {}".format(
+                    len(wanted), len(given), len(inputs), len(expected)
+                )
+            )
+        self._run = session.run_with_iobinding
+        self._binding = session.io_binding()
+        # The binding has their addresses alone, so they must live as long as it.
+        self._inputs = [tensor.detach().contiguous() for tensor in inputs]
+        self.outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in expected]
+        for slot, tensor in zip(wanted, self._inputs):
+            self._binding.bind_input(slot.name, *_where(tensor))
+        for slot, tensor in zip(given, self.outputs):
+            self._binding.bind_output(slot.name, *_where(tensor))
+
+    def __call__(self) -> None:
+        self._run(self._binding)
+
+
+def _where(tensor: Any) -> Tuple[str, int, int, List[int], int]:
+    """What a binding is told of a tensor: device and its number, type, shape, address."""
+    return "cpu", 0, _element(tensor), list(tensor.shape), tensor.data_ptr()
+
+
+_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+def _element(tensor: Any) -> int:
+    """The number that ONNX has for the type of the elements."""
+    name = str(tensor.dtype).replace("torch.", "")
+    types = importlib.import_module("onnx").TensorProto
+    number = getattr(types, _NAMES.get(name, name.upper()), None)
+    if number is None:
+        raise BackendError("ONNX has no elements of type {}".format(name))
+    return number  # type: ignore[no-any-return]

@@ -67,10 +67,8 @@ def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str
         return _sample(request, around)
     if kind == "python calls":
         return _python_calls(request, around)
-    if kind == "session":
-        return _session(request, around, talk)
-    if kind == "loop":
-        return _loop(request, around, talk)
+    if kind in _WITH_MORE_TO_SAY:
+        return _WITH_MORE_TO_SAY[kind](request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
@@ -201,6 +199,16 @@ def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str,
         wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / sampling.number})
         runs = endless.looped(started.blocks, number, talk, request["time_limit"])
     return {"outcome": "done", "runs": runs}
+
+
+def _sweep(request: Dict[str, Any], _around: Surroundings, talk: int) -> Dict[str, Any]:
+    # The zygote of a sweep imports it after torch; this module is there before torch.
+    from torchmark_probe import sweep_worker  # noqa: PLC0415
+
+    return sweep_worker.answer(request, talk)
+
+
+_WITH_MORE_TO_SAY = {"session": _session, "loop": _loop, "sweep": _sweep}
 
 
 class _Started(NamedTuple):

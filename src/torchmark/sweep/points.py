@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.sweep_record import Phase
+from torchmark.model.sweep_record import Phase, SweepRow
+from torchmark.report.sweep_csv import dims_text
 from torchmark.sweep.spec import CONFIG_FIELDS
 from torchmark.sweep.where import filter_of
 
@@ -58,9 +59,12 @@ class SweepCase:
     case: Case
     """As the store has it; its id is the row's."""
 
-    dims: Dims
-    config: JobConfig
-    phase: Phase
+    row: SweepRow
+    """As it is before anything is known of it."""
+
+    @property
+    def dims(self) -> Dims:
+        return self.row.dims
 
 
 def all_cases(spec: SweepSpec, choice: Choice) -> list[SweepCase]:
@@ -76,9 +80,7 @@ def all_cases(spec: SweepSpec, choice: Choice) -> list[SweepCase]:
     wanted = _filter(spec, choice)
     setup = spec.model_source
     cases = [
-        SweepCase(
-            case=_case(spec, setup, dims, config, phase), dims=dims, config=config, phase=phase
-        )
+        _sweep_case(spec, setup, dims, config, phase)
         for dims in points
         for config, phase in configs
         if wanted(dims, config, phase)
@@ -91,14 +93,6 @@ def all_cases(spec: SweepSpec, choice: Choice) -> list[SweepCase]:
 def size_of_product(spec: SweepSpec, choice: Choice) -> tuple[int, int]:
     """Points and configs before anything is filtered or drawn."""
     return math.prod(map(len, spec.scales.values())), len(_configs(spec, choice.phases))
-
-
-def dims_text(dims: Dims) -> str:
-    """
-    >>> dims_text((("batch", 8), ("features", 128)))
-    'batch=8 features=128'
-    """
-    return " ".join(f"{name}={size}" for name, size in dims)
 
 
 def _configs(spec: SweepSpec, phases: Sequence[Phase]) -> list[tuple[JobConfig, Phase]]:
@@ -164,6 +158,22 @@ def _filter(spec: SweepSpec, choice: Choice) -> Any:
         return holds(values)
 
     return wanted
+
+
+def _sweep_case(
+    spec: SweepSpec, setup: str, dims: Dims, config: JobConfig, phase: Phase
+) -> SweepCase:
+    case = _case(spec, setup, dims, config, phase)
+    row = SweepRow(
+        case_id=case.id,
+        model=spec.model_name,
+        dims=dims,
+        dtype=config.dtype,
+        backend=config.backend,
+        phase=phase,
+        threads=config.threads,
+    )
+    return SweepCase(case=case, row=row)
 
 
 def _case(spec: SweepSpec, setup: str, dims: Dims, config: JobConfig, phase: Phase) -> Case:

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchmark.capture import Capture
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "torchmark.capture": ("Capture",),
     "torchmark.compare": ("Colorize", "Compare"),
     "torchmark.compiling": ("bench_all", "benchmark_compile"),
     "torchmark.define": (
@@ -105,6 +107,7 @@ __all__ = [
     "BinaryOpFuzzer",
     "BinaryOpSparseFuzzer",
     "CallgrindStats",
+    "Capture",
     "Colorize",
     "Compare",
     "CopyIfCallgrind",

@@ -113,7 +113,7 @@ class Sweeper:
         except BackendError as error:
             return {"status": "skipped", "reason": str(error)}
         except (Exception, SystemExit) as error:
-            import traceback; return {"status": "failed", "reason": traceback.format_exc()}
+            return {"status": "failed", "reason": first_line(error)}
 
     def _measured(self, case: Dict[str, Any]) -> Dict[str, Any]:
         _refuse_what_cannot_be(case)

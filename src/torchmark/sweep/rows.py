@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from torchmark.model.measurement import Measurement
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.model.sweep_record import Status
+from torchmark.run.zygote_case import sampling_in
 from torchmark.runner.measuring import now, spec_of
 from torchmark_probe.intervals import median_interval, quantile_of_sorted
-from torchmark_probe.sampling import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchmark.model.sweep_record import SweepRow
     from torchmark.sweep.points import SweepCase
 
@@ -26,14 +24,14 @@ _OUTCOMES = {
 }
 
 
-def filled_in(row: SweepRow, told: Mapping[str, Any], environment: str) -> SweepRow:
+def filled_in(row: SweepRow, told: dict[str, Any], environment: str) -> SweepRow:
     """The row with what the worker told of its case."""
     row = replace(row, environment=environment)
     status = Status(told["status"])
     reason = " ".join(told["reason"].split())
     if status is not Status.MEASURED:
         return replace(row, status=status, reason=reason)
-    sampling = sampling_of(told)
+    sampling = sampling_in(told)
     times = [sampling.wall[index] / sampling.number for index in sampling.counted()]
     ordered = sorted(times)
     mean = math.fsum(times) / len(times)
@@ -46,7 +44,7 @@ def filled_in(row: SweepRow, told: Mapping[str, Any], environment: str) -> Sweep
         min_s=ordered[0],
         p95_s=quantile_of_sorted(ordered, 0.95),
         std_s=_deviation(times, mean),
-        low_s=interval.low,
+        low_s=max(0.0, interval.low),
         high_s=interval.high,
         flops=told["flops"],
         bytes=told["bytes"],
@@ -60,9 +58,8 @@ def filled_in(row: SweepRow, told: Mapping[str, Any], environment: str) -> Sweep
     )
 
 
-def result_of(case: SweepCase, row: SweepRow, told: Mapping[str, Any] | None) -> CaseResult:
+def result_of(case: SweepCase, row: SweepRow, told: dict[str, Any] | None) -> CaseResult:
     """The row as the store has it, with its samples where they are known."""
-    sampled = told is not None and "sampling" in told
     return CaseResult(
         case=case.case,
         kind=Kind.TIME,
@@ -70,24 +67,12 @@ def result_of(case: SweepCase, row: SweepRow, told: Mapping[str, Any] | None) ->
         finished=now(),
         reason="" if row.status is Status.MEASURED else row.reason,
         measurement=(
-            Measurement.from_sampling(spec_of(case.case), sampling_of(told))
-            if told is not None and sampled
+            Measurement.from_sampling(spec_of(case.case), sampling_in(told))
+            if told is not None and "sampling" in told
             else None
         ),
         compile_seconds=row.prepare_s if row.backend == "compile" else None,
         sweep=row,
-    )
-
-
-def sampling_of(told: Mapping[str, Any]) -> Sampling:
-    raw = told["sampling"]
-    return Sampling(
-        number=raw["number"],
-        wall=tuple(raw["wall"]),
-        cpu=tuple(raw["cpu"]),
-        pace=tuple(raw["pace"]),
-        quiet_pace=raw["quiet_pace"],
-        clock_resolution=raw["clock_resolution"],
     )
 
 

@@ -18,7 +18,7 @@ from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns, store_option
 from torchmark.model.run_record import RunState
 from torchmark.model.sweep_record import Phase, Status
-from torchmark.report import sweep_text
+from torchmark.report import sweep_terminal
 from torchmark.run.environment_facts import environment_of
 from torchmark.runner.ownership import owned
 from torchmark.settings import settings_for
@@ -102,7 +102,7 @@ def command(
         _announce(spec, choice, cases, path, quiet=quiet)
         done = _Sweeping(spec, cases, workers, store, quiet=quiet)
         done.into(path, kernels=kernels)
-    click.echo(sweep_text.render(done.rows, width=columns()), nl=False)
+    click.echo(sweep_terminal.render(done.rows, width=columns()), nl=False)
     _finish(done, path, html_file)
 
 

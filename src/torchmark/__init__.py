@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchmark.capture import Capture
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from torchmark.run.threads import set_torch_threads
     from torchmark.run.transfer import CopyIfCallgrind
+    from torchmark.sweep.api import Sweep
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
     from torchmark.versus.functions import FunctionsCompared, ab
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "torchmark.capture": ("Capture",),
     "torchmark.compare": ("Colorize", "Compare"),
     "torchmark.compiling": ("bench_all", "benchmark_compile"),
     "torchmark.define": (
@@ -93,6 +96,7 @@ _HOMES = {
     ),
     "torchmark.run.threads": ("set_torch_threads",),
     "torchmark.run.transfer": ("CopyIfCallgrind",),
+    "torchmark.sweep.api": ("Sweep",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
     "torchmark.versus.functions": ("FunctionsCompared", "ab"),
@@ -103,6 +107,7 @@ __all__ = [
     "BinaryOpFuzzer",
     "BinaryOpSparseFuzzer",
     "CallgrindStats",
+    "Capture",
     "Colorize",
     "Compare",
     "CopyIfCallgrind",
@@ -126,6 +131,7 @@ __all__ = [
     "ParameterAlias",
     "SkipCondition",
     "SpectralOpFuzzer",
+    "Sweep",
     "TaskSpec",
     "Timer",
     "TimerArgs",

@@ -75,6 +75,10 @@ class StacksFileError(TorchmarkError, ValueError):
     """Text that should hold folded stacks and does not; the message has the line."""
 
 
+class OutputFileError(TorchmarkError, OSError):
+    """A file that results are written to takes no more of them: a full disk."""
+
+
 class MissingToolError(TorchmarkError, FileNotFoundError):
     """A program that is needed is not installed; the message names its package."""
 
@@ -258,3 +262,31 @@ class BackportError(TorchmarkError, OSError):
 
 class ForeignBackportError(BackportError, FileExistsError):
     """Something that torchmark has not written stands where the copy of the Timer would be."""
+
+
+class TraceFileError(TorchmarkError, ValueError):
+    """A file that should hold operator calls and does not; the message has file and line."""
+
+
+class NewerTraceError(TraceFileError):
+    """A trace that a newer torchmark has written."""
+
+
+class TraceNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """There is no trace at the path that was named."""
+
+
+class TraceWriteError(TorchmarkError, OSError):
+    """A trace that cannot be written: no such folder, a full disk, permissions."""
+
+
+class CaptureError(TorchmarkError, RuntimeError):
+    """A capture that cannot begin: another one is running, or it was used already."""
+
+
+class ScriptNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """A script or a module that somebody wants to be run, and that is not there."""
+
+
+class NotATraceError(InvalidArgumentError, FileExistsError):
+    """A file that is not a trace stands where one would be written."""

@@ -71,6 +71,7 @@ def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = order["sys_path"]
     around = warmup.warmed_up(order["threads"], order["modules"], tell)
+    _remember_own_lines()  # of the modules that could only be imported after torch
     wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
     return around
 
@@ -80,9 +81,10 @@ def _remember_own_lines() -> None:
     for module in list(sys.modules.values()):
         name: str = getattr(module, "__name__", "")
         loader: Any = getattr(module, "__loader__", None)
-        if name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source"):
+        file = str(getattr(module, "__file__", ""))
+        is_own = name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source")
+        if is_own and file not in linecache.cache:
             text = loader.get_source(name) or ""
-            file = str(module.__file__)
             linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 

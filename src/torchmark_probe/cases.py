@@ -61,16 +61,10 @@ def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str
     sys.path[:0] = request.get("path", [])
     _seed_everything(around.torch)
     kind = request["kind"]
-    if kind == "run":
-        return _run(request, around)
-    if kind == "sample":
-        return _sample(request, around)
-    if kind == "python calls":
-        return _python_calls(request, around)
-    if kind == "session":
-        return _session(request, around, talk)
-    if kind == "loop":
-        return _loop(request, around, talk)
+    if kind in _ANSWERED:
+        return _ANSWERED[kind](request, around)
+    if kind in _TALKING:
+        return _TALKING[kind](request, around, talk)
     if kind == "count" and around.callgrind is not None and around.reserve is not None:
         return _count(request, around, around.callgrind, around.reserve)
     raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
@@ -154,6 +148,28 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
 
 
+def _order(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+    """All calls of a step, in their order."""
+    from torchmark_probe import recorded_order  # noqa: PLC0415 - needs torch; imported by warmup
+
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
+    clock = wall_clock(around.torch)
+    facts = clock_facts(clock)
+    limits = Limits(*request["limits"])
+    step = recorded_order.prepared(request["calls"], request["seed"])
+    passes = recorded_order.Passes(step, request["order"], clock)
+    sampling = _sampled(_Started(passes, facts), request, Metronome())
+    with garbage_collection_off():
+        seconds = passes.seconds_by_position(facts.cost, limits.min_run_time)
+    return {
+        "outcome": "done",
+        "sampling": sampling._asdict(),
+        "seconds": seconds,
+        "left_out": step.left_out,
+    }
+
+
 def _sampled(started: "_Started", request: Dict[str, Any], metronome: Metronome) -> Sampling:
     rng = random.Random(request["seed"])  # noqa: S311 - an order of blocks, not a secret
     return sample([started.blocks], Limits(*request["limits"]), rng, started.clock, metronome)[0]
@@ -201,6 +217,20 @@ def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str,
         wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / sampling.number})
         runs = endless.looped(started.blocks, number, talk, request["time_limit"])
     return {"outcome": "done", "runs": runs}
+
+
+def _sweep(request: Dict[str, Any], _around: Surroundings, talk: int) -> Dict[str, Any]:
+    # The zygote of a sweep imports it after torch; this module is there before torch.
+    from torchmark_probe import sweep_worker  # noqa: PLC0415
+
+    return sweep_worker.answer(request, talk)
+
+
+_ANSWERED = {"run": _run, "sample": _sample, "python calls": _python_calls, "order": _order}
+"""What a request of each kind is answered by."""
+
+_TALKING = {"session": _session, "loop": _loop, "sweep": _sweep}
+"""The kinds that say more than their answer."""
 
 
 class _Started(NamedTuple):

@@ -52,6 +52,9 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     tell("importing torch" + where)
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
+    # A child cannot read the archive any more, and these need torch.
+    for name in ("recorded_order", "recorded_results"):
+        importlib.import_module("torchmark_probe." + name)
     for name in modules:
         with contextlib.suppress(ImportError):  # another version of torch may not have it
             importlib.import_module(name)

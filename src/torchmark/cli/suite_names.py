@@ -25,7 +25,10 @@ def default_suites(settings: Settings) -> tuple[str, ...]:
 
 
 def let_cases_import_what_lies_beside(suites: Sequence[str]) -> None:
-    """A setup may import a file beside its suite; children look where this process does."""
+    """A setup may import a file beside its suite; children look where this process does.
+
+    A trace has no setups of its own: what lies beside it is not for them.
+    """
     for path in map(Path, suites):
-        if path.exists():
+        if path.is_dir() or (path.exists() and path.suffix == ".py"):
             sys.path.append(str((path if path.is_dir() else path.parent).resolve()))

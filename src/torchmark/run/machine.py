@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -102,3 +103,17 @@ def noise_of(beats: list[float], quiet_pace: float) -> Noise:
     return Noise(
         disturbed=1 - sum(quiet) / sum(beats), spread=middle / quantile_of_sorted(quiet, 0.5)
     )
+
+
+_KEPT_FREE = 0.2
+"""Of the memory that is available, which a case does not get: others need some too."""
+
+
+def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Bytes that a case may take; None where the kernel does not say."""
+    try:
+        text = meminfo.read_text()
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    return None if found is None else int(int(found[1]) * 1024 * (1 - _KEPT_FREE))

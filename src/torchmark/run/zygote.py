@@ -18,8 +18,10 @@ from torchmark.run.interpreters import interpreter
 from torchmark.run.loop import Loop
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
+from torchmark.run.recorded_order import ReplayInOrder, replay_of, request_of
 from torchmark.run.session import Session
-from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of
+from torchmark.run.sweep_worker import SweepWorker
+from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of, sampling_in
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
 
@@ -270,6 +272,26 @@ class Zygote:
         }  # fmt: skip
         return self._submit(lambda: _sample(self._run(request, time_limit)))
 
+    def replay_in_order(
+        self,
+        calls: Sequence[str],
+        order: Sequence[int],
+        *,
+        limits: Limits,
+        seed: int = 0,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> ReplayInOrder:
+        """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
+
+        One that cannot be made again, or raises, is left out and said so. One that crashes ends
+        the case: run the calls one by one first, and leave out of `order` those that do.
+        """
+        request = {**request_of(calls, order, limits, seed, cores), "memory": memory_limit}
+        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        return replay_of(ending, order)
+
     def session(
         self,
         case: PythonCase | NativeCase,
@@ -311,6 +333,28 @@ class Zygote:
         conversation = self._conversation(self._warm())
         try:
             return Loop(conversation, request, time_limit)
+        except BaseException:
+            conversation.close()
+            raise
+
+    def sweep(
+        self,
+        order: Mapping[str, Any],
+        *,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+    ) -> SweepWorker:
+        """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
+
+        The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
+        """
+        request = {
+            "kind": "sweep", "cores": sorted(cores), "memory": None, "path": self._extra_path(),
+            "quiet_pace": process_metronome().quiet_pace, **order,
+        }  # fmt: skip
+        conversation = self._conversation(self._warm())
+        try:
+            return SweepWorker(conversation, request, time_limit)
         except BaseException:
             conversation.close()
             raise
@@ -421,17 +465,8 @@ class Zygote:
 
 def _sample(ending: Ending) -> Sample:
     answer = answer_of(ending)
-    raw = answer["sampling"]
-    sampling = Sampling(
-        number=raw["number"],
-        wall=tuple(raw["wall"]),
-        cpu=tuple(raw["cpu"]),
-        pace=tuple(raw["pace"]),
-        quiet_pace=raw["quiet_pace"],
-        clock_resolution=raw["clock_resolution"],
-    )
     return Sample(
-        sampling=sampling,
+        sampling=sampling_in(answer),
         first_run=answer["first_run"],
         output=ending.output,
         seconds=ending.seconds,

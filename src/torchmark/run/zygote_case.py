@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
 from torchmark_probe import wire
+from torchmark_probe.sampling import Sampling
 
 if TYPE_CHECKING:
     from torchmark.run.zygote_process import ZygoteProcess
@@ -126,6 +127,10 @@ class Conversation:
         self._began = time.monotonic()
         self._limit = limit
         self._send(wire.padded(wire.encoded(request)), limit)
+
+    def begin_anew(self) -> None:
+        """The time that the case may take begins again: it does one thing after the other."""
+        self._began = time.monotonic()
 
     def say(self, message: dict[str, Any]) -> None:
         """Send the next order to a case that takes several."""
@@ -252,6 +257,19 @@ def answer_of(ending: Ending) -> dict[str, Any]:
         f"the case {what}: {raised}\n{where}".rstrip(),
         traceback=answer["traceback"],
         **_facts(outcome, ending),
+    )
+
+
+def sampling_in(answer: dict[str, Any]) -> Sampling:
+    """The blocks that a case took, as it answered them."""
+    raw = answer["sampling"]
+    return Sampling(
+        number=raw["number"],
+        wall=tuple(raw["wall"]),
+        cpu=tuple(raw["cpu"]),
+        pace=tuple(raw["pace"]),
+        quiet_pace=raw["quiet_pace"],
+        clock_resolution=raw["clock_resolution"],
     )
 
 

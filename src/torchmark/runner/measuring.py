@@ -43,6 +43,9 @@ class Effort:
     timeout: float = TIME_LIMIT
     """Seconds that a case may take in one process."""
 
+    memory: int | None = None
+    """Bytes that a case may take beyond what its zygote has; None for all that there are."""
+
 
 def spec_of(case: Case) -> TaskSpec:
     """The case under the names that tables use."""
@@ -75,6 +78,7 @@ def timed(
                 seed=repeat,
                 cores=cores,
                 time_limit=effort.timeout,
+                memory_limit=effort.memory,
             )
 
     def work() -> CaseResult:
@@ -118,7 +122,12 @@ def counted(
 
     def work() -> CaseResult:
         counts = [
-            zygote.count(ready, number=effort.number, time_limit=effort.timeout)
+            zygote.count(
+                ready,
+                number=effort.number,
+                time_limit=effort.timeout,
+                memory_limit=effort.memory,
+            )
             for _ in range(effort.repeats)
         ]
         is_python = isinstance(ready, PythonCase)

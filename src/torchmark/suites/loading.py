@@ -1,4 +1,5 @@
-"""A suite by its name: one that ships, a Python file, a folder of `bench_*.py` files, or a module.
+"""A suite by its name: one that ships, a Python file, a folder of `bench_*.py` files, a module, or
+a trace of operator calls, whose distinct calls are its cases.
 
 What a file defines:
 
@@ -29,6 +30,8 @@ from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
 from torchmark.expand.cases import features_asked, materialize
 from torchmark.expand.labels import holds_a_definition
 from torchmark.suites import SHIPPED
+from torchmark.suites.recorded import suite_of
+from torchmark.traces.loading import is_named_like_a_trace, load_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +61,11 @@ class LoadedSuite:
 
 
 def load_suite(name: str) -> LoadedSuite:
-    """The definitions behind a name; a SuiteNotFoundError if nothing goes by it."""
+    """The definitions behind a name; a SuiteNotFoundError if nothing goes by it.
+
+    A name that ends like a trace's is never a module's: a file that is missing must not make
+    Python import another one.
+    """
     if name in SHIPPED:
         return _loaded(name, [_module_loader(SHIPPED[name])])
     path = Path(name)
@@ -67,6 +74,8 @@ def load_suite(name: str) -> LoadedSuite:
         if not files:
             raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
         return _loaded(name, [_file_loader(file) for file in files])
+    if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
+        return LoadedSuite(name=name, parts=(suite_of(load_trace(path)),))
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")
@@ -99,7 +108,7 @@ def _loaded(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
 
 
 def _file_loader(path: Path) -> Callable[[], Suite]:
-    return lambda: _suite_in(_run(path), file=str(path))
+    return lambda: _suite_in(run_file(path), file=str(path))
 
 
 def _module_loader(name: str) -> Callable[[], Suite]:
@@ -131,7 +140,7 @@ def _labelled_by_variable(names: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run(path: Path) -> ModuleType:
+def run_file(path: Path) -> ModuleType:
     """The module that the file makes; compiled here, so that nothing is written beside it."""
     module = ModuleType(f"torchmark_suite_{path.stem}")
     module.__file__ = str(path)

@@ -1,0 +1,175 @@
+"""What a trace says at a glance: its operators, phases and dtypes, and its calls as a tree.
+
+The tree follows the modules of the model, operators within the module that called them. A trace
+that knows no modules has its operators at the top.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torchmark.traces.signatures import signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchmark.model.trace import RecordedCall, Trace
+
+PHASES = ("forward", "backward", "optimizer", "unknown")
+
+_DEEPEST = 24
+"""Levels of modules; the rest of a longer path stays in one name."""
+
+OUTSIDE = "(outside of modules)"
+OUTERMOST = "(the model itself)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSummary:
+    """One operator, wherever it was called."""
+
+    op: str
+    calls: int
+    share: float
+    """Of all calls."""
+
+    distinct: int
+    """Calls that differ."""
+
+    dtypes: tuple[str, ...]
+    """Of its tensors, the most frequent first."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """A module, an operator or a signature, with what is below it."""
+
+    name: str
+    kind: str
+    """"module", "operator" or "signature"."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """By phase, with what is below."""
+
+    branches: dict[tuple[str, str], Branch] = field(default_factory=dict)
+    """By kind and name, in the order of their first call."""
+
+    def below(self, kind: str, name: str) -> Branch:
+        return self.branches.setdefault((kind, name), Branch(name, kind))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSummary:
+    """All that is shown of a trace."""
+
+    trace: Trace
+    calls: int
+    """Repeats counted."""
+
+    steps: int
+    """Repeats counted; 0 where the source knows no order."""
+
+    phases: dict[str, int]
+    """Calls of those that occur."""
+
+    dtypes: dict[str, int]
+    """Calls with a tensor of that dtype, the most frequent first."""
+
+    operators: tuple[OperatorSummary, ...]
+    """The most frequent first."""
+
+    compiled: int
+    """Calls of graphs that torch.compile has turned into kernels."""
+
+    threads: int
+    """Threads that calls came from."""
+
+    tree: Branch
+
+
+def summary_of(trace: Trace) -> TraceSummary:
+    by_call = trace.counts_by_call()
+    phases: Counter[str] = Counter()
+    for (_, place), count in trace.counts.items():
+        phases[trace.places[place].phase] += count
+    dtypes: Counter[str] = Counter()
+    for number, count in by_call.items():
+        dtypes.update(dict.fromkeys(_dtypes_in(_values_of(trace.calls[number])), count))
+    used = {place for _, place in trace.counts}
+    return TraceSummary(
+        trace=trace,
+        calls=by_call.total(),
+        steps=sum(step.repeats for step in trace.steps),
+        phases={phase: phases[phase] for phase in PHASES if phases[phase]},
+        dtypes=dict(dtypes.most_common()),
+        operators=_operators(trace, by_call),
+        compiled=sum(
+            count for (_, place), count in trace.counts.items() if trace.places[place].compiled
+        ),
+        threads=len({trace.places[place].thread for place in used}),
+        tree=_tree(trace),
+    )
+
+
+def _operators(trace: Trace, by_call: Counter[int]) -> tuple[OperatorSummary, ...]:
+    total = by_call.total()
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number in by_call:
+        numbers[trace.calls[number].op].append(number)
+    found = []
+    for op, same in numbers.items():
+        calls = sum(by_call[number] for number in same)
+        dtypes: Counter[str] = Counter()
+        for number in same:
+            dtypes.update(_dtypes_in(_values_of(trace.calls[number])))
+        found.append(
+            OperatorSummary(
+                op=op,
+                calls=calls,
+                share=calls / total,
+                distinct=len(same),
+                dtypes=tuple(dtype for dtype, _ in dtypes.most_common()),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.calls, each.op)))
+
+
+def _tree(trace: Trace) -> Branch:
+    root = Branch("", "module")
+    has_modules = any(trace.places[place].module is not None for _, place in trace.counts)
+    signatures = {number: signature_of(trace.calls[number]) for number, _ in trace.counts}
+    for (number, place_number), count in trace.counts.items():
+        place = trace.places[place_number]
+        path = _path(place.module) if has_modules else ()
+        branches = [root]
+        for name in path:
+            branches.append(branches[-1].below("module", name))
+        branches.append(branches[-1].below("operator", trace.calls[number].op))
+        branches.append(branches[-1].below("signature", signatures[number]))
+        for branch in branches:
+            branch.calls[place.phase] += count
+    return root
+
+
+def _path(module: str | None) -> tuple[str, ...]:
+    if module is None:
+        return (OUTSIDE,)
+    return tuple(module.split(".", _DEEPEST)) if module else (OUTERMOST,)
+
+
+def _values_of(call: RecordedCall) -> list[Any]:
+    return [*call.args, *call.kwargs.values()]
+
+
+def _dtypes_in(value: Any) -> Iterator[str]:
+    """The dtypes of the tensors in a tagged value."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _dtypes_in(part)
+    elif isinstance(value, dict):
+        if "tensor" in value:
+            yield value["tensor"]["dtype"]
+        else:
+            yield from _dtypes_in(value.get("tuple") or value.get("dict"))

@@ -1,0 +1,139 @@
+"""Every dispatcher call of a thread, by a TorchDispatchMode that lets compiled code be.
+
+The first function runs for each call of the captured program: a key, a look-up, the call itself, a
+number added to a list. A call that is seen for the first time goes the long way, once. What goes
+wrong in here is noted and never reaches the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from torchmark.capture.compiled import never_compiled, set_eval_frame
+from torchmark.capture.describing import CallDescription
+from torchmark.capture.keys import key_of, shapes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchmark.capture.keys import Key
+    from torchmark.capture.labels import KnownCalls, Labels
+    from torchmark.capture.record import Record
+
+
+_detach = torch.ops.aten.detach.default
+_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_VIEWS = torch._C.DispatchKey.ADInplaceOrView
+
+
+class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds the calls of one thread to the record."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, record: Record, labels: Labels, *, exact: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.is_on = True
+        self.labels = labels
+        self._record = record
+        self._exact = exact
+        self._add = record.sequence.append
+        self._special: set[Any] = set()
+        """Operators whose key alone does not say what to do with a call."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would wrap the hot path in one more call, and import its compiler for that.
+        return False
+
+    @never_compiled
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not self.is_on or (func is _detach and _is_no_dispatcher_call()):
+            return func(*args, **kwargs)
+        try:
+            key = key_of(func, args, kwargs)
+            known = self.labels.known_calls()
+            pair = None if func in self._special else known.get(key)
+        except Exception as error:
+            self._record.trouble(func, error)
+            return func(*args, **kwargs)
+        if pair is None:
+            return self._unknown_call(func, args, kwargs, key, known)
+        result = func(*args, **kwargs)
+        self._add(pair)
+        return result
+
+    def _unknown_call(
+        self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
+    ) -> Any:
+        """Not known from this place: described, unless it is known from another."""
+        if _is_a_mark(func):
+            self._special.add(func)
+            return func(*args, **kwargs)
+        dynamic = _decided_by_content(func)
+        number = description = None
+        with self._on_our_own(func):
+            if dynamic:
+                self._special.add(func)
+            elif (number := self._record.number_of(key)) is None:
+                description = CallDescription(args, kwargs, exact=self._exact)
+        result = func(*args, **kwargs)
+        with self._on_our_own(func):
+            if dynamic:
+                key = (*key, shapes_of(result))
+                number = self._record.number_of(key)
+                if number is None:  # these operators leave their inputs as they were
+                    description = CallDescription(args, kwargs, exact=self._exact)
+            if description is not None:
+                description.finish(result)
+                number = self._record.add_call(key, func, description)
+            if number is not None:
+                pair = self._record.pair_of(number, known.place)
+                if self._record.is_kept(key):
+                    known[key] = pair
+                self._add(pair)
+        return result
+
+    @contextlib.contextmanager
+    def _on_our_own(self, func: Any) -> Iterator[None]:
+        """No mode, no gradient, no compiler while we look at tensors; errors are noted."""
+        prior = set_eval_frame(None)
+        try:
+            with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+                yield
+        except Exception as error:
+            self._record.trouble(func, error)
+        finally:
+            set_eval_frame(prior)
+
+
+@never_compiled
+def _is_no_dispatcher_call() -> bool:
+    """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
+
+    `x.data` and what autograd saves are such copies, which without a mode C++ makes by itself. A
+    call that came through the dispatcher has passed the key for views, which is then excluded.
+    """
+    return _is_included(_VIEWS) and not _is_excluded(_VIEWS)
+
+
+def _is_a_mark(func: Any) -> bool:
+    """Marks for a profiler go through the dispatcher, but compute nothing."""
+    return getattr(func, "namespace", None) == "profiler"
+
+
+def _decided_by_content(func: Any) -> bool:
+    """Whether the shapes of the results depend on more than the shapes of the inputs."""
+    return torch.Tag.dynamic_output_shape in getattr(func, "tags", ())

@@ -1,0 +1,228 @@
+"""`Capture`: records what runs inside of it, then leaves everything as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode,
+    _pop_mode,
+    _push_mode,
+)
+
+from torchmark.capture.calls import CallMode
+from torchmark.capture.compiled import watched_compiled_code
+from torchmark.capture.files import TraceFile, require_safetensors, save_contents
+from torchmark.capture.hooks import Hooks
+from torchmark.capture.labels import Labels, ModuleNames
+from torchmark.capture.processes import watched_processes
+from torchmark.capture.record import Record
+from torchmark.capture.steps import StepEnds
+from torchmark.capture.threads import watched_threads
+from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
+from torchmark.traces.writing import write_trace
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from torchmark.model.trace import Trace
+
+_running: Capture | None = None
+
+
+class Capture:
+    """Records every dispatcher call of forward, backward and optimizer.
+
+    >>> import torch
+    >>> import torchmark
+    >>> with torchmark.Capture() as trace:
+    ...     product = torch.ones(2, 3) @ torch.ones(3, 4)
+    >>> [call.op for call in trace.trace().calls]
+    ['aten.ones.default', 'aten.ones.default', 'aten.mm.default']
+
+    With a `path` the trace is written there as it goes: a program that is killed leaves all steps
+    but the last. After `steps` steps the rest runs as if nothing had been captured. `values` keeps
+    the content of tensors in a safetensors file beside the trace, once for each distinct call.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        steps: int | None = None,
+        values: bool = False,
+    ) -> None:
+        if steps is not None and steps < 1:
+            raise InvalidArgumentError(f"steps={steps}: a capture has at least one step")
+        self._path = path
+        self._steps = steps
+        self._values = values
+        self._record = Record()
+        self._ends = StepEnds()
+        self._names = ModuleNames()
+        self._labels: dict[int, Labels] = {}
+        self._modes: list[CallMode] = []
+        self._file: TraceFile | None = None
+        self._hooks = Hooks(self._record, self._labels, self._optimizer_stepped)
+        self._undo = contextlib.ExitStack()
+        self._mode: CallMode | None = None
+        self._thread = 0
+        self._is_used = False
+        self._is_child = False
+
+    def __enter__(self) -> Capture:
+        global _running  # noqa: PLW0603 - one process, one capture
+        self._check()
+        if self._values:
+            require_safetensors()
+        if self._path is not None:
+            self._file = TraceFile(self._path, self._record)
+        self._is_used = True
+        self._thread = threading.get_ident()
+        _running = self
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            _running = None
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _running  # noqa: PLW0603 - one process, one capture
+        self._stop()
+        _running = None
+        if self._is_child:
+            return
+        for length in (*self._ends.rest(), None):
+            self._end_step(length)
+        if self._file is not None:
+            self._file.end()
+            self._warn_of_files()
+
+    def step(self) -> None:
+        """Ends a step here; from now on steps end nowhere else."""
+        self._ends.by_hand()
+        self._end_step()
+
+    def trace(self) -> Trace:
+        """What was captured so far, without the step that is going on."""
+        return self._record.as_trace()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace, and the file with exact values beside it if they were wanted."""
+        write_trace(self.trace(), path)
+        if self._values:
+            save_contents(path, self._record.exact)
+
+    def _warn_of_files(self) -> None:
+        """A file that could not be written is no reason to end somebody's training."""
+        assert self._path is not None
+        assert self._file is not None
+        error = self._file.error
+        if self._values:
+            try:
+                save_contents(self._path, self._record.exact)
+            except TraceWriteError as refused:
+                error = error or refused
+        if error is not None:
+            warnings.warn(f"torchmark: {error}", stacklevel=3)
+
+    def _check(self) -> None:
+        if _running is not None:
+            raise CaptureError(
+                "a capture is running already, and one inside of another would record the same "
+                "calls twice; leave the first one before"
+            )
+        if self._is_used:
+            raise CaptureError("this Capture was used already; make a new one")
+        if not hasattr(TorchDispatchMode, "ignore_compile_internals"):
+            raise CaptureError(
+                f"torch {torch.__version__} has no mode that leaves compiled code alone; "
+                "capture with torch 2.13 or newer"
+            )
+
+    def _start(self) -> None:
+        """Puts everything in place; what records comes last, so that it sees nothing of this."""
+        running_before = [
+            t.name for t in threading.enumerate() if t is not threading.current_thread()
+        ]
+        if running_before:
+            self._record.not_seen(
+                "threads that were there before the capture: what they call is not in here "
+                f"({', '.join(running_before)})"
+            )
+        self._hooks.start()
+        undo = self._undo
+        undo.enter_context(
+            watched_compiled_code(self._hooks.compiled_code_begins, self._hooks.compiled_code_ends)
+        )
+        undo.enter_context(watched_processes(self._record, self._in_child))
+        undo.enter_context(watched_threads(self._captured_thread))
+        mode = self._new_mode()
+        undo.callback(mode.labels.functions.stop)
+        mode.labels.functions.start()
+        mode.__enter__()  # type: ignore[no-untyped-call]
+        self._mode = mode
+
+    def _stop(self) -> None:
+        """Takes everything away that can be taken away where this is called."""
+        for mode in self._modes:
+            mode.is_on = False
+        if threading.get_ident() == self._thread:  # modes belong to their thread
+            self._undo.close()
+            self._hooks.stop()
+            if self._mode is not None and _get_current_dispatch_mode() is self._mode:
+                self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+                self._mode = None
+
+    def _new_mode(self) -> CallMode:
+        labels = Labels(len(self._modes), self._record, self._names)
+        mode = CallMode(self._record, labels, exact=self._values)
+        self._modes.append(mode)
+        self._labels[threading.get_ident()] = labels
+        return mode
+
+    @contextlib.contextmanager
+    def _captured_thread(self) -> Iterator[None]:
+        mode = self._new_mode()
+        # Not entered: that would change flags of the whole process, which outlive this thread.
+        _push_mode(mode)
+        mode.labels.functions.start()
+        try:
+            yield
+        finally:
+            mode.labels.functions.stop()
+            if _get_current_dispatch_mode() is mode:
+                _pop_mode()
+
+    def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        with self._record.lock:
+            position = len(self._record.sequence)
+            for length in self._ends.optimizer_stepped(id(optimizer), position):
+                self._end_step(length)
+
+    def _end_step(self, length: int | None = None) -> None:
+        with self._record.lock:
+            if self._is_complete() or not self._record.end_step(length):
+                return
+            if self._file is not None:
+                self._file.step_ended()
+            if self._is_complete():
+                self._stop()
+
+    def _is_complete(self) -> bool:
+        return self._steps is not None and self._record.total_steps() >= self._steps
+
+    def _in_child(self) -> None:
+        self._is_child = True
+        for mode in self._modes:
+            mode.is_on = False
+        if self._file is not None:
+            self._file.leave_to_parent()

@@ -1,0 +1,61 @@
+"""Compiled code is left as it is: neither traced with our labels in it, nor compiled once more.
+
+torch.compile guards on hooks of modules and on modes for functions, and would trace them into the
+graph. So both are taken away for as long as compiled code runs: torch tells its interpreter that
+it begins and ends by one function, and that one is watched. The mode for dispatcher calls stays;
+torch itself keeps it out of compilation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_C_MODULE = torch._C._dynamo.eval_frame
+_NAMES = ("set_eval_frame", "_maybe_set_eval_frame")
+
+set_eval_frame = _C_MODULE.set_eval_frame
+"""torch's own, whatever stands in its place later."""
+
+
+@contextlib.contextmanager
+def watched_compiled_code(entered: Callable[[], None], left: Callable[[], None]) -> Iterator[None]:
+    """Calls `entered` when compiled code begins in a thread, and `left` when it ends."""
+
+    def watched(callback: Any) -> Any:
+        prior = set_eval_frame(callback)
+        if callback is not None and prior is None:
+            entered()
+        elif callback is None and prior is not None:
+            left()
+        return prior
+
+    # The compiler may be imported while this is in place, and would take the name from here.
+    _C_MODULE.set_eval_frame = watched
+    _replace(set_eval_frame, watched)
+    try:
+        yield
+    finally:
+        _C_MODULE.set_eval_frame = set_eval_frame
+        _replace(watched, set_eval_frame)
+
+
+def _replace(old: object, new: object) -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch._dynamo"):
+            for attribute in _NAMES:
+                if vars(module).get(attribute) is old:
+                    setattr(module, attribute, new)
+
+
+def never_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For what runs between two graphs of compiled code, with all that it calls."""
+    skip = _C_MODULE._FrameAction.SKIP
+    _C_MODULE.set_code_exec_strategy(function.__code__, _C_MODULE._FrameExecStrategy(skip, skip))
+    return function

@@ -1,0 +1,226 @@
+"""A call as the tagged JSON of docs/trace-format.md: made once, when a distinct call is first seen.
+
+Inputs are described before the call, because it may change them, and outputs after it; tensors
+share one numbering of storages, so that a view of an input is seen as one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchmark.capture.contents import contents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Accessors = dict[str, "Callable[[torch.Tensor], torch.Tensor]"]
+
+_BY_ROW: Accessors = {
+    "crow_indices": torch.Tensor.crow_indices,
+    "col_indices": torch.Tensor.col_indices,
+    "values": torch.Tensor.values,
+}
+_BY_COLUMN: Accessors = {
+    "ccol_indices": torch.Tensor.ccol_indices,
+    "row_indices": torch.Tensor.row_indices,
+    "values": torch.Tensor.values,
+}
+PARTS: dict[torch.layout, Accessors] = {
+    # The plain accessors of a sparse_coo tensor refuse one that is not coalesced.
+    torch.sparse_coo: {"indices": torch.Tensor._indices, "values": torch.Tensor._values},
+    torch.sparse_csr: _BY_ROW,
+    torch.sparse_bsr: _BY_ROW,
+    torch.sparse_csc: _BY_COLUMN,
+    torch.sparse_bsc: _BY_COLUMN,
+}
+"""What a tensor of such a layout is made of."""
+
+EXACT_DTYPES = frozenset(
+    {
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    }
+)
+"""What every version of the safetensors library can keep."""
+
+
+class CallDescription:
+    """Arguments and outputs of one call, and the exact contents if they are wanted."""
+
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, exact: bool = False
+    ) -> None:
+        self.exact: list[torch.Tensor] = []
+        """Copies of the inputs, in the order of `args` and then `kwargs`."""
+
+        self._exact_wanted = exact
+        self._named: list[dict[str, Any]] = []
+        self._storages: dict[int, int] = {}
+        # Kept alive: a new storage must not come to lie where an old one was given up.
+        self._kept: list[torch.UntypedStorage] = []
+        self._tensors: dict[int, list[dict[str, Any]]] = {}
+        self._inputs = True
+        self.args = tuple(self._value(arg) for arg in args)
+        self.kwargs = {name: self._value(arg) for name, arg in kwargs.items()}
+        self._inputs = False
+        self.outputs: Any = None
+
+    def finish(self, result: Any) -> None:
+        """Takes what came back; a storage that one tensor alone has needs no number."""
+        self.outputs = self._value(result)
+        for sharing in self._tensors.values():
+            if len(sharing) == 1:
+                del sharing[0]["storage"]
+        self._kept.clear()
+
+    def exact_contents(self, call: int) -> dict[str, torch.Tensor]:
+        """The copies by the names that they have from now on in the description."""
+        contents = {}
+        for number, (named, copy) in enumerate(zip(self._named, self.exact, strict=True)):
+            named["exact"] = f"{call}.{number}"
+            contents[named["exact"]] = copy
+        return contents
+
+    def _value(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, str, int, float, complex)):
+            return _number_or_text(value)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, (list, torch.Size)):
+            return [self._value(item) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self._value(item) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self._value(k), self._value(v)] for k, v in value.items()]}
+        return _named_value(value)
+
+    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        if not _is_plain(tensor):
+            return {"opaque": _type_name(tensor)}
+        try:
+            body = self._plain_tensor(tensor)
+        except Exception:
+            return {"opaque": _type_name(tensor)}
+        return {"tensor": body}
+
+    def _plain_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "shape": list(tensor.shape),
+            "dtype": _short(tensor.dtype),
+        }
+        if tensor.device.type != "cpu":
+            body["device"] = str(tensor.device)
+        if tensor.requires_grad:
+            body["requires_grad"] = True
+        if isinstance(tensor, torch.nn.Parameter):
+            body["parameter"] = True
+        if tensor.layout != torch.strided:
+            body |= self._parts(tensor)
+        else:
+            self._memory(tensor, body)
+            for bit in ("conj", "neg"):
+                if getattr(tensor, f"is_{bit}")():
+                    body[bit] = True
+            if self._inputs:
+                self._content(tensor, body)
+        return body
+
+    def _parts(self, tensor: torch.Tensor) -> dict[str, Any]:
+        accessors = PARTS[tensor.layout]
+        parts = {name: self._tensor(accessor(tensor)) for name, accessor in accessors.items()}
+        body: dict[str, Any] = {"layout": _short(tensor.layout), "parts": parts}
+        if tensor.layout == torch.sparse_coo:
+            body["coalesced"] = tensor.is_coalesced()
+        return body
+
+    def _memory(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
+        if not tensor.is_contiguous():
+            body["strides"] = list(tensor.stride())
+        if tensor.storage_offset():
+            body["offset"] = tensor.storage_offset()
+        storage = tensor.untyped_storage()
+        self._kept.append(storage)
+        number = self._storages.setdefault(storage._cdata, len(self._storages))
+        body["storage"] = number
+        self._tensors.setdefault(number, []).append(body)
+        if storage.nbytes() != _needed_bytes(tensor):
+            body["storage_bytes"] = storage.nbytes()
+
+    def _content(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
+        content = tensor.detach().resolve_conj().resolve_neg()
+        try:
+            values = contents_of(content)
+        except Exception:
+            values = {}
+        if values:
+            body["values"] = values
+        if self._exact_wanted and tensor.dtype in EXACT_DTYPES and not tensor.is_meta:
+            self._named.append(body)
+            self.exact.append(
+                content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
+            )
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a trace can hold it: no class that computes in its own way, no quantizer."""
+    own_way = getattr(
+        type(tensor), "__torch_dispatch__", None
+    ) is not torch._C._disabled_torch_dispatch_impl and type(tensor) not in (
+        torch.Tensor,
+        torch.nn.Parameter,
+    )
+    return not (own_way or tensor.is_quantized or tensor.is_nested)
+
+
+def _needed_bytes(tensor: torch.Tensor) -> int:
+    """What strides and offset reach, in bytes."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return int(tensor.storage_offset() + last + 1) * tensor.element_size()
+
+
+def _number_or_text(value: complex | str | None) -> Any:
+    if isinstance(value, complex):
+        return {"complex": [_number_or_text(value.real), _number_or_text(value.imag)]}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)  # of an enumeration, its number
+    return value
+
+
+def _named_value(value: Any) -> dict[str, Any]:
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if isinstance(value, torch.Generator):
+        return {"generator": str(value.device)}
+    for kind in (torch.dtype, torch.layout, torch.memory_format):
+        if isinstance(value, kind):
+            return {kind.__name__: _short(value)}
+    return {"opaque": _type_name(value)}
+
+
+def _short(value: object) -> str:
+    return str(value).removeprefix("torch.")
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    if kind is torch.Tensor:  # quantized, nested or of a foreign layout
+        assert isinstance(value, torch.Tensor)
+        return f"torch.Tensor ({'nested' if value.is_nested else _short(value.dtype)})"
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,117 @@
+"""The hooks that keep the labels up to date: modules and optimizers, of all threads.
+
+Hooks belong to the process, labels to a thread. A module that runs in a thread without labels is
+one that was started before the capture: what it calls is not seen, and that is said.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from torchmark.capture.calls import CallMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch.utils.hooks import RemovableHandle
+
+    from torchmark.capture.labels import Labels
+    from torchmark.capture.record import Record
+
+
+class Hooks:
+    """Global hooks for as long as nothing compiled runs."""
+
+    def __init__(
+        self,
+        record: Record,
+        labels: dict[int, Labels],
+        optimizer_stepped: Callable[[torch.optim.Optimizer], None],
+    ) -> None:
+        self._record = record
+        self._labels = labels
+        self._optimizer_stepped = optimizer_stepped
+        self._compiled = 0
+        self._handles: list[RemovableHandle] = []
+        self._in_optimizer_hook = False
+
+    def start(self) -> None:
+        self.stop()
+        self._handles = [
+            register_optimizer_step_pre_hook(self._optimizer_begins),
+            register_optimizer_step_post_hook(self._optimizer_ends),
+            register_module_forward_pre_hook(self._entered),
+            register_module_forward_hook(self._left, always_call=True),
+        ]
+
+    def stop(self) -> None:
+        """May be said again: torch goes through the optimizer's hooks while one of them runs."""
+        kept = self._handles[:2] if self._in_optimizer_hook else []
+        for handle in self._handles[len(kept) :]:
+            handle.remove()
+        self._handles = kept
+
+    def compiled_code_begins(self) -> None:
+        self._record.not_seen(
+            "{n} times code ran that torch.compile had compiled: the operators that it fused into "
+            "kernels are not in here"
+        )
+        if labels := self._labels_here():
+            labels.functions.pause()
+        with self._record.lock:
+            self._compiled += 1
+            if self._compiled == 1:
+                self.stop()
+
+    def compiled_code_ends(self) -> None:
+        with self._record.lock:
+            self._compiled -= 1
+            if self._compiled == 0:
+                self.start()
+        if labels := self._labels_here():
+            labels.functions.resume()
+
+    def _labels_here(self) -> Labels | None:
+        labels = self._labels.get(threading.get_ident())
+        if labels is not None:
+            return labels
+        # A thread of autograd has no labels of its own, but the modes of the one that called it.
+        for mode in _get_current_dispatch_mode_stack():
+            if isinstance(mode, CallMode):
+                return mode.labels
+        return None
+
+    def _entered(self, module: torch.nn.Module, _: Any) -> None:
+        if labels := self._labels_here():
+            labels.entered(module)
+        else:
+            self._record.not_seen(
+                f"modules ran in thread {threading.current_thread().name!r}, which was there "
+                "before the capture: its calls are not in here"
+            )
+
+    def _left(self, module: torch.nn.Module, _: Any, __: Any) -> None:
+        if labels := self._labels_here():
+            labels.left(module)
+
+    def _optimizer_begins(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
+        if labels := self._labels_here():
+            labels.optimizer_began(optimizer)
+
+    def _optimizer_ends(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
+        if labels := self._labels_here():
+            labels.optimizer_ended()
+            self._in_optimizer_hook = True
+            try:
+                self._optimizer_stepped(optimizer)
+            finally:
+                self._in_optimizer_hook = False

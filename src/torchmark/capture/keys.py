@@ -1,0 +1,119 @@
+"""What tells one distinct call from another, as a tuple that is cheap to make and to hash.
+
+This runs for every call of the captured program, so it asks a tensor only for what the trace keeps
+apart, and for strides and devices only where they are not the usual ones: `True` stands for the
+strides of a contiguous tensor, and for the CPU. A sparse, nested or foreign tensor raises here and
+takes the careful way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+Key = tuple[Any, ...]
+
+_PLAIN = frozenset({int, bool, str, type(None), complex})
+_NAMED = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
+_Tensor = torch.Tensor
+_strided = torch.strided
+_Parameter = torch.nn.Parameter
+
+
+def key_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Key:
+    """The same for calls that look the same."""
+    parts: list[Any] = [func]
+    tensors: list[torch.Tensor] = []
+    _add(args, parts, tensors)
+    if kwargs:
+        parts.append(tuple(kwargs))
+        _add(kwargs.values(), parts, tensors)
+    if len(tensors) > 1:
+        _add_sharing(tensors, parts)
+    return tuple(parts)
+
+
+def _add(values: Iterable[Any], parts: list[Any], tensors: list[torch.Tensor]) -> None:
+    for value in values:
+        kind = type(value)
+        if kind is _Tensor or kind is _Parameter:
+            try:
+                if value.layout is not _strided:
+                    raise NotImplementedError  # as other kinds without strides do
+                part: Hashable = (
+                    kind,
+                    value.shape,
+                    value.dtype,
+                    value.is_contiguous() or value.stride(),
+                    value.storage_offset(),
+                    value.requires_grad,
+                    value.is_cpu or value.device,
+                )
+            except Exception:
+                part = careful_part(value)
+            else:
+                tensors.append(value)
+            parts.append(part)
+        elif kind in _PLAIN:
+            parts += (kind, value)
+        elif kind is float:
+            # A nan equals nothing, not even the one of the call before.
+            parts += (float, value if value == value else "nan")  # noqa: PLR0124
+        elif kind is list or kind is tuple:
+            parts += (kind, len(value))
+            _add(value, parts, tensors)
+        elif kind in _NAMED:
+            parts.append(value)
+        else:
+            parts.append(careful_part(value))
+
+
+def _add_sharing(tensors: list[torch.Tensor], parts: list[Any]) -> None:
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    if len(set(storages)) < len(storages):
+        first: dict[int, int] = {}
+        parts.append(tuple([first.setdefault(storage, len(first)) for storage in storages]))
+
+
+def careful_part(value: Any) -> Hashable:
+    """Of a value that is none of the usual ones: as much as it tells without raising."""
+    parts: list[Any] = [type(value)]
+    names = ("dtype", "layout", "device", "requires_grad", "is_quantized", "shape")
+    if isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            for name in names:
+                parts.append(_told(lambda name=name: getattr(value, name)))
+            for ask in (value._nnz, value.is_coalesced, value.stride, value.storage_offset):
+                parts.append(_told(ask))
+    elif isinstance(value, torch.Generator):
+        parts.append(value.device)
+    elif isinstance(value, (int, float, str)):
+        parts.append(value)
+    return tuple(parts)
+
+
+def _told(ask: Any) -> Hashable:
+    try:
+        answer: Hashable = ask()
+        hash(answer)
+    except Exception:
+        return None
+    return answer
+
+
+def without_floats(key: Key) -> Key:
+    """The same for calls that differ in nothing but the values of floats."""
+    return tuple([None if type(part) is float else part for part in key])
+
+
+def shapes_of(result: Any) -> Key:
+    """The shapes that came back, for operators where the inputs do not decide them."""
+    if isinstance(result, torch.Tensor):
+        return (_told(lambda: tuple(result.shape)),)
+    if isinstance(result, (list, tuple)):
+        return tuple([shape for item in result for shape in shapes_of(item)])
+    return ()

@@ -1,0 +1,194 @@
+"""Where the calls of one thread come from: module, function, phase.
+
+Labels alone: nothing here decides what is recorded, and a label that cannot be found is null. In
+the backward pass the module is that whose forward made the autograd node, found by the number that
+autograd gives to nodes in their order: what the numbers were when modules were entered and left.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import resolve_name
+
+from torchmark.capture.functions import FunctionLabels
+from torchmark.model.trace import Place
+
+if TYPE_CHECKING:
+    from torchmark.capture.keys import Key
+    from torchmark.capture.record import Record
+
+REMEMBERED_MOVES = 200_000
+"""Entries and exits of modules: the graphs of the last steps, some megabytes."""
+
+_graph_task = torch._C._current_graph_task_id
+_node = torch._C._current_autograd_node
+_next_node = torch._C._autograd._get_sequence_nr
+
+_BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+
+_FAST_WHEN_PLAIN = (
+    torch.nn.MultiheadAttention,
+    torch.nn.TransformerEncoderLayer,
+    torch.nn.TransformerEncoder,
+)
+"""Modules that take a fused operator in inference, unless a TorchFunctionMode is there."""
+
+
+class KnownCalls(dict["Key", int]):
+    """Numbers of pairs by the key of the call, for one place."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+
+class ModuleNames:
+    """Paths of modules from the outermost one that was called; holds none of them."""
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[int, int], tuple[weakref.ref[torch.nn.Module], str]] = {}
+        self._owners: dict[int, str] = {}
+
+    def path(self, root: torch.nn.Module, parent: str, module: torch.nn.Module) -> str:
+        known = self._known(root, module)
+        if known is None:
+            self._scan(root)
+            known = self._known(root, module)
+        if known is None:  # it is called by the root, but not registered in it
+            known = ".".join(filter(None, (parent, f"<{type(module).__name__}>")))
+            self._paths[id(root), id(module)] = weakref.ref(module), known
+        return known
+
+    def owner(self, parameter: object) -> str | None:
+        """The path of the module that has this parameter."""
+        return self._owners.get(id(parameter))
+
+    def _known(self, root: torch.nn.Module, module: torch.nn.Module) -> str | None:
+        reference, path = self._paths.get((id(root), id(module)), (None, None))
+        return path if reference is not None and reference() is module else None
+
+    def _scan(self, root: torch.nn.Module) -> None:
+        for path, module in root.named_modules():
+            self._paths[id(root), id(module)] = weakref.ref(module), path
+            for parameter in module._parameters.values():
+                self._owners[id(parameter)] = path
+
+
+class Labels:
+    """The labels of one thread, kept up to date by the hooks."""
+
+    def __init__(self, thread: int, record: Record, names: ModuleNames) -> None:
+        self.module: str | None = None
+        self.function: Any = None
+        self.phase = "forward"
+        self.functions = FunctionLabels(self)
+        self._thread = thread
+        self._record = record
+        self._names = names
+        self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
+        self._optimizer: str | None = None
+        self._known: dict[tuple[str, str | None, Any], KnownCalls] = {}
+        self._moves: list[int] = [0]
+        self._moved_to: list[str | None] = [None]
+
+    def known_calls(self) -> KnownCalls:
+        """The calls of the place where this thread is now."""
+        task = _graph_task()
+        if task == -1:
+            where = (self.phase, self.module, self._optimizer or self.function)
+        else:
+            where = ("backward", self._backward_module(task), self.function)
+        known = self._known.get(where)
+        return self._new_place(where) if known is None else known
+
+    def entered(self, module: torch.nn.Module) -> None:
+        stack = self._stack
+        if stack and stack[0][0] is module:
+            # Ctrl-C leaves modules without a word; the next call of the outermost one tells.
+            while stack:
+                self._pop()
+        path = self._names.path(stack[0][0], stack[-1][1], module) if stack else ""
+        if not stack:
+            self._names.path(module, "", module)
+        plain = not module.training and isinstance(module, _FAST_WHEN_PLAIN)
+        if plain:
+            self.functions.pause()
+        stack.append((module, path, _graph_task(), plain))
+        self._move(path)
+
+    def left(self, module: torch.nn.Module) -> None:
+        if any(entry[0] is module for entry in self._stack):
+            while self._pop() is not module:
+                pass
+
+    def optimizer_began(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._optimizer is not None:  # the one before raised
+            self.optimizer_ended()
+        kind = type(optimizer)
+        home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
+        self._optimizer = f"{home}.{kind.__qualname__}.step"
+        # It asks its tensors hundreds of small questions, and each would come by here.
+        self.functions.pause()
+        self._move(self.module)
+
+    def optimizer_ended(self) -> None:
+        if self._optimizer is not None:
+            self._optimizer = None
+            self.functions.resume()
+            self._move(self.module)
+
+    def _pop(self) -> torch.nn.Module:
+        module, _, _, plain = self._stack.pop()
+        if plain:
+            self.functions.resume()
+        self._move(self._stack[-1][1] if self._stack else None)
+        return module
+
+    def _move(self, path: str | None) -> None:
+        self.module = path
+        self.phase = "optimizer" if self._optimizer is not None and path is None else "forward"
+        node = _next_node()
+        if node == self._moves[-1]:
+            self._moved_to[-1] = path
+        else:
+            self._moves.append(node)
+            self._moved_to.append(path)
+            if len(self._moves) > REMEMBERED_MOVES:
+                del self._moves[: REMEMBERED_MOVES // 2]
+                del self._moved_to[: REMEMBERED_MOVES // 2]
+
+    def _backward_module(self, task: int) -> str | None:
+        if self._stack and self._stack[-1][2] == task:  # a forward that is computed again
+            return self.module
+        node: Any = _node()
+        if node is None:
+            return None
+        number = node._sequence_nr()
+        if number >= _next_node():  # it adds up the gradient of a parameter
+            return self._names.owner(getattr(node, "variable", None))
+        return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
+
+    def _new_place(self, where: tuple[str, str | None, Any]) -> KnownCalls:
+        phase, module, function = where
+        if function in _BACKWARD:
+            phase = "backward"
+        place = Place(phase=phase, module=module, function=_name(function), thread=self._thread)
+        known = KnownCalls(self._record.add_place(place))
+        self._known[where] = known
+        return known
+
+
+def _name(function: Any) -> str | None:
+    if function is None or isinstance(function, str):
+        return function
+    if (name := resolve_name(function)) is not None:
+        return str(name)
+    home = getattr(function, "__module__", None)
+    own = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return f"{home}.{own}" if home else str(own)

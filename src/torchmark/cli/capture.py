@@ -1,0 +1,174 @@
+"""`torchmark capture`: somebody's training script, unchanged, and a trace of what it called.
+
+The recorder starts when the script imports torch, not before: what a script sets up for that import
+(the number of threads in its environment, filters of warnings) works as it does without torchmark.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import threading
+import zlib
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.cli.files import check_writable
+from torchmark.errors import NotATraceError, ScriptNotFoundError, TorchmarkError
+from torchmark.run.user_script import require_script, run_module, run_script, users_traceback
+from torchmark.run.when_imported import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchmark.capture import Capture
+    from torchmark.model.trace import Trace
+
+
+@click.command("capture", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("trace.jsonl.gz"),
+    show_default=True,
+    metavar="FILE",
+    help="Where the trace goes; one that is there already is replaced.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Record this many steps of the optimizer; the script runs on without being watched.",
+)
+@click.option(
+    "--values", is_flag=True, help="Keep the tensors' exact values, in FILE.safetensors beside it."
+)
+@click.option("-m", "as_module", is_flag=True, help="Run a module by its name, as python -m does.")
+@click.argument("script", metavar="SCRIPT")
+@click.argument("args", metavar="[ARGS]…", nargs=-1, type=click.UNPROCESSED)
+def command(
+    output: Path,
+    steps: int | None,
+    values: bool,
+    as_module: bool,
+    script: str,
+    args: tuple[str, ...],
+) -> None:
+    """Run a training script and write down every operator call that it makes.
+
+    SCRIPT runs as `python SCRIPT ARGS…` would run it, its output and exit code are its own; what
+    stands behind SCRIPT is for SCRIPT. The trace is written as the script goes, and kept when it
+    fails or is interrupted.
+    """
+    if not as_module:
+        require_script(script)
+    _check_output(output)
+    recording = _Recording(output, steps, values=values)
+    run = partial(run_module if as_module else run_script, script, args)
+    with when_imported("torch", lambda _: recording.start()):
+        ending = _run_to_its_end(run, recording)
+    recording.report(script)
+    raise ending
+
+
+def _check_output(file: Path) -> None:
+    check_writable([file])
+    if file.is_file() and file.stat().st_size and not _is_trace(file):
+        raise NotATraceError(
+            f"{file} is there and is not a trace, so it stays as it is; name another with -o FILE"
+        )
+
+
+def _is_trace(file: Path) -> bool:
+    try:
+        with gzip.open(file) if file.name.endswith(".gz") else file.open("rb") as content:
+            return content.read(len('{"trace"')) == b'{"trace"'
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+class _Recording:
+    """One capture, which begins when torch is there."""
+
+    def __init__(self, output: Path, steps: int | None, *, values: bool) -> None:
+        self._output = output
+        self._steps = steps
+        self._values = values
+        self._capture: Capture | None = None
+        self._process = os.getpid()
+
+    def start(self) -> None:
+        from torchmark.capture import Capture  # noqa: PLC0415 - it imports torch
+
+        self._capture = Capture(self._output, steps=self._steps, values=self._values)
+        self._capture.__enter__()
+
+    def stop(self) -> None:
+        if self._capture is not None:
+            self._capture.__exit__(None, None, None)
+
+    def report(self, script: str) -> None:
+        if os.getpid() != self._process:
+            return  # a fork of the script has come to its end
+        sys.stdout.flush()
+        if self._capture is None:
+            lines = [f"{script} never imported torch; nothing was written"]
+        else:
+            lines = _summary(self._capture.trace(), self._output)
+        for line in lines:
+            click.echo(f"torchmark: {line}", err=True)
+
+
+def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExit:
+    """Gives what the script wants to leave with."""
+    ending = SystemExit(0)
+    failure: BaseException | None = None
+    try:
+        run()
+        _wait_for_threads()
+    except SystemExit as wanted:
+        ending = wanted
+    except ScriptNotFoundError:
+        recording.stop()
+        raise
+    except BaseException as error:  # whatever it is, Python would show it and leave
+        failure = error
+        ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+    try:
+        recording.stop()
+    except TorchmarkError as error:
+        click.echo(f"torchmark: {error}", err=True)
+        ending = ending if ending.code else SystemExit(code_of(error))
+    if failure is not None:
+        sys.excepthook(type(failure), failure, users_traceback(failure))
+    return ending
+
+
+def _wait_for_threads() -> None:
+    """Python waits for them at its end; here that is before the end of the capture."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _summary(trace: Trace, output: Path) -> list[str]:
+    calls = trace.counts_by_call()
+    phases: Counter[str] = Counter()
+    for (_, place), times in trace.counts.items():
+        phases[trace.places[place].phase] += times
+    steps = sum(step.repeats for step in trace.steps)
+    shares = ", ".join(f"{phase} {times}" for phase, times in phases.most_common())
+    return [
+        f"{calls.total()} calls, {len(calls)} of them distinct, in {steps} "
+        f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),
+        *(f"not seen: {sentence}" for sentence in trace.unseen),
+        f"written to {output}",
+        f"see it with `torchmark summary {output}`, run it with `torchmark replay {output}`",
+    ]

@@ -1,0 +1,62 @@
+"""The calls of a step replayed in their order in a child: `Zygote.replay_in_order`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchmark.run.zygote_case import answer_of, sampling_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from torchmark.run.zygote_case import Ending
+    from torchmark_probe.sampling import Limits, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayInOrder:
+    """What the passes took."""
+
+    sampling: Sampling
+    """Whole passes, `number` of them in a block, with no clock read between calls."""
+
+    positions: tuple[int, ...]
+    """The positions in the order that were run: all but those of calls that were left out."""
+
+    seconds: tuple[float, ...]
+    """Of each of these positions: the median over passes of their own."""
+
+    left_out: dict[int, str]
+    """By the call's number: why it was not run."""
+
+    def seconds_of_passes(self) -> tuple[float, ...]:
+        """A pass each, of the blocks that count."""
+        return tuple(
+            self.sampling.wall[index] / self.sampling.number for index in self.sampling.counted()
+        )
+
+
+def request_of(
+    calls: Sequence[str], order: Sequence[int], limits: Limits, seed: int, cores: Collection[int]
+) -> dict[str, Any]:
+    return {
+        "kind": "order",
+        "calls": list(calls),
+        "order": list(order),
+        "limits": list(limits),
+        "seed": seed,
+        "cores": sorted(cores),
+    }
+
+
+def replay_of(ending: Ending, order: Sequence[int]) -> ReplayInOrder:
+    """What a case answered; one that did not come to its end is a CaseFailedError."""
+    answer = answer_of(ending)
+    left_out = {int(number): reason for number, reason in answer["left_out"].items()}
+    return ReplayInOrder(
+        sampling=sampling_in(answer),
+        positions=tuple(at for at, number in enumerate(order) if number not in left_out),
+        seconds=tuple(answer["seconds"]),
+        left_out=left_out,
+    )

@@ -1,0 +1,1 @@
+"""Traces as files: written here by the recorder and the importers, read and checked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -86,8 +87,12 @@ def test_a_click_on_a_heading_sorts_by_the_figures(
     opened: Callable[[list[SweepRow]], Page],
 ) -> None:
     rows = [
-        sweep_rows.row(dims=(("n", size),), median_s=time)
-        for size, time in ((10, 9e-6), (9, 1.5e-3), (100, 2e-6))
+        sweep_rows.row(dims=(("n", size),), median_s=time, max_error=error, reason=reason)
+        for size, time, error, reason in (
+            (10, 9e-6, 0.1, ""),
+            (9, 1.5e-3, math.inf, "differs from eager"),
+            (100, 2e-6, 0.2, ""),
+        )
     ]
     page = opened([sweep_rows.skipped(dims=(("n", 1),)), *rows])
     page.get_by_role("button", name="median").click()
@@ -96,6 +101,10 @@ def test_a_click_on_a_heading_sorts_by_the_figures(
     assert column(page, "n") == ["9", "10", "100", "1"]
     page.get_by_role("button", name="n", exact=True).click()
     assert column(page, "n") == ["1", "9", "10", "100"]
+    page.get_by_role("button", name="max error").click()
+    assert column(page, "n") == ["10", "100", "9", "1"]
+    assert column(page, "median")[2] == "1.500 ms (!)"
+    assert "differs from eager" in page.inner_text("#doubts")
     page.get_by_role("button", name="backend").click()
     assert column(page, "backend") == ["ort", "pt", "pt", "pt"]
 

@@ -19,7 +19,8 @@ class SummedBag(torch.nn.Module):
         self.bag = torch.nn.EmbeddingBag(rows, width, mode="sum")
 
     def forward(self, picked: torch.Tensor) -> torch.Tensor:
-        return self.bag(picked)
+        summed: torch.Tensor = self.bag(picked)
+        return summed
 
 
 model = SummedBag

@@ -53,6 +53,12 @@ def test_a_sweep_of_all_configs_fits_eighty_columns() -> None:
     assert len(points) == 48 * 3 * 3  # a line for each point, dtype and phase
 
 
+def test_of_very_many_points_the_first_are_shown() -> None:
+    lines = sweep_text.render(sweep_rows.sweep({"n": range(1, 101)})).splitlines()
+    assert lines[61].startswith("  n=60 ")
+    assert lines[62] == "  … 40 more: see the CSV"
+
+
 def test_times_of_other_models_and_threads_are_never_held_against_each_other() -> None:
     rows = [
         sweep_rows.row(median_s=1e-3),
@@ -95,3 +101,10 @@ def test_what_moves_a_cursor_does_not_reach_the_terminal() -> None:
     assert "\x1b" not in text
     assert "\r" not in text
     assert "boom" in text
+
+
+def test_a_result_that_differs_too_much_is_a_doubt_beside_its_time() -> None:
+    rows = [sweep_rows.row(), sweep_rows.row(backend="ort", reason="differs by 3", max_error=3.0)]
+    text = sweep_text.render(rows)
+    assert "10.0 us (!)" in text
+    assert "DOUBT ort fp32 forward batch=8: differs by 3" in text

@@ -152,10 +152,12 @@ def _is_clear(axis: Axis, before: int, after: int, length: float) -> bool:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 between them where there would be few."""
+    """Powers of ten, with others between them where there would be few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
-    for digits, most in (((1, 1.5, 2, 3, 4, 5, 7), 0.75), ((1, 2, 5), 2.4), ((1,), 6.0)):
+    if decades < 0.75:
+        return _linear_ticks(low, high)
+    for digits, most in (((1, 2, 5), 2.4), ((1,), 6.0)):
         if decades <= most:
             ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
             return [tick for tick in ticks if low <= tick <= high]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from torchmark.model.sweep_record import SweepRow
 
 
+_MEDIAN = "median"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
     name: str
@@ -74,14 +77,14 @@ def _figures(rows: Sequence[SweepRow]) -> list[_Column]:
         return found.value if found else None
 
     return [
-        _Column(name="median", value=lambda row: row.median_s, shown=seconds_text),
+        _Column(name=_MEDIAN, value=lambda row: row.median_s, shown=seconds_text),
         _Column(name="± %", value=_reach, shown=lambda share: f"{share * 100:.1f}"),
         _Column(name="× pt", value=ratio, shown=times_text),
         _Column(name="min", value=lambda row: row.min_s, shown=short_seconds),
         _Column(name="p95", value=lambda row: row.p95_s, shown=short_seconds),
         _Column(name="FLOP/s", value=lambda row: row.flop_per_s, shown=_short),
         _Column(name="B/s", value=lambda row: row.bytes_per_s, shown=_short),
-        _Column(name="peak B", value=lambda row: row.peak_memory_bytes, shown=_short),
+        _Column(name="peak bytes", value=lambda row: row.peak_memory_bytes, shown=_short),
         _Column(name="max error", value=lambda row: row.max_error, shown=lambda x: f"{x:.2g}"),
         _Column(name="prepare", value=lambda row: row.prepare_s, shown=short_seconds),
         _Column(name="samples", value=lambda row: row.samples or None),
@@ -123,7 +126,10 @@ def _cell(column: _Column, row: SweepRow) -> str:
         return "<td></td>"
     if isinstance(value, str):
         return f'<td data-value="{_text(value)}">{_text(value)}</td>'
-    return f'<td class="number" data-value="{value:.9g}">{_text(column.shown(value))}</td>'
+    sorted_by = f"{value:.9g}".replace("inf", "Infinity")  # as JavaScript has it
+    is_doubtful = column.name == _MEDIAN and row.reason
+    mark = f' <abbr class="doubt" title="{_text(row.reason)}">(!)</abbr>' if is_doubtful else ""
+    return f'<td class="number" data-value="{sorted_by}">{_text(column.shown(value))}{mark}</td>'
 
 
 def _is_figure(value: float | str | None) -> bool:

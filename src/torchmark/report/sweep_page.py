@@ -47,6 +47,7 @@ def render(
         _header(title, rows, environment or {}),
         _plots(rows, roofs),
         _speed_ups(rows),
+        _reasons("doubts", "Doubts", reason_texts(rows, Status.MEASURED), "doubt"),
         _reasons("failed", "Failed", reason_texts(rows, Status.FAILED), "bad"),
         _reasons("skipped", "Skipped", reason_texts(rows, Status.SKIPPED)),
         f'<section id="cases">\n<h2>Cases</h2>\n{cases_table(rows)}\n</section>' if rows else "",
@@ -76,6 +77,7 @@ def _header(title: str, rows: Sequence[SweepRow], environment: Mapping[str, Any]
     places = {
         "plots": "Plots",
         "speedups": "Speed-ups",
+        "doubts": "Doubts",
         "failed": "Failed",
         "skipped": "Skipped",
         "cases": "Cases",
@@ -84,8 +86,9 @@ def _header(title: str, rows: Sequence[SweepRow], environment: Mapping[str, Any]
     absent = {
         "plots": scaling(rows) is None,
         "speedups": not speed_ups(rows),
-        "failed": not any(row.status is Status.FAILED for row in rows),
-        "skipped": not any(row.status is Status.SKIPPED for row in rows),
+        "doubts": not reason_texts(rows, Status.MEASURED),
+        "failed": not reason_texts(rows, Status.FAILED),
+        "skipped": not reason_texts(rows, Status.SKIPPED),
         "cases": not rows,
         "environment": not environment,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from torchmark.report.columns import Section
 
 _MISSING = "–"
+_MOST_POINTS = 60
+"""Of a section that are shown; the CSV has all, and the pictures more than one can read."""
+
 _NOTE = f"Times are medians of one run; × is how many times as fast as {EAGER}, same dtype."
 
 
@@ -52,6 +56,7 @@ def render(rows: Sequence[SweepRow], width: int = 80) -> str:
         _wrapped([f"Largest difference from {EAGER}: {', '.join(texts)}"], width)
         if (texts := error_texts(rows))
         else [],
+        _wrapped([f"DOUBT {text}" for text in reason_texts(rows, Status.MEASURED)], width),
         _wrapped([f"FAILED {text}" for text in reason_texts(rows, Status.FAILED)], width),
         _wrapped([f"SKIPPED {text}" for text in reason_texts(rows, Status.SKIPPED)], width),
         [f"{summary(rows)}."],
@@ -67,12 +72,13 @@ def _subject(subject: Subject, every: Sequence[SweepRow], width: int) -> list[st
     headings = []
     for backend in backends:
         headings += [backend, "×"] if has_eager and backend != EAGER else [backend]
-    sections: list[Section] = [
-        (f"{phase.value}, {dtype}", lines)
-        for phase in phases_in(rows)
-        for dtype in dtypes_in(rows)
-        if (lines := _lines(rows, phase, dtype, backends, varying))
-    ]
+    sections: list[Section] = []
+    for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows)):
+        lines = _lines(rows, phase, dtype, backends, varying)
+        left_out = len(lines) - _MOST_POINTS
+        more = [(f"… {left_out:,} more: see the CSV", [""] * len(headings))] if left_out > 0 else []
+        if lines:
+            sections.append((f"{phase.value}, {dtype}", [*lines[:_MOST_POINTS], *more]))
     fixed = fixed_text(rows, varying) if varying else ""
     title = ": ".join(part for part in (subject_text(subject), fixed) if part)
     return [*_wrapped([title], width), *lined_up(headings, sections, width)]
@@ -114,7 +120,8 @@ def _time(row: SweepRow | None) -> str:
     if row is None:
         return _MISSING
     if row.status is Status.MEASURED:
-        return _MISSING if row.median_s is None else short_seconds(row.median_s)
+        mark = " (!)" if row.reason else ""
+        return _MISSING if row.median_s is None else short_seconds(row.median_s) + mark
     return str(row.status.value)
 
 

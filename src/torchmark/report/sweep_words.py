@@ -70,10 +70,10 @@ def summary(rows: Sequence[SweepRow]) -> str:
 
 
 def reason_texts(rows: Iterable[SweepRow], status: Status) -> list[str]:
-    """One text for each reason: whom it holds for, and what it is."""
+    """One text for each reason: whom it holds for, and what it is; of measured rows, doubts."""
     found: dict[str, list[SweepRow]] = {}
     for row in rows:
-        if row.status is status:
+        if row.status is status and (row.reason or status is not Status.MEASURED):
             found.setdefault(first_line(row.reason) or "no reason was given", []).append(row)
     return [f"{_whom(members)}: {reason}" for reason, members in found.items()]
 

@@ -13,14 +13,12 @@ import torch
 
 from torchmark_probe import onnx_backend
 from torchmark_probe.backends import BackendError, first_line
-from torchmark_probe.sweep_facts import onnx_kernels_of
+from torchmark_probe.sweep_facts import PROFILED_RUNS, onnx_kernels_of
 from torchmark_probe.sweep_models import CaseError
 from torchmark_probe.sweep_phases import Call
 
 _MOST_COMPILATIONS = 4096
 """Of one model; torch would give up after eight, and run the rest by itself."""
-
-_PROFILED_RUNS = 10
 
 
 class Exported(NamedTuple):
@@ -59,9 +57,9 @@ class OnnxModel:
         assert self._last is not None
         session = onnx_backend.session_of(self._last.content, self._threads, prefix)
         run = onnx_backend.bound(session, inputs, expected)
-        for _ in range(_PROFILED_RUNS - 1):
+        for _ in range(PROFILED_RUNS - 1):
             run()
-        return onnx_kernels_of(session.end_profiling(), _PROFILED_RUNS)
+        return onnx_kernels_of(session.end_profiling())
 
     def _bound_dynamically(
         self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]

@@ -8,8 +8,17 @@ import torch
 
 from torchmark_probe.backends import tensors_of
 
-_PROFILED_RUNS = 10
+PROFILED_RUNS = 10
 """Runs over which the times of kernels are averaged, after one that is not looked at."""
+
+
+_SAME = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "_scaled_dot_product_flash_attention_backward"
+    ),
+}
+"""Operators of the CPU that compute what another one does; torch's counter has the other alone."""
 
 
 def flops_of(run: Callable[[], Any]) -> Optional[int]:
@@ -18,15 +27,34 @@ def flops_of(run: Callable[[], Any]) -> Optional[int]:
     It knows matrix products, convolutions and attention. What is computed beside them is not in.
     """
     try:
-        from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415 - 1.13 lacks it
+        from torch.utils.flop_counter import (  # noqa: PLC0415 - 1.13 lacks it
+            FlopCounterMode,
+            flop_registry,
+        )
     except ImportError:
         return None
+    formulas = {}
+    for name, same in _SAME.items():
+        operator = getattr(torch.ops.aten, name, None)
+        formula = flop_registry.get(getattr(torch.ops.aten, same, None))
+        if operator is not None and formula is not None:
+            formulas[operator] = _as_it_is(formula)
     try:
-        with FlopCounterMode(display=False) as counter:
+        with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
             run()
     except Exception:  # an operator that cannot be looked at from Python
         return None
     return int(counter.get_total_flops()) or None
+
+
+def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of torch's own, which it would otherwise make ready for tensors twice."""
+
+    def same(*args: Any, **kwargs: Any) -> Any:
+        return formula(*args, **kwargs)
+
+    same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - what the counter asks for
+    return same
 
 
 def bytes_of(module: Any, tensors: Iterable[Any]) -> int:
@@ -60,19 +88,19 @@ def kernels_of(run: Callable[[], Any]) -> List[Dict[str, Any]]:
     """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
     run()
     with _profile(memory=False) as profiler:
-        for _ in range(_PROFILED_RUNS):
+        for _ in range(PROFILED_RUNS):
             run()
     return [
         {
             "kernel": event.key,
-            "calls": event.count / _PROFILED_RUNS,
-            "seconds": event.self_cpu_time_total / 1e6 / _PROFILED_RUNS,
+            "calls": event.count / PROFILED_RUNS,
+            "seconds": event.self_cpu_time_total / 1e6 / PROFILED_RUNS,
         }
         for event in profiler.key_averages()
     ]
 
 
-def onnx_kernels_of(file: str, runs: int) -> List[Dict[str, Any]]:
+def onnx_kernels_of(file: str) -> List[Dict[str, Any]]:
     """The same from the file that ONNX Runtime's profiler wrote; the file is removed."""
     with open(file) as text:
         events = json.load(text)
@@ -81,10 +109,10 @@ def onnx_kernels_of(file: str, runs: int) -> List[Dict[str, Any]]:
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
             name = event["args"]["op_name"]
-            kernel = found.setdefault(name, {"kernel": name, "calls": 0.0, "seconds": 0.0})
-            kernel["calls"] += 1 / runs
-            kernel["seconds"] += event["dur"] / 1e6 / runs
-    return list(found.values())
+            kernel = found.setdefault(name, {"kernel": name, "calls": 0, "seconds": 0.0})
+            kernel["calls"] += 1
+            kernel["seconds"] += event["dur"] / 1e6 / PROFILED_RUNS
+    return [{**kernel, "calls": kernel["calls"] / PROFILED_RUNS} for kernel in found.values()]
 
 
 def largest_error(expected: Sequence[Any], given: Sequence[Any]) -> float:

@@ -18,7 +18,7 @@ from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns, store_option
 from torchmark.model.run_record import RunState
 from torchmark.model.sweep_record import Phase, Status
-from torchmark.report import sweep_terminal
+from torchmark.report import sweep_text
 from torchmark.run.environment_facts import environment_of
 from torchmark.runner.ownership import owned
 from torchmark.settings import settings_for
@@ -102,7 +102,7 @@ def command(
         _announce(spec, choice, cases, path, quiet=quiet)
         done = _Sweeping(spec, cases, workers, store, quiet=quiet)
         done.into(path, kernels=kernels)
-    click.echo(sweep_terminal.render(done.rows, width=columns()), nl=False)
+    click.echo(sweep_text.render(done.rows, width=columns()), nl=False)
     _finish(done, path, html_file)
 
 
@@ -139,7 +139,11 @@ class _Sweeping:
         environment = with_id(environment_of(facts, Path.cwd()))
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
-            beside = stack.enter_context(KernelsFile(kernels_file(path))) if kernels else None
+            beside = (
+                stack.enter_context(KernelsFile(kernels_file(path), goes_on=bool(file.measured)))
+                if kernels
+                else None
+            )
             self._by_id.update(file.measured)
             run = run_of_sweep(self._store, self._cases, environment, path, file.measured)
             missing = [case for case in self._cases if case.row.case_id not in file.measured]

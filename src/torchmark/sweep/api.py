@@ -79,7 +79,9 @@ class Sweep:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(Path(csv), cases, environment)) if csv else None
             beside = (
-                stack.enter_context(KernelsFile(kernels_file(file.path)))
+                stack.enter_context(
+                    KernelsFile(kernels_file(file.path), goes_on=bool(file.measured))
+                )
                 if (kernels and file)
                 else None
             )

@@ -78,15 +78,19 @@ class SweepFile:
 class KernelsFile:
     """The kernels of the cases, one line for each of a case."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, goes_on: bool) -> None:
+        """`goes_on` keeps what the file has: it belongs to rows that are kept too."""
         self.path = path
+        heading = line_of(KERNEL_COLUMNS)
         try:
-            is_new = not path.exists() or path.stat().st_size == 0
-            self._file = path.open("a", encoding="utf-8", newline="")
+            content = path.read_bytes() if path.exists() else b""
+            if content and not content.startswith(heading.encode()):
+                raise InvalidArgumentError(_other_columns(path))
+            self._file = path.open("a" if goes_on else "w", encoding="utf-8", newline="")
+            if not (goes_on and content):
+                self._file.write(heading)
         except OSError as error:
             raise InvalidArgumentError(f"{path} cannot be written: {error.strerror}") from error
-        if is_new:
-            self._file.write(line_of(KERNEL_COLUMNS))
 
     def __enter__(self) -> Self:
         return self

@@ -137,6 +137,13 @@ def _init_names(given: Any) -> tuple[str, ...]:
 
 def _check_names(spec: SweepSpec) -> None:
     used = dict.fromkeys([*spec.init, *spec.input_names])
+    for name in used:
+        if name not in spec.scales:
+            where = "model_init_params" if name in spec.init else "input_params"
+            raise DefinitionError(
+                f"the dimension {name!r} of {where} has no sizes in input_scales, "
+                f"which has {_listed(spec.scales)}"
+            )
     for name in spec.scales:
         if name not in used:
             raise DefinitionError(
@@ -151,13 +158,6 @@ def _check_names(spec: SweepSpec) -> None:
         if not name.isidentifier():
             raise DefinitionError(
                 f"the dimension {name!r} of input_scales is no name; write letters, digits and _"
-            )
-    for name in used:
-        if name not in spec.scales:
-            where = "model_init_params" if name in spec.init else "input_params"
-            raise DefinitionError(
-                f"the dimension {name!r} of {where} has no sizes in input_scales, "
-                f"which has {_listed(spec.scales)}"
             )
 
 

@@ -6,16 +6,17 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchmark.arguments import checked_count
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.files import check_writable, write_whole
+from torchmark.cli.files import check_writable
 from torchmark.cli.run_display import display_for
 from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns, store_option
+from torchmark.cli.sweep_pages import write_page
 from torchmark.model.run_record import RunState
 from torchmark.model.sweep_record import Phase, Status
 from torchmark.report import sweep_text
@@ -124,6 +125,7 @@ class _Sweeping:
         self._store = store
         self._quiet = quiet
         self._by_id: dict[str, SweepRow] = {}
+        self.environment: dict[str, Any] = {}
         self.was_interrupted = False
 
     @property
@@ -137,6 +139,7 @@ class _Sweeping:
         threads = self._cases[0].row.threads
         facts = self._workers.started(threads, under_callgrind=False).start()
         environment = with_id(environment_of(facts, Path.cwd()))
+        self.environment = environment
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
             beside = (
@@ -202,10 +205,7 @@ def _announce(
 
 def _finish(done: _Sweeping, path: Path, html_file: Path | None) -> None:
     if html_file is not None and done.rows:
-        from torchmark.report import sweep_page  # noqa: PLC0415 - it needs the packages for plots
-
-        write_whole(html_file, sweep_page.render(done.rows).encode())
-        click.echo(f"{html_file}: the page")
+        write_page(html_file, done.rows, done.environment)
     click.echo(f"{path}: {len(done.rows)} rows")
     if done.was_interrupted:
         click.echo("torchmark: interrupted; the same command goes on from here", err=True)

@@ -1,0 +1,28 @@
+"""The page of a sweep, and its pictures beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchmark.cli.files import write_whole
+from torchmark.errors import MissingToolError
+from torchmark.report import sweep_page, sweep_pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torchmark.model.sweep_record import SweepRow
+
+
+def write_page(file: Path, rows: Sequence[SweepRow], environment: Mapping[str, Any]) -> None:
+    """Write both and say so; without the program that draws PNGs the page is all there is."""
+    write_whole(file, sweep_page.render(rows, environment=environment).encode())
+    click.echo(f"{file}: the page")
+    try:
+        for picture in sweep_pictures.write_pictures(rows, file.parent, file.stem):
+            click.echo(f"{picture}: a picture of it")
+    except MissingToolError as error:
+        click.echo(f"torchmark: no pictures beside the page: {error}", err=True)

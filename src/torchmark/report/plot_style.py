@@ -27,7 +27,7 @@ _SHARED = """
 .line { fill: none; stroke: currentColor; stroke-width: 1.6; }
 .reference { color: var(--quiet); }
 .reference .line { stroke-width: 1.2; }
-.band { fill: currentColor; opacity: .15; }
+.band { fill: currentColor; opacity: .1; }
 .whisker { stroke: currentColor; stroke-width: 1.2; fill: none; }
 .mark { fill: currentColor; stroke: var(--paper); stroke-width: .8; }
 .mark circle { fill: currentColor; }

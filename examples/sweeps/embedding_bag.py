@@ -4,6 +4,7 @@
 
 The input is not of numbers but of indices, each smaller than the number of rows. As the table
 outgrows the caches each row that is picked is a wait for memory, while the FLOPs stay the same.
+ONNX has no such operator: the export is a loop over the bags, and the time shows it.
 """
 
 import torch

@@ -32,7 +32,13 @@ from torchmark_probe.sweep_models import (
     made_inputs,
     model_in,
 )
-from torchmark_probe.sweep_phases import FORWARD, Call, call_of_phase, ready_for
+from torchmark_probe.sweep_phases import (
+    FORWARD,
+    Call,
+    call_of_phase,
+    counted_calls,
+    ready_for,
+)
 
 _PRECISION = 0.01
 _LEAST_SECONDS = 0.03
@@ -159,7 +165,10 @@ class Sweeper:
                     dtype, inputs_text(self._order["inputs"], sizes), text
                 ),
             ) from error
-        return Point(sizes, function, inputs, sweep_facts.results_of(result))
+        expected = sweep_facts.results_of(result)
+        if not expected:
+            raise CaseError("failed", "the result is {!r}: no tensor".format(type(result).__name__))
+        return Point(sizes, function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
         init = {name: sizes[name] for name in self._order["init"]}
@@ -225,8 +234,10 @@ class Sweeper:
         key = ("flops", str(sorted(point.sizes.items())), case["phase"])
 
         def flops() -> Any:
-            run = call_of_phase(case["phase"], point.function, point.function, point.inputs)
-            return sweep_facts.flops_of(run.__call__)
+            function = point.function
+            parts = counted_calls(case["phase"], function, function, point.inputs)
+            counts = [sweep_facts.flops_of(part.__call__) for part in parts]
+            return None if None in counts else sum(filter(None, counts))
 
         is_int8, is_onnx = case["dtype"] == "int8", case["backend"] == "ort"
         tensors = [*point.inputs, *point.expected]

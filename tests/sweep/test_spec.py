@@ -63,7 +63,7 @@ def test_a_file_that_lacks_a_name_is_told_which(tmp_path: Path) -> None:
     file.write_text("def model(x): return x\ninput_params = [['n']]\n")
     with pytest.raises(SuiteFileError, match="defines no model_init_params, input_scales"):
         read_spec(file)
-    with pytest.raises(SuiteNotFoundError, match="missing.py"):
+    with pytest.raises(SuiteNotFoundError, match=r"missing\.py"):
         read_spec(tmp_path / "missing.py")
 
 

@@ -7,6 +7,7 @@ measurement: those are tried again, for their cause may be gone.
 from __future__ import annotations
 
 import csv
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,20 @@ class SweepFile:
         self._write(line_of(values_of(row)))
 
     def _begin(self, rows: Sequence[SweepRow]) -> None:
-        """Write what stays, and nothing if that is what is there."""
+        """Keep the heading and these rows. However this ends, no measured row is lost."""
+        there = self.path.read_bytes()
         text = "".join([line_of(COLUMNS), *(line_of(values_of(row)) for row in rows)])
-        if self.path.read_bytes() != text.encode():
-            os.ftruncate(self._descriptor, 0)
-            self._write(text)
+        kept = text.encode()
+        if there.startswith(kept):
+            os.ftruncate(self._descriptor, len(kept))
+        elif kept.startswith(there):
+            self._write(kept[len(there) :].decode())
+        else:
+            part = self.path.with_name(f".{self.path.name}.part{os.getpid()}")
+            part.write_bytes(kept)
+            part.replace(self.path)
+            os.close(self._descriptor)
+            self._descriptor = _opened(self.path)
 
     def _write(self, text: str) -> None:
         data = memoryview(text.encode())
@@ -121,8 +131,7 @@ def _opened(path: Path) -> int:
         raise InvalidArgumentError(
             f"another process writes {path} now; wait until it has ended, or name another --csv"
         )
-    os.set_inheritable(held, False)
-    os.lseek(held, 0, os.SEEK_END)
+    fcntl.fcntl(held, fcntl.F_SETFL, os.O_APPEND)
     return held
 
 

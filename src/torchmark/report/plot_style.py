@@ -42,9 +42,6 @@ _SHARED = """
 .colour-3 { color: var(--plot-3); }
 """
 
-COLOURS = 4
-"""Backends that have a colour of their own."""
-
 
 def _variables(colours: dict[str, str]) -> str:
     return " ".join(f"--{name}: {value};" for name, value in colours.items() if "plot" in name)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,7 @@ from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
 from torchmark.sweep.estimate import duration_text, seconds_for
 from torchmark.sweep.keeping import run_of_sweep, with_id
 from torchmark.sweep.points import Choice, all_cases, size_of_product
+from torchmark.sweep.roofs import roofs_of
 from torchmark.sweep.rows import filled_in, result_of
 from torchmark.sweep.scales import setting
 from torchmark.sweep.spec import read_spec
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.sweep_record import SweepRow
+    from torchmark.run.zygote import Zygote
     from torchmark.runner.workers import Workers
     from torchmark.store import Store
     from torchmark.sweep.points import SweepCase
@@ -102,8 +104,12 @@ def command(
         _announce(spec, choice, cases, path, quiet=quiet)
         done = _Sweeping(spec, cases, workers, store, quiet=quiet)
         done.into(path, kernels=kernels)
+        page = done.page() if html_file is not None and done.rows else None
     click.echo(sweep_text.render(done.rows, width=columns()), nl=False)
-    _finish(done, path, html_file)
+    if html_file is not None and page is not None:
+        write_whole(html_file, page.encode())
+        click.echo(f"{html_file}: the page")
+    _finish(done, path)
 
 
 class _Sweeping:
@@ -124,6 +130,7 @@ class _Sweeping:
         self._store = store
         self._quiet = quiet
         self._by_id: dict[str, SweepRow] = {}
+        self._environment: dict[str, Any] = {}
         self.was_interrupted = False
 
     @property
@@ -134,9 +141,8 @@ class _Sweeping:
 
     def into(self, path: Path, *, kernels: bool) -> None:
         """Measure what the file lacks; every row is in it and in the store when it is shown."""
-        threads = self._cases[0].row.threads
-        facts = self._workers.started(threads, under_callgrind=False).start()
-        environment = with_id(environment_of(facts, Path.cwd()))
+        environment = with_id(environment_of(self._zygote().start(), Path.cwd()))
+        self._environment = environment
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
             beside = (
@@ -171,6 +177,16 @@ class _Sweeping:
             finally:
                 self._store.finish(run.id, state)
 
+    def page(self) -> str:
+        """The page, with the best that the machine does beside what it did."""
+        from torchmark.report import sweep_page  # noqa: PLC0415 - only where one is wanted
+
+        roofs = roofs_of(self.rows, self._zygote())
+        return sweep_page.render(self.rows, environment=self._environment, roofs=roofs)
+
+    def _zygote(self) -> Zygote:
+        return self._workers.started(self._cases[0].row.threads, under_callgrind=False)
+
     def _say_what_is_there(self, path: Path, there: int) -> None:
         if there and not self._quiet:
             click.echo(
@@ -200,12 +216,7 @@ def _announce(
         )
 
 
-def _finish(done: _Sweeping, path: Path, html_file: Path | None) -> None:
-    if html_file is not None and done.rows:
-        from torchmark.report import sweep_page  # noqa: PLC0415 - it needs the packages for plots
-
-        write_whole(html_file, sweep_page.render(done.rows).encode())
-        click.echo(f"{html_file}: the page")
+def _finish(done: _Sweeping, path: Path) -> None:
     click.echo(f"{path}: {len(done.rows)} rows")
     if done.was_interrupted:
         click.echo("torchmark: interrupted; the same command goes on from here", err=True)

@@ -14,10 +14,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 import torch
 
 from torchmark.run.pace import process_metronome
@@ -28,7 +27,10 @@ from torchmark.sweep.spec import spec_of
 from torchmark.sweep.workers import _order
 from torchmark_probe.sweep_worker import Sweeper
 
-TURNS = 7
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TURNS = 15
 BLOCK_SECONDS = 300e-6
 BLOCKS = 200
 
@@ -87,7 +89,7 @@ def bound_session(model: torch.nn.Module, x: torch.Tensor, folder: Path) -> tupl
     binding.bind_cpu_input(session.get_inputs()[0].name, x.numpy())
     out = torch.empty_like(model(x))
     binding.bind_output(session.get_outputs()[0].name, "cpu", 0, 1, list(out.shape), out.data_ptr())
-    binding.kept = out  # type: ignore[attr-defined]
+    binding.kept = out  # it has the address alone
     return session.run_with_iobinding, binding
 
 

@@ -18,6 +18,8 @@ from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torchmark.sweep.points import SweepCase
+
 HERE = "an environment"
 seconds = st.none() | st.floats(0, 1e6)
 whole = st.none() | st.integers(0, 10**15)
@@ -43,8 +45,8 @@ rows = st.builds(
 )
 
 
-def measured(case: Any, **changes: Any) -> SweepRow:
-    return replace(case.row, samples=30, median_s=1e-6, environment=HERE, **changes)
+def measured(case: SweepCase) -> SweepRow:
+    return replace(case.row, samples=30, median_s=1e-6, environment=HERE)
 
 
 @given(rows)

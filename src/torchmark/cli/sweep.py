@@ -28,6 +28,7 @@ from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
 from torchmark.sweep.estimate import duration_text, seconds_for
 from torchmark.sweep.keeping import run_of_sweep, with_id
 from torchmark.sweep.points import Choice, all_cases, size_of_product
+from torchmark.sweep.roofs import roofs_of
 from torchmark.sweep.rows import filled_in, result_of
 from torchmark.sweep.scales import setting
 from torchmark.sweep.spec import read_spec
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.sweep_record import SweepRow
+    from torchmark.report.sweep_roofline import Roofs
+    from torchmark.run.zygote import Zygote
     from torchmark.runner.workers import Workers
     from torchmark.store import Store
     from torchmark.sweep.points import SweepCase
@@ -103,8 +106,11 @@ def command(
         _announce(spec, choice, cases, path, quiet=quiet)
         done = _Sweeping(spec, cases, workers, store, quiet=quiet)
         done.into(path, kernels=kernels)
+        roofs = done.roofs() if html_file is not None else None
     click.echo(sweep_text.render(done.rows, width=columns()), nl=False)
-    _finish(done, path, html_file)
+    if html_file is not None and done.rows:
+        write_page(html_file, done.rows, done.environment, roofs)
+    _finish(done, path)
 
 
 class _Sweeping:
@@ -136,9 +142,7 @@ class _Sweeping:
 
     def into(self, path: Path, *, kernels: bool) -> None:
         """Measure what the file lacks; every row is in it and in the store when it is shown."""
-        threads = self._cases[0].row.threads
-        facts = self._workers.started(threads, under_callgrind=False).start()
-        environment = with_id(environment_of(facts, Path.cwd()))
+        environment = with_id(environment_of(self._zygote().start(), Path.cwd()))
         self.environment = environment
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
@@ -174,6 +178,13 @@ class _Sweeping:
             finally:
                 self._store.finish(run.id, state)
 
+    def roofs(self) -> Roofs | None:
+        """The best that the machine does, to be drawn beside what it did."""
+        return roofs_of(self.rows, self._zygote())
+
+    def _zygote(self) -> Zygote:
+        return self._workers.started(self._cases[0].row.threads, under_callgrind=False)
+
     def _say_what_is_there(self, path: Path, there: int) -> None:
         if there and not self._quiet:
             click.echo(
@@ -203,9 +214,7 @@ def _announce(
         )
 
 
-def _finish(done: _Sweeping, path: Path, html_file: Path | None) -> None:
-    if html_file is not None and done.rows:
-        write_page(html_file, done.rows, done.environment)
+def _finish(done: _Sweeping, path: Path) -> None:
     click.echo(f"{path}: {len(done.rows)} rows")
     if done.was_interrupted:
         click.echo("torchmark: interrupted; the same command goes on from here", err=True)

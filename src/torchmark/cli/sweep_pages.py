@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.model.sweep_record import SweepRow
+    from torchmark.report.sweep_roofline import Roofs
 
 
-def write_page(file: Path, rows: Sequence[SweepRow], environment: Mapping[str, Any]) -> None:
+def write_page(
+    file: Path,
+    rows: Sequence[SweepRow],
+    environment: Mapping[str, Any],
+    roofs: Roofs | None = None,
+) -> None:
     """Write both and say so; without the program that draws PNGs the page is all there is."""
-    write_whole(file, sweep_page.render(rows, environment=environment).encode())
+    write_whole(file, sweep_page.render(rows, environment=environment, roofs=roofs).encode())
     click.echo(f"{file}: the page")
     try:
-        for picture in sweep_pictures.write_pictures(rows, file.parent, file.stem):
+        for picture in sweep_pictures.write_pictures(rows, file.parent, file.stem, roofs):
             click.echo(f"{picture}: a picture of it")
     except MissingToolError as error:
         click.echo(f"torchmark: no pictures beside the page: {error}", err=True)

@@ -10,7 +10,11 @@ from torchmark.run.zygote_case import answer_of
 if TYPE_CHECKING:
     from torchmark.run.zygote_case import Conversation
 
-SWEEP_MODULES = ("torchmark_probe.sweep_worker", "torch.utils.flop_counter")
+SWEEP_MODULES = (
+    "torchmark_probe.sweep_worker",
+    "torchmark_probe.machine_speed",
+    "torch.utils.flop_counter",
+)
 """What a zygote imports before it can make such a process."""
 
 

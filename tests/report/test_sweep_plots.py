@@ -156,16 +156,26 @@ def test_the_roofline_has_the_best_seen_or_the_given_roofs() -> None:
     assert max(y for each in panel.references for _, y in each.places) == pytest.approx(best)
     assert "best seen" in drawn(roofline(rows)).note
 
-    roofs = Roofs(flop_per_s={"fp32": 1e12}, bytes_per_s=1e10, origin="measured")
+    roofs = Roofs(flop_per_s={"fp32": 1e12, "fp16": 2e12}, bytes_per_s=1e11, origin="measured")
     given_roofs = drawn(roofline(rows, roofs))
-    (reference,) = given_roofs.panels[0].references
-    assert reference.places[1] == pytest.approx((100, 1e12))  # the ridge
+    ridges = [reference.places[1] for reference in given_roofs.panels[0].references]
+    assert ridges == [pytest.approx((20, 2e12)), pytest.approx((10, 1e12))]
+    assert "Roofs, measured: " in given_roofs.note
     assert "1 TFLOP/s" in given_roofs.note
     first = rows[0]
     point = points_of(given_roofs.panels[0], "pt fp32")[0]
     assert first.flops is not None
     assert first.bytes is not None
     assert point.x == first.flops / first.bytes
+
+
+def test_no_roof_is_below_what_the_machine_has_done() -> None:
+    """Where it was slowed while its speed was taken, or a backend casts to a quicker dtype."""
+    rows = sweep_rows.sweep({"n": (64, 1024)})
+    low = drawn(roofline(rows, Roofs(flop_per_s={"fp32": 1.0}, bytes_per_s=1.0, origin="slow")))
+    seen = drawn(roofline(rows))
+    assert low.panels[0].references == seen.panels[0].references
+    assert "slow, or the best seen in this sweep where that is more" in low.note
 
 
 def test_rows_without_flops_have_no_roofline() -> None:

@@ -62,15 +62,18 @@ class _Work:
 
 
 def roofline(rows: Sequence[SweepRow], roofs: Roofs | None = None) -> Figure | None:
-    """One panel a phase; None where no row has FLOPs and bytes. Without roofs, the best seen."""
+    """One panel a phase; None where no row has FLOPs and bytes.
+
+    Without roofs they are the best seen; no roof is below that, for the machine has done it.
+    """
     works = _works(rows)
     if not works:
         return None
-    tops = roofs or _best_seen(works)
+    tops = _raised(roofs, _best_seen(works)) if roofs else _best_seen(works)
     panels = [_panel(together, rows, tops) for together in _by_phase(works)]
-    speeds = ", ".join(f"{name} {prefixed(top)}FLOP/s" for name, top in tops.flop_per_s.items())
+    speeds = ", ".join(f"{name} {_short(top)}FLOP/s" for name, top in tops.flop_per_s.items())
     note = (
-        f"Roofs, {tops.origin}: {speeds}, {prefixed(tops.bytes_per_s)}B/s. "
+        f"Roofs, {tops.origin}: {speeds}, {_short(tops.bytes_per_s)}B/s. "
         "Bytes are inputs, parameters and outputs, each once."
     )
     return figure_of(
@@ -125,9 +128,22 @@ def _best_seen(works: Sequence[_Work]) -> Roofs:
     )
 
 
+def _raised(roofs: Roofs, seen: Roofs) -> Roofs:
+    speeds = {
+        dtype: max(speed, roofs.flop_per_s.get(dtype, 0.0))
+        for dtype, speed in seen.flop_per_s.items()
+    }
+    width = max(roofs.bytes_per_s, seen.bytes_per_s)
+    are_given = width == roofs.bytes_per_s and all(
+        roofs.flop_per_s.get(dtype) == speed for dtype, speed in speeds.items()
+    )
+    more = "" if are_given else f", or {seen.origin} where that is more"
+    return Roofs(flop_per_s=speeds, bytes_per_s=width, origin=f"{roofs.origin}{more}")
+
+
 def _panel(works: Sequence[_Work], every: Sequence[SweepRow], roofs: Roofs) -> Panel:
     dtypes = dtypes_in(work.row for work in works)
-    tops = {name: roofs.flop_per_s[name] for name in dtypes if name in roofs.flop_per_s}
+    tops = {name: roofs.flop_per_s[name] for name in dtypes}
     ridges = [top / roofs.bytes_per_s for top in tops.values()]
     x = value_axis([*(work.intensity for work in works), *ridges], _plain, is_log=True)
     speeds = [speed for work in works for speed in (work.speed, *work.ends)]
@@ -145,6 +161,10 @@ def _panel(works: Sequence[_Work], every: Sequence[SweepRow], roofs: Roofs) -> P
     )
 
 
+def _short(value: float) -> str:
+    return prefixed(float(f"{value:.3g}"))
+
+
 def _plain(value: float) -> str:
     return f"{value:g}"
 
@@ -158,8 +178,8 @@ def _series(works: Sequence[_Work], every: Sequence[SweepRow]) -> list[Series]:
                 y=work.speed,
                 low=work.ends[0],
                 high=work.ends[1],
-                hint=f"{case_hint(work.row)}; {prefixed(work.speed)}FLOP/s, "
-                f"{prefixed(work.bandwidth)}B/s",
+                hint=f"{case_hint(work.row)}; {_short(work.speed)}FLOP/s, "
+                f"{_short(work.bandwidth)}B/s",
             )
             for work in works
             if config_of(work.row) == config

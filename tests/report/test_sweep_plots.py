@@ -159,7 +159,7 @@ def test_the_roofline_has_the_best_seen_or_the_given_roofs() -> None:
     roofs = Roofs(flop_per_s={"fp32": 1e12}, bytes_per_s=1e10, origin="measured")
     given_roofs = drawn(roofline(rows, roofs))
     (reference,) = given_roofs.panels[0].references
-    assert reference.places[1] == (100, 1e12)  # the ridge
+    assert reference.places[1] == pytest.approx((100, 1e12))  # the ridge
     assert "1 TFLOP/s" in given_roofs.note
     first = rows[0]
     point = points_of(given_roofs.panels[0], "pt fp32")[0]

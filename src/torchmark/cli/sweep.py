@@ -12,10 +12,11 @@ import click
 
 from torchmark.arguments import checked_count
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.files import check_writable, write_whole
+from torchmark.cli.files import check_writable
 from torchmark.cli.run_display import display_for
 from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns, store_option
+from torchmark.cli.sweep_pages import write_page
 from torchmark.model.run_record import RunState
 from torchmark.model.sweep_record import Phase, Status
 from torchmark.report import sweep_text
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.sweep_record import SweepRow
+    from torchmark.report.sweep_roofline import Roofs
     from torchmark.run.zygote import Zygote
     from torchmark.runner.workers import Workers
     from torchmark.store import Store
@@ -104,11 +106,10 @@ def command(
         _announce(spec, choice, cases, path, quiet=quiet)
         done = _Sweeping(spec, cases, workers, store, quiet=quiet)
         done.into(path, kernels=kernels)
-        page = done.page() if html_file is not None and done.rows else None
+        roofs = done.roofs() if html_file is not None else None
     click.echo(sweep_text.render(done.rows, width=columns()), nl=False)
-    if html_file is not None and page is not None:
-        write_whole(html_file, page.encode())
-        click.echo(f"{html_file}: the page")
+    if html_file is not None and done.rows:
+        write_page(html_file, done.rows, done.environment, roofs)
     _finish(done, path)
 
 
@@ -130,7 +131,7 @@ class _Sweeping:
         self._store = store
         self._quiet = quiet
         self._by_id: dict[str, SweepRow] = {}
-        self._environment: dict[str, Any] = {}
+        self.environment: dict[str, Any] = {}
         self.was_interrupted = False
 
     @property
@@ -142,7 +143,7 @@ class _Sweeping:
     def into(self, path: Path, *, kernels: bool) -> None:
         """Measure what the file lacks; every row is in it and in the store when it is shown."""
         environment = with_id(environment_of(self._zygote().start(), Path.cwd()))
-        self._environment = environment
+        self.environment = environment
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
             beside = (
@@ -177,12 +178,9 @@ class _Sweeping:
             finally:
                 self._store.finish(run.id, state)
 
-    def page(self) -> str:
-        """The page, with the best that the machine does beside what it did."""
-        from torchmark.report import sweep_page  # noqa: PLC0415 - only where one is wanted
-
-        roofs = roofs_of(self.rows, self._zygote())
-        return sweep_page.render(self.rows, environment=self._environment, roofs=roofs)
+    def roofs(self) -> Roofs | None:
+        """The best that the machine does, to be drawn beside what it did."""
+        return roofs_of(self.rows, self._zygote())
 
     def _zygote(self) -> Zygote:
         return self._workers.started(self._cases[0].row.threads, under_callgrind=False)

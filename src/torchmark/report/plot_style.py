@@ -27,7 +27,7 @@ _SHARED = """
 .line { fill: none; stroke: currentColor; stroke-width: 1.6; }
 .reference { color: var(--quiet); }
 .reference .line { stroke-width: 1.2; }
-.band { fill: currentColor; opacity: .15; }
+.band { fill: currentColor; opacity: .1; }
 .whisker { stroke: currentColor; stroke-width: 1.2; fill: none; }
 .mark { fill: currentColor; stroke: var(--paper); stroke-width: .8; }
 .mark circle { fill: currentColor; }
@@ -41,9 +41,6 @@ _SHARED = """
 .colour-2 { color: var(--plot-2); }
 .colour-3 { color: var(--plot-3); }
 """
-
-COLOURS = 4
-"""Backends that have a colour of their own."""
 
 
 def _variables(colours: dict[str, str]) -> str:

@@ -34,7 +34,6 @@ from torchmark.report.plot_axis import (
 )
 from torchmark.report.plot_figure import Figure
 from torchmark.report.plot_panel import PLOT_WIDTH, Look, Panel, Point, Reference, Series
-from torchmark.report.plot_style import COLOURS
 from torchmark.report.sweep_words import case_hint, dims_text, subject_text
 
 if TYPE_CHECKING:
@@ -46,6 +45,9 @@ if TYPE_CHECKING:
 
     Valued = Callable[[SweepRow], tuple[float, float, float] | None]
     """The value of a row, and from where to where it may be."""
+
+_COLOURS = {EAGER: 0, "compile": 1, "ort": 2}
+"""The same in every sweep, whichever of them it has; another backend has the fourth."""
 
 _MOST_SLICES = 5
 """Further choices of the other dimensions that a page shows for each dimension."""
@@ -59,7 +61,7 @@ def looks_of(rows: Sequence[SweepRow]) -> dict[Config, Look]:
     return {
         config: Look(
             number=number,
-            colour=backends.index(config.backend) % COLOURS,
+            colour=_COLOURS.get(config.backend, len(_COLOURS)),
             shape=dtypes.index(config.dtype),
             name=str(config),
         )

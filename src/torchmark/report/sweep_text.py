@@ -18,7 +18,6 @@ from torchmark.analyse.sweep import (
     varying_dims,
 )
 from torchmark.model.sweep_record import Status
-from torchmark.model.units import ordered_unique
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable
 from torchmark.report.sweep_words import (
@@ -96,8 +95,13 @@ def _lines(
     eager = eager_of(here)
     return [
         (dims_text(dims, varying or None), _cells(placed, eager, dims, backends))
-        for dims in ordered_unique(row.dims for row in here)
+        for dims in sorted({row.dims for row in here}, key=_sizes)
     ]
+
+
+def _sizes(dims: Dims) -> list[int]:
+    """As people read them: rows come in the order that is quickest to measure."""
+    return [size for _, size in dims]
 
 
 def _cells(

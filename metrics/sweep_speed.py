@@ -9,11 +9,14 @@ store. Then the same with a fifth config, to see that it brings no process with 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import torchmark
 
 SPEC = """
 import os
@@ -44,6 +47,7 @@ def swept(configs: list[str]) -> tuple[int, float, int]:
         subprocess.run(
             [sys.executable, "-m", "torchmark", "sweep", "tiny.py", "--store", "s.db", "--quiet"],
             cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(Path(torchmark.__file__).parents[1])},
             check=True,
             stdout=subprocess.DEVNULL,
         )

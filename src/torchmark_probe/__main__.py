@@ -5,7 +5,6 @@ control side is a Unix socket at descriptor 1; whatever torch or anybody prints 
 descriptor 2. Where torch cannot be imported, the traceback goes there too.
 """
 
-import linecache
 import os
 import signal
 import site
@@ -14,7 +13,7 @@ import sys
 import warnings
 from typing import Any
 
-from torchmark_probe import addresses, cases, children, warmup, wire
+from torchmark_probe import addresses, cases, children, failures, warmup, wire
 
 
 def main() -> None:
@@ -65,27 +64,14 @@ def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
 
     # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
-    _remember_own_lines()
+    failures.remember_own_lines()
     if order["layout"] is not None:
         addresses.choose(order["layout"], order["torch_file"])
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = order["sys_path"]
     around = warmup.warmed_up(order["threads"], order["modules"], tell)
-    _remember_own_lines()  # of the modules that could only be imported after torch
     wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
     return around
-
-
-def _remember_own_lines() -> None:
-    """Keep the probe's own source for tracebacks: a child has no longer the archive to read."""
-    for module in list(sys.modules.values()):
-        name: str = getattr(module, "__name__", "")
-        loader: Any = getattr(module, "__loader__", None)
-        file = str(getattr(module, "__file__", ""))
-        is_own = name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source")
-        if is_own and file not in linecache.cache:
-            text = loader.get_source(name) or ""
-            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ for one operator and for a whole model.
 """
 
 import time
+import warnings
 from typing import Any, Callable, List, NamedTuple, Sequence
 
 BACKENDS = ("eager", "compile", "ort")
@@ -58,8 +59,9 @@ def first_line(error: BaseException) -> str:
     """What an exception of a compiler says, on one line: the cause where there is one."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "{}: {}".format(type(error).__name__, lines[0] if lines else "no message")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    told = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first may only announce
+    return "{}: {}".format(type(error).__name__, told)
 
 
 def _eager(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
@@ -76,11 +78,14 @@ def _compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
         raise BackendError("torch {} has no torch.compile".format(torch.__version__))
     from torch._dynamo import config  # noqa: PLC0415
 
-    config.error_on_recompile = True
+    if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
+        config.error_on_recompile = True  # for good: it is the timed runs that must not compile
     compiled = torch.compile(function, fullgraph=True, dynamic=False)
     start = time.perf_counter()
     try:
-        outputs = tensors_of(compiled(*inputs))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the compiler's own making
+            outputs = tensors_of(compiled(*inputs))
     except Exception as error:
         raise BackendError("torch.compile: {}".format(first_line(error))) from error
     seconds = time.perf_counter() - start

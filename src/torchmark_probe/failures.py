@@ -1,6 +1,8 @@
 """An exception in a case, as text and facts: what travels to the control side in its place."""
 
+import linecache
 import os
+import sys
 import traceback
 from typing import Any, Dict, List
 
@@ -10,6 +12,17 @@ _OWN_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory", "bad_alloc")
 """What torch, the C library and C++ say when an allocation fails and it is no MemoryError."""
+
+
+def remember_own_lines() -> None:
+    """Keep the probe's own source for tracebacks: a child has no longer the archive to read."""
+    for module in list(sys.modules.values()):
+        name: str = getattr(module, "__name__", "")
+        loader: Any = getattr(module, "__loader__", None)
+        if name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source"):
+            text = loader.get_source(name) or ""
+            file = str(module.__file__)
+            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
 def described(error: BaseException) -> Dict[str, Any]:

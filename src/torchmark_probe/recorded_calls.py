@@ -8,8 +8,10 @@ The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing 
 and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
 What cannot be made again is a `CannotRebuildError` with a sentence.
 
-A trace holds the calls that autograd had already dispatched, so they run with gradients off, as
-they did below it: `settle` sees to that for a process that replays.
+A trace holds the calls that autograd had already dispatched, so they run below it, as they did:
+`settle` sees to that for a process that replays. Gradients are not switched off, since a few
+operators look whether they are, and keep for a backward pass what it would need (the layers of
+an LSTM).
 
 What a record does not know is chosen so that most operators run. Floats lie in [0, 1). Integers
 lie from 0 up to the smallest positive size of the call's other tensors, so they are indices into
@@ -32,6 +34,7 @@ from torchmark_probe.recorded_memory import (
     buffers,
     check_memory,
     key_of,
+    limit_memory,
     storage_sizes,
     view_of,
 )
@@ -45,12 +48,24 @@ Call = Tuple[Any, List[Any], Dict[str, Any]]
 def settle() -> None:
     """Make this process fit for replays: once, before the first of them.
 
-    Gradients are off. Numbers too small for the normal form count as 0: an operator that works in
-    place (`mul_(0.9)`) runs many thousand times on its own result, which comes to such numbers,
-    and a processor takes many times as long for them.
+    From here on this thread calls operators below autograd. Numbers too small for the normal form
+    count as 0: an operator that works in place (`mul_(0.9)`) runs many thousand times on its own
+    result, which comes to such numbers, and a processor takes many times as long for them.
+
+    A result of which a record says nothing, and for which no memory is free, is then an error of
+    its call instead of the kernel's choice of a process to end.
     """
-    torch.set_grad_enabled(False)
+    limit_memory()
+    if not _guards:
+        guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
+        if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
+            guard.__enter__()
+        _guards.append(guard)
     torch.set_flush_denormal(True)
+
+
+_guards: List[Any] = []
+"""What keeps this process below autograd."""
 
 
 def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
@@ -63,13 +78,17 @@ def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
     tensors = list(_described_in(call, operator, device))
     memories = [memory for tensor in tensors for memory in tensor.memories()]
     if device != "meta":
-        _check_memory(text, call, memories)
+        records = tensor_records(call.get("outputs"))
+        outputs = [described(record, "", device) for record in records]
+        check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         made = _made_tensors(call["op"], tensors, memories, seed)
         of_outputs.fit_contents(call, made)
         rest = iter(made)
         args = [argument(value, rest, device) for value in call["args"]]
         kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}
+    if kwargs.get("pin_memory") and not torch.cuda.is_available():
+        kwargs["pin_memory"] = False  # there is nothing to pin it for
     if device == "meta" and "device" in names.argument_names(operator):
         kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
     return _repeatable(operator), args, kwargs
@@ -94,17 +113,6 @@ def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[
     for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
         for record in tensor_records(value):
             yield described(record, name, device)
-
-
-def _check_memory(text: str, call: Dict[str, Any], memories: List[Described]) -> None:
-    if "outputs" in call:
-        records = tensor_records(call["outputs"])
-        outputs = [
-            memory for record in records for memory in described(record, "", "cpu").memories()
-        ]
-        check_memory([*memories, *outputs], 0)
-    else:
-        check_memory(memories, of_outputs.bytes_on_meta(lambda: rebuilt(text, device="meta")))
 
 
 def _repeatable(operator: Any) -> Any:

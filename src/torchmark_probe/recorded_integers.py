@@ -57,12 +57,12 @@ def _drawn(
         ends = torch.tensor([low, high])[: min(count, 2)]
         some[: len(ends)] = ends
         return some, len(ends)
-    different = _different(min(distinct, high - low + 1), low, high, generator)
-    more = torch.randint(0, len(different), (count - len(different),), generator=generator)
-    return torch.cat([different, different[more]]), len(different)
+    first = different(min(distinct, high - low + 1), low, high, generator)
+    more = torch.randint(0, len(first), (count - len(first),), generator=generator)
+    return torch.cat([first, first[more]]), len(first)
 
 
-def _different(count: int, low: int, high: int, generator: torch.Generator) -> torch.Tensor:
+def different(count: int, low: int, high: int, generator: torch.Generator) -> torch.Tensor:
     """So many different integers, both ends of the range first."""
     ends = torch.tensor([low, high][: min(count, high - low + 1)])
     inner = high - low - 1

@@ -1,5 +1,6 @@
 """The memory of a recorded call: how much it takes, how much is free, the buffers themselves."""
 
+import resource
 from typing import Any, Dict, Iterable, Tuple
 
 import torch
@@ -29,9 +30,9 @@ def key_of(tensor: Described) -> Key:
     return ("shared", (tensor.storage, str(tensor.device)))
 
 
-def check_memory(tensors: Iterable[Described], more: int) -> None:
-    """Raise unless all of them, and so many bytes more, fit into what is free."""
-    needed = more + sum(storage_sizes(tensors).values())
+def check_memory(tensors: Iterable[Described]) -> None:
+    """Raise unless all of them fit into what is free."""
+    needed = sum(storage_sizes(tensors).values())
     free = free_bytes()
     if needed > free:
         raise TooLargeError(needed, free)
@@ -44,6 +45,16 @@ def free_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return 2**62  # a kernel before 3.14 does not say
+
+
+def limit_memory() -> None:
+    """Let this process take what is free now, and no more."""
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[5]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = used + free_bytes()
+    if soft < 0 or wanted < soft:
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
 def buffers(sizes: Dict[Key, int], device: str) -> Dict[Key, torch.Tensor]:

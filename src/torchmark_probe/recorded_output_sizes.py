@@ -1,10 +1,10 @@
-"""What comes back: as long as it was where contents decide that, and how much memory it takes.
+"""What comes back: as long as it was, where contents decide that.
 
 A record has the number of true ones among booleans, and the sum and the different ones among
 integers. How many floats are 0, or equal to each other, it has only in what came back.
 """
 
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import torch
 
@@ -43,21 +43,6 @@ def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
         dimension = call["args"][1]
         along = tensor.movedim(dimension, -1)
         _spread(along, along.shape[-1], shape[dimension], "consecutive" in name, generator)
-
-
-def bytes_on_meta(made: Callable[[], Any]) -> int:
-    """Of what a call gives that `made` makes on meta; 0 where torch cannot tell."""
-    try:
-        operator, args, kwargs = made()
-        with torch.no_grad():
-            result = operator(*args, **kwargs)
-    except Exception:  # no kernel for meta: whoever runs it will see
-        return 0
-    return sum(
-        tensor.numel() * tensor.element_size()
-        for tensor in tensors_in(result)
-        if not tensor._is_view()  # noqa: SLF001 - arguments are views as well
-    )
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -88,10 +88,15 @@ def described(record: Any, argument: str, stand_in: str) -> Described:
         neg=record.get("neg") is True,
         layout=layout,
         coalesced=record.get("coalesced") is True,
-        parts={str(name): described(part, argument, stand_in) for name, part in parts.items()},
+        parts={name: _part(part, argument, stand_in) for name, part in parts.items()},
         values=values,
         argument=argument,
     )
+
+
+def _part(record: Any, argument: str, stand_in: str) -> Described:
+    is_tagged = isinstance(record, dict) and set(record) == {"tensor"}
+    return described(record["tensor"] if is_tagged else record, argument, stand_in)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

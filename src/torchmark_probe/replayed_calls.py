@@ -12,8 +12,9 @@ import torch.fx
 from torch.utils._pytree import tree_map
 
 from torchmark_probe.backends import BackendError, prepared, tensors_of
-from torchmark_probe.recorded_calls import rebuilt, settle
+from torchmark_probe.recorded_calls import parsed, rebuilt, settle
 from torchmark_probe.recorded_flops import flops_of
+from torchmark_probe.recorded_names import operator_named
 from torchmark_probe.recorded_results import mismatches
 
 FACTS = "torchmark_replay"
@@ -23,21 +24,21 @@ FACTS = "torchmark_replay"
 def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
     """The operator and its arguments, after a first run that is looked at."""
     settle()
-    operator, args, kwargs = rebuilt(text, seed)
-    result = operator(*args, **kwargs)
+    run, args, kwargs = rebuilt(text, seed)
+    result = run(*args, **kwargs)
     _tell(
-        flops=flops_of(operator, args, kwargs, result),
+        flops=flops_of(_operator(text), args, kwargs, result),
         remarks=mismatches(text, args, kwargs, result),
     )
-    return operator, args, kwargs
+    return run, args, kwargs
 
 
 def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     """One call as that backend executes it, after a first run that is compared with eager's."""
     settle()
-    expected = _outputs(*rebuilt(text, seed))
-    operator, args, kwargs = rebuilt(text, seed)
-    module, tensors = module_of(operator, args, kwargs, copies=backend == "ort")
+    operator = _operator(text)
+    expected = _outputs(operator, *rebuilt(text, seed))
+    module, tensors = module_of(operator, *rebuilt(text, seed), copies=backend == "ort")
     # Calling a module costs more than many an operator, and the exporter alone wants one.
     function = module if backend == "ort" else module.forward
     ready = prepared(backend, function, tensors, torch.get_num_threads())
@@ -49,9 +50,14 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
 
 
 def module_of(
-    operator: Any, args: List[Any], kwargs: Dict[str, Any], *, copies: bool
+    operator: Any,
+    run: Callable[..., Any],
+    args: List[Any],
+    kwargs: Dict[str, Any],
+    *,
+    copies: bool,
 ) -> Tuple[torch.nn.Module, List[Any]]:
-    """The operator as a module of its tensors, which come with it; all else stands in its code.
+    """What runs the operator, as a module of its tensors; all else stands in the module's code.
 
     So a compiler has nothing to check at a run but the tensors. With `copies` an operator that
     changes its arguments gets copies: ONNX has no such operators, and leaves out a copy that
@@ -68,7 +74,7 @@ def module_of(
     placed = tree_map(
         lambda leaf: next(given) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
     )
-    result = graph.call_function(operator, tuple(placed[0]), placed[1])
+    result = graph.call_function(run, tuple(placed[0]), placed[1])
     # An operator that gives back nothing has changed something.
     gives_back = operator._schema.returns  # noqa: SLF001 - nothing else tells
     graph.output(result if gives_back else [nodes[number] for number in changed])
@@ -100,8 +106,15 @@ def _difference(one: Any, other: Any) -> float:
     return float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 
-def _outputs(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
-    result = operator(*args, **kwargs)
+def _operator(text: str) -> Any:
+    """The operator itself; `rebuilt` may give something that runs it."""
+    return operator_named(parsed(text)["op"])
+
+
+def _outputs(
+    operator: Any, run: Callable[..., Any], args: List[Any], kwargs: Dict[str, Any]
+) -> List[Any]:
+    result = run(*args, **kwargs)
     return tensors_of(result if result is not None else _changed(operator, args, kwargs))
 
 

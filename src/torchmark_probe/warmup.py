@@ -52,12 +52,13 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     tell("importing torch" + where)
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
-    # A child cannot read the archive any more, and these need torch.
-    for name in ("recorded_order", "recorded_results"):
+    # A child cannot read the archive any more, and these need torch's operators.
+    for name in ("recorded_order", "recorded_results") if hasattr(torch, "ops") else ():
         importlib.import_module("torchmark_probe." + name)
     for name in modules:
         with contextlib.suppress(ImportError):  # another version of torch may not have it
             importlib.import_module(name)
+    failures.remember_own_lines()
     torch.set_num_threads(threads)
     tell("warming up" + where)
     _rehearse(torch, _STATEMENT)

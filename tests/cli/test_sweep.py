@@ -139,6 +139,25 @@ def test_a_sweep_that_was_cut_short_goes_on(
         assert [result.sweep for result in store.results(store.id_of("latest"))] == after
 
 
+def test_what_could_not_run_is_tried_again_and_then_in_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_fp64(*args: Any, **kwargs: Any) -> Any:
+        for case, told in in_workers(*args, **kwargs):
+            is_out = case.row.dtype == "fp64"
+            yield case, {"status": "skipped", "reason": "not installed"} if is_out else told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "in_workers", without_fp64)
+        assert "3 measured, 3 skipped" in swept().stdout
+    assert "6 measured" in swept().stdout
+    rows = rows_in(tmp_path / "layer.csv")
+    with open_store("s.db") as store:
+        kept = [result.sweep for result in store.results(store.id_of("latest"))]
+    assert {row.case_id for row in rows if row.median_s} == {row.case_id for row in kept if row}
+    assert kept == rows
+
+
 def test_sizes_filter_and_sample_choose_the_cases(tmp_path: Path) -> None:
     chosen = ("--set", "batch=range(1, 101)", "--where", "dtype == 'fp32' and batch > 50")
     assert swept("--csv", "some.csv", "--sample", "2", *chosen).exit_code == 0

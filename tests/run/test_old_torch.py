@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.probe.test_recorded_calls import tensor, text
 from tests.run.zygote_cases import QUICK, case, instructions
 from torchmark.errors import CaseFailedError
 from torchmark.run.cpp.build import Built, build
 from torchmark.run.cpp.cache import Cache
 from torchmark.run.cpp.compiler import toolchain_of
 from torchmark.run.cpp.source import CppStatement
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.zygote import NativeCase, PythonCase, Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,3 +111,33 @@ def test_counts_of_cpp_in_an_old_torch_repeat_to_the_instruction(
     counts = {instructions(counting.count(compiled[name]).out_file) for _ in range(3)}
     assert len(counts) == 1
     assert counts.pop() > 100_000
+
+
+REPLAY = """
+from torchmark_probe import recorded_calls, recorded_results
+recorded_calls.settle()
+operator, args, kwargs = recorded_calls.rebuilt(text)
+print(recorded_results.mismatches(text, args, kwargs, operator(*args, **kwargs)))
+"""
+
+
+def test_a_recorded_call_is_made_again_in_an_old_torch(timing: Zygote) -> None:
+    call = text("aten.t.default", tensor(2, 3, storage=0), outputs=tensor(
+        3, 2, strides=[1, 3], storage=0
+    ))  # fmt: skip
+    recipe = {"text": {"kind": "json", "value": call}}
+    sample = timing.sample(
+        PythonCase(stmt="operator(*args, **kwargs)", setup=REPLAY, globals=recipe), limits=QUICK
+    )
+    assert sample.output.stdout == "[]\n"
+
+
+def test_an_operator_that_an_old_torch_lacks_is_said(timing: Zygote) -> None:
+    call = text("aten._fused_adamw_.default")
+    recipe = {"text": {"kind": "json", "value": call}}
+    with pytest.raises(CaseFailedError, match=r"torch 1\.\S+ has no operator aten._fused_adamw_"):
+        timing.run(PythonCase(stmt="pass", setup=REPLAY, globals=recipe))
+    replay = timing.replay_in_order(
+        [call, text("aten.neg.default", tensor(9))], [0, 1], limits=QUICK
+    )
+    assert (replay.positions, list(replay.left_out)) == ((1,), [0])

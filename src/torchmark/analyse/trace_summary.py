@@ -150,6 +150,9 @@ def _tree(trace: Trace) -> Branch:
         branches.append(branches[-1].below("signature", signatures[number]))
         for branch in branches:
             branch.calls[place.phase] += count
+    outside = root.branches.pop(("module", OUTSIDE), None)
+    if outside is not None:
+        root.branches["module", OUTSIDE] = outside  # people look for the model first
     return root
 
 

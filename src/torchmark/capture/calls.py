@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from torchmark.capture.labels import KnownCalls, Labels
     from torchmark.capture.record import Record
 
-
-_detach = torch.ops.aten.detach.default
-_is_included = torch._C._dispatch_tls_is_dispatch_key_included
-_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
-_VIEWS = torch._C.DispatchKey.ADInplaceOrView
+_OpOverload = torch._ops.OpOverload
 
 
 class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -43,8 +39,6 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._record = record
         self._exact = exact
         self._add = record.sequence.append
-        self._special: set[Any] = set()
-        """Operators whose key alone does not say what to do with a call."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -59,51 +53,62 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if not self.is_on or (func is _detach and _is_no_dispatcher_call()):
-            return func(*args, **kwargs)
-        try:
-            key = key_of(func, args, kwargs)
-            known = self.labels.known_calls()
-            pair = None if func in self._special else known.get(key)
-        except Exception as error:
-            self._record.trouble(func, error)
-            return func(*args, **kwargs)
-        if pair is None:
-            return self._unknown_call(func, args, kwargs, key, known)
-        result = func(*args, **kwargs)
-        self._add(pair)
-        return result
+        # An OpOverload is Python around this, and so is its hash.
+        call = func._op if type(func) is _OpOverload else func
+        if self.is_on:
+            try:
+                key = key_of(call, args, kwargs)
+                known = self.labels.known_calls()
+                pair = known.get(key)
+            except Exception as error:  # noqa: BLE001 - never into the program
+                self._record.trouble(func, error)
+            else:
+                if pair is None:
+                    return self._unknown_call(func, args, kwargs or {}, key, known)
+                result = call(*args, **kwargs) if kwargs else call(*args)
+                self._add(pair)
+                return result
+        return call(*args, **kwargs) if kwargs else call(*args)
 
     def _unknown_call(
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
     ) -> Any:
         """Not known from this place: described, unless it is known from another."""
         if _is_a_mark(func):
-            self._special.add(func)
             return func(*args, **kwargs)
-        dynamic = _decided_by_content(func)
-        number = description = None
-        with self._on_our_own(func):
-            if dynamic:
-                self._special.add(func)
-            elif (number := self._record.number_of(key)) is None:
+        if _decided_by_content(func):
+            return self._call_decided_by_content(func, args, kwargs, key, known)
+        number = self._record.number_of(key)
+        if number is not None:
+            result = func(*args, **kwargs)
+        else:
+            description = None
+            with self._on_our_own(func):
                 description = CallDescription(args, kwargs, exact=self._exact)
+            result = func(*args, **kwargs)
+            with self._on_our_own(func):
+                if description is not None:
+                    number = self._record.add_call(key, func, description.finished(result))
+        if number is not None:
+            pair = self._record.pair_of(number, known.place)
+            self._add(pair)
+            if self._record.is_kept(key):
+                known[key] = pair
+        return result
+
+    def _call_decided_by_content(
+        self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
+    ) -> Any:
+        """Told apart by the shapes that came back as well; these leave their inputs alone."""
         result = func(*args, **kwargs)
-        with self._on_our_own(func):
-            if dynamic:
-                key = (*key, shapes_of(result))
-                number = self._record.number_of(key)
-                if number is None:  # these operators leave their inputs as they were
-                    description = CallDescription(args, kwargs, exact=self._exact)
-            if description is not None:
-                description.finish(result)
-                number = self._record.add_call(key, func, description)
-            if number is not None:
-                pair = self._record.pair_of(number, known.place)
-                if self._record.is_kept(key):
-                    known[key] = pair
-                self._add(pair)
+        key = (*key, shapes_of(result))
+        number = self._record.number_of(key)
+        if number is None:
+            with self._on_our_own(func):
+                description = CallDescription(args, kwargs, exact=self._exact)
+                number = self._record.add_call(key, func, description.finished(result))
+        if number is not None:
+            self._add(self._record.pair_of(number, known.place))
         return result
 
     @contextlib.contextmanager
@@ -117,16 +122,6 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._record.trouble(func, error)
         finally:
             set_eval_frame(prior)
-
-
-@never_compiled
-def _is_no_dispatcher_call() -> bool:
-    """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
-
-    `x.data` and what autograd saves are such copies, which without a mode C++ makes by itself. A
-    call that came through the dispatcher has passed the key for views, which is then excluded.
-    """
-    return _is_included(_VIEWS) and not _is_excluded(_VIEWS)
 
 
 def _is_a_mark(func: Any) -> bool:

@@ -160,9 +160,7 @@ class Capture:
             )
         self._hooks.start()
         undo = self._undo
-        undo.enter_context(
-            watched_compiled_code(self._hooks.compiled_code_begins, self._hooks.compiled_code_ends)
-        )
+        undo.enter_context(watched_compiled_code(self._hooks))
         undo.enter_context(watched_processes(self._record, self._in_child))
         undo.enter_context(watched_threads(self._captured_thread))
         mode = self._new_mode()

@@ -13,9 +13,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules import module as nn_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from torchmark.capture.hooks import Hooks
 
 _C_MODULE = torch._C._dynamo.eval_frame
 _NAMES = ("set_eval_frame", "_maybe_set_eval_frame")
@@ -25,17 +28,23 @@ set_eval_frame = _C_MODULE.set_eval_frame
 
 
 @contextlib.contextmanager
-def watched_compiled_code(entered: Callable[[], None], left: Callable[[], None]) -> Iterator[None]:
-    """Calls `entered` when compiled code begins in a thread, and `left` when it ends."""
+def watched_compiled_code(hooks: Hooks) -> Iterator[None]:
+    """Tells `hooks` when compiled code begins in a thread, and when it ends."""
 
+    @never_compiled
     def watched(callback: Any) -> Any:
-        prior = set_eval_frame(callback)
+        prior = set_eval_frame(None)  # or what follows would be compiled as well
         if callback is not None and prior is None:
-            entered()
+            hooks.compiled_code_begins()
         elif callback is None and prior is not None:
-            left()
+            hooks.compiled_code_ends()
+        if callback is not None:
+            set_eval_frame(callback)
         return prior
 
+    has_any_global_hook = nn_module._has_any_global_hook
+    # A compiled module warns of hooks like ours; it may warn of the user's.
+    nn_module._has_any_global_hook = hooks.are_not_alone
     # The compiler may be imported while this is in place, and would take the name from here.
     _C_MODULE.set_eval_frame = watched
     _replace(set_eval_frame, watched)
@@ -44,6 +53,7 @@ def watched_compiled_code(entered: Callable[[], None], left: Callable[[], None])
     finally:
         _C_MODULE.set_eval_frame = set_eval_frame
         _replace(watched, set_eval_frame)
+        nn_module._has_any_global_hook = has_any_global_hook
 
 
 def _replace(old: object, new: object) -> None:

@@ -76,13 +76,14 @@ class CallDescription:
         self._inputs = False
         self.outputs: Any = None
 
-    def finish(self, result: Any) -> None:
+    def finished(self, result: Any) -> CallDescription:
         """Takes what came back; a storage that one tensor alone has needs no number."""
         self.outputs = self._value(result)
         for sharing in self._tensors.values():
             if len(sharing) == 1:
                 del sharing[0]["storage"]
         self._kept.clear()
+        return self
 
     def exact_contents(self, call: int) -> dict[str, torch.Tensor]:
         """The copies by the names that they have from now on in the description."""
@@ -193,7 +194,7 @@ def _needed_bytes(tensor: torch.Tensor) -> int:
     return int(tensor.storage_offset() + last + 1) * tensor.element_size()
 
 
-def _number_or_text(value: complex | str | None) -> Any:
+def _number_or_text(value: Any) -> Any:
     if isinstance(value, complex):
         return {"complex": [_number_or_text(value.real), _number_or_text(value.imag)]}
     if isinstance(value, float):

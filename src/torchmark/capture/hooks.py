@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules import module as nn_module
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -49,8 +49,8 @@ class Hooks:
         self._handles = [
             register_optimizer_step_pre_hook(self._optimizer_begins),
             register_optimizer_step_post_hook(self._optimizer_ends),
-            register_module_forward_pre_hook(self._entered),
-            register_module_forward_hook(self._left, always_call=True),
+            nn_module.register_module_forward_pre_hook(self._entered),
+            nn_module.register_module_forward_hook(self._left, always_call=True),
         ]
 
     def stop(self) -> None:
@@ -60,10 +60,20 @@ class Hooks:
             handle.remove()
         self._handles = kept
 
+    def are_not_alone(self) -> bool:
+        """Whether modules have global hooks that are not ours."""
+        ours = 1 if self._handles else 0
+        return bool(
+            nn_module._global_backward_pre_hooks
+            or nn_module._global_backward_hooks
+            or len(nn_module._global_forward_pre_hooks) > ours
+            or len(nn_module._global_forward_hooks) > ours
+        )
+
     def compiled_code_begins(self) -> None:
         self._record.not_seen(
-            "{n} times code ran that torch.compile had compiled: the operators that it fused into "
-            "kernels are not in here"
+            "code ran that torch.compile had compiled: the operators that it fused into kernels "
+            "are not in here"
         )
         if labels := self._labels_here():
             labels.functions.pause()

@@ -20,30 +20,29 @@ Key = tuple[Any, ...]
 _PLAIN = frozenset({int, bool, str, type(None), complex})
 _NAMED = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
 _Tensor = torch.Tensor
-_strided = torch.strided
 _Parameter = torch.nn.Parameter
 
 
-def key_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Key:
+def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Key:
     """The same for calls that look the same."""
-    parts: list[Any] = [func]
-    tensors: list[torch.Tensor] = []
-    _add(args, parts, tensors)
+    parts: list[Any] = [op]
+    storages: list[int] = []
+    _add(args, parts, storages)
     if kwargs:
         parts.append(tuple(kwargs))
-        _add(kwargs.values(), parts, tensors)
-    if len(tensors) > 1:
-        _add_sharing(tensors, parts)
+        _add(kwargs.values(), parts, storages)
+    if len(set(storages)) < len(storages):
+        first: dict[int, int] = {}
+        parts.append(tuple([first.setdefault(storage, len(first)) for storage in storages]))
     return tuple(parts)
 
 
-def _add(values: Iterable[Any], parts: list[Any], tensors: list[torch.Tensor]) -> None:
+def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
     for value in values:
         kind = type(value)
         if kind is _Tensor or kind is _Parameter:
             try:
-                if value.layout is not _strided:
-                    raise NotImplementedError  # as other kinds without strides do
+                storages.append(value.untyped_storage()._cdata)
                 part: Hashable = (
                     kind,
                     value.shape,
@@ -53,10 +52,8 @@ def _add(values: Iterable[Any], parts: list[Any], tensors: list[torch.Tensor]) -
                     value.requires_grad,
                     value.is_cpu or value.device,
                 )
-            except Exception:
+            except Exception:  # noqa: BLE001 - each kind of tensor without memory raises its own
                 part = careful_part(value)
-            else:
-                tensors.append(value)
             parts.append(part)
         elif kind in _PLAIN:
             parts += (kind, value)
@@ -65,18 +62,11 @@ def _add(values: Iterable[Any], parts: list[Any], tensors: list[torch.Tensor]) -
             parts += (float, value if value == value else "nan")  # noqa: PLR0124
         elif kind is list or kind is tuple:
             parts += (kind, len(value))
-            _add(value, parts, tensors)
+            _add(value, parts, storages)
         elif kind in _NAMED:
             parts.append(value)
         else:
             parts.append(careful_part(value))
-
-
-def _add_sharing(tensors: list[torch.Tensor], parts: list[Any]) -> None:
-    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
-    if len(set(storages)) < len(storages):
-        first: dict[int, int] = {}
-        parts.append(tuple([first.setdefault(storage, len(first)) for storage in storages]))
 
 
 def careful_part(value: Any) -> Hashable:

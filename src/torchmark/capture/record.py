@@ -57,6 +57,7 @@ class Record:
         self._numbers: dict[Key, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
         self._families: dict[Key, list[int]] = {}
+        self._folded: set[str] = set()
         self._unseen: Counter[str] = Counter()
 
     def number_of(self, key: Key) -> int | None:
@@ -66,10 +67,7 @@ class Record:
             family = self._families.get(without_floats(key), [])
             if len(family) >= KEPT_FLOATS:
                 number = family[-1]
-                self.not_seen(
-                    f"{self.calls[number].op} was called with numbers that change from call to "
-                    f"call: the first {KEPT_FLOATS} are kept, later calls count as the last of them"
-                )
+                self._folded.add(self.calls[number].op)
         return number
 
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
@@ -132,7 +130,13 @@ class Record:
         self.not_seen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
 
     def unseen(self) -> list[str]:
-        return [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
+        sentences = [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
+        if self._folded:
+            sentences.append(
+                f"{', '.join(sorted(self._folded))} had numbers that change from call to call: "
+                f"{KEPT_FLOATS} such calls are kept, those that came later count as the last one"
+            )
+        return sentences
 
     def total_steps(self) -> int:
         return sum(step.repeats for step in self.steps)

@@ -13,7 +13,6 @@ from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.replay_run import Asked, replay_trace
-from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, ReplayMode
@@ -98,7 +97,6 @@ def command(
     if count:
         check_that_counting_works()
     trace = load_trace(trace_file)
-    heed_signals()
     asked = Asked(file=trace_file, trace=trace, pattern=pattern, mode=how, wish=wish, csv=csv_file)
     replay, was_interrupted = replay_trace(asked, quiet=quiet)
     table = understood(replay)

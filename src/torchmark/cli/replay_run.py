@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.replay import understood
 from torchmark.cli.files import write_whole
 from torchmark.cli.run_display import display_for
+from torchmark.cli.running import heed_signals
 from torchmark.errors import InvalidArgumentError
 from torchmark.expand.selection import selected
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
@@ -22,6 +23,7 @@ from torchmark.runner.execution import Stage
 from torchmark.runner.measuring import now
 from torchmark.runner.replay_zygotes import ReplayZygotes
 from torchmark.runner.replaying import HotReplay, calls_of, case_of, speeds_of
+from torchmark.runner.replaying_in_order import OrderReplay, usual_step
 from torchmark.runner.reservation import reserved
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class _Kept:
 def replay_trace(asked: Asked, *, quiet: bool) -> tuple[Replay, bool]:
     """The replay, and whether Ctrl-C cut it short."""
     kept = _Kept(_begun(asked), asked.csv)
+    heed_signals()
     try:
         with (
             ReplayZygotes(asked.wish.threads) as zygotes,
@@ -96,7 +99,7 @@ def _begun(asked: Asked) -> Replay:
         mode=asked.mode,
         backends=wish.backends,
         calls=tuple(_wanted(asked)),
-        steps=sum(step.repeats for step in asked.trace.steps) or 1,
+        steps=1 if asked.mode is ReplayMode.ORDER else _steps(asked.trace),
         threads=wish.threads,
         seed=wish.seed,
         unseen=asked.trace.unseen,
@@ -105,13 +108,16 @@ def _begun(asked: Asked) -> Replay:
 
 def _wanted(asked: Asked) -> list[ReplayedCall]:
     """The calls that the words mean; an error that says what to do if there are none."""
-    calls = calls_of(asked.trace)
+    step = None
+    if asked.mode is ReplayMode.ORDER:
+        if not asked.trace.steps:
+            raise InvalidArgumentError(
+                f"{asked.file}: the trace has no order of calls; use --mode hot"
+            )
+        step = usual_step(asked.trace)
+    calls = calls_of(asked.trace, step)
     if not calls:
         raise InvalidArgumentError(f"{asked.file}: the trace has no calls, so nothing to replay")
-    if asked.mode is ReplayMode.ORDER and not asked.trace.steps:
-        raise InvalidArgumentError(
-            f"{asked.file}: the trace has counts and no order of calls; use --mode hot"
-        )
     cases = {case_of(call, asked.wish, Backend.EAGER): call for call in calls}
     found = [cases[case] for case in selected(cases, asked.pattern)]
     if not found:
@@ -122,12 +128,22 @@ def _wanted(asked: Asked) -> list[ReplayedCall]:
     return found
 
 
+def _steps(trace: Trace) -> int:
+    """A trace without an order counts as one."""
+    return sum(step.repeats for step in trace.steps) or 1
+
+
 def _follow(
     asked: Asked, kept: _Kept, zygotes: ReplayZygotes, division: Division, *, quiet: bool
 ) -> None:
     lane = division.lanes[0]
     cores = lane if len(lane) >= asked.wish.threads else division.everything
-    replaying = HotReplay(kept.replay.calls, asked.wish, zygotes)
+    replaying: HotReplay | OrderReplay
+    if asked.mode is ReplayMode.ORDER:
+        order = usual_step(asked.trace).calls
+        replaying = OrderReplay(kept.replay.calls, order, asked.wish, zygotes)
+    else:
+        replaying = HotReplay(kept.replay.calls, asked.wish, zygotes)
     # The display has a thread of its own, which must not run where times are taken.
     with on_cores(division.others), display_for(replaying.total(), quiet=quiet) as display:
         if Kind.TIME in asked.wish.kinds:
@@ -138,6 +154,8 @@ def _follow(
             kept.update(call)
             if result is not None:
                 display.show(result)
+        if isinstance(replaying, OrderReplay):
+            kept.replay = replace(kept.replay, pass_seconds=replaying.pass_seconds)
 
 
 @contextlib.contextmanager

@@ -158,7 +158,8 @@ def line_of(result: CaseResult | Compared) -> str:
         return f"{title}: {_compared_text(result)}"
     if result.measurement is not None:
         return f"{title}: {seconds_text(result.measurement.median)}"
-    assert result.counts is not None
+    if result.counts is None:
+        return f"{title}: {result.outcome.value}"
     instructions = result.counts.without_loop().sum() / result.counts.number_per_run
     return f"{title}: {instructions:,.0f} instructions"
 

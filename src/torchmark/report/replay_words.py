@@ -62,8 +62,8 @@ def interval_text(time: CallTime) -> str:
     """
     reach = max(time.high - time.seconds, time.seconds - time.low)
     share = reach / time.seconds if time.seconds else 0.0
-    text = "<1" if share < 0.01 else f"{min(share, 9.99) * 100:.0f}"
-    return f"{short_seconds(time.seconds)} ±{text} %{' !' if time.doubts else ''}"
+    text = "large" if share >= 10 else "<1 %" if share < 0.01 else f"{share * 100:.0f} %"
+    return f"{short_seconds(time.seconds)} ±{text}{' !' if time.doubts else ''}"
 
 
 def operator_text(op: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,10 @@ _NARROWEST = 24
 """Columns for a name in the tree, however many figures there are."""
 
 _INDENT = "  "
+_SIZES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
+_KEPT = "\u00a0"
+"""A blank at which no line ends, so that the sizes of a tensor stay together."""
+
 _SOURCES = {
     "capture": "captured",
     "cnt": "imported from cnt: text",
@@ -176,13 +181,14 @@ def _line(
 ) -> list[str]:
     """A name at its depth and figures at the right; a long name goes on below, further in."""
     indent = _INDENT * min(depth, 12)
-    first, *rest = textwrap.wrap(
-        text,
+    lines = textwrap.wrap(
+        _SIZES.sub(lambda match: match[0].replace(" ", _KEPT), text),
         room,
         initial_indent=indent,
         subsequent_indent=indent + 2 * _INDENT,
         break_on_hyphens=False,
-    ) or [indent]
+    )
+    first, *rest = [line.replace(_KEPT, " ") for line in lines or [indent]]
     figures = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
     return [_INDENT.join([first.ljust(room), *figures]).rstrip(), *rest]
 

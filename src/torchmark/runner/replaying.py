@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from torchmark.model.measurement import Measurement
     from torchmark.model.run_record import CaseResult
-    from torchmark.model.trace import Trace
+    from torchmark.model.trace import Step, Trace
     from torchmark.runner.replay_zygotes import ReplayZygotes
 
     News = tuple[ReplayedCall, CaseResult | None]
@@ -82,11 +82,11 @@ class ReplayWish:
     """Bytes that a call may take."""
 
 
-def calls_of(trace: Trace) -> list[ReplayedCall]:
-    """Every distinct call that the trace has at least once; nothing is known of them yet."""
-    counts = trace.counts_by_call()
+def calls_of(trace: Trace, step: Step | None = None) -> list[ReplayedCall]:
+    """Every distinct call of the trace, or of one of its steps; nothing is known of them yet."""
+    pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
     places: dict[int, Counter[tuple[str, str | None]]] = {}
-    for (call, at), count in trace.counts.items():
+    for (call, at), count in pairs.items():
         place = trace.places[at]
         places.setdefault(call, Counter())[place.phase, place.module] += count
     return [
@@ -94,14 +94,14 @@ def calls_of(trace: Trace) -> list[ReplayedCall]:
             number=number,
             call=trace.calls[number],
             signature=label[1],
-            count=counts[number],
+            count=sum(places[number].values()),
             places=tuple(
                 CallPlace(phase=phase, module=module, count=count)
                 for (phase, module), count in places[number].items()
             ),
         )
         for number, label, _ in definitions_of(trace)
-        if counts[number]
+        if number in places
     ]
 
 
@@ -113,6 +113,20 @@ def case_of(call: ReplayedCall, wish: ReplayWish, backend: Backend) -> Case:
         stmt="op(*args, **kwargs)",
         num_threads=wish.threads,
         params=params,
+    )
+
+
+def python_case(call: ReplayedCall, backend: Backend, seed: int) -> PythonCase:
+    """The call as a zygote takes it: the record travels as text, and inputs are made there."""
+    given = {"record": call_text(call.call), "seed": seed, "backend": backend.value}
+    if backend is Backend.EAGER:
+        stmt, setup = "op(*args, **kwargs)", "op, args, kwargs = eager(record, seed)"
+    else:
+        stmt, setup = "run()", "run = by_backend(backend, record, seed)"
+    return PythonCase(
+        stmt=stmt,
+        setup=f"from torchmark_probe.replayed_calls import eager, by_backend\n{setup}",
+        globals={name: {"kind": "json", "value": value} for name, value in given.items()},
     )
 
 
@@ -164,14 +178,17 @@ class HotReplay:
                 timeout=max(TIME_LIMIT, self._wish.timeout),
             )
             case = case_of(call, self._wish, Backend.EAGER)
-            result = counted(case, self._ready(call, Backend.EAGER), zygote, effort)
+            result = counted(
+                case, python_case(call, Backend.EAGER, self._wish.seed), zygote, effort
+            )
             yield self._take(number, Backend.EAGER, result)
 
     def _time(
         self, number: int, backend: Backend, effort: Effort, cores: Collection[int]
     ) -> CaseResult:
         call = self._calls[number]
-        case, ready = case_of(call, self._wish, backend), self._ready(call, backend)
+        case = case_of(call, self._wish, backend)
+        ready = python_case(call, backend, self._wish.seed)
         return timed(case, ready, self._zygotes.of(backend), effort, cores)
 
     def _effort(self, budget: float) -> Effort:
@@ -179,18 +196,6 @@ class HotReplay:
             limits=Limits(PRECISION, min(_SHORTEST, budget), budget),
             timeout=self._wish.timeout,
             memory=self._wish.memory,
-        )
-
-    def _ready(self, call: ReplayedCall, backend: Backend) -> PythonCase:
-        given = {"record": call_text(call.call), "seed": self._wish.seed, "backend": backend.value}
-        if backend is Backend.EAGER:
-            stmt, setup = "op(*args, **kwargs)", "op, args, kwargs = eager(record, seed)"
-        else:
-            stmt, setup = "run()", "run = by_backend(backend, record, seed)"
-        return PythonCase(
-            stmt=stmt,
-            setup=f"from torchmark_probe.replayed_calls import eager, by_backend\n{setup}",
-            globals={name: {"kind": "json", "value": value} for name, value in given.items()},
         )
 
     def _take(

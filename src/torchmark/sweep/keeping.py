@@ -41,7 +41,7 @@ def run_of_sweep(
 ) -> Run:
     """The run that has this sweep: that of the file if it goes on, otherwise a new one.
 
-    What the file has and the run has not is added to it.
+    What the file has is in the run, and nothing else: what was not measured is tried again.
     """
     run = _begun(store, cases, environment, file) if known else None
     if run is None:
@@ -53,7 +53,12 @@ def run_of_sweep(
             environment=dict(environment),
         )
         store.create(run)
-    there = {result.case.id for result in store.results(run.id)}
+    there = set()
+    for result in store.results(run.id):
+        if result.case.id in known:
+            there.add(result.case.id)
+        else:
+            store.retract(run.id, result)
     for case in cases:
         row = known.get(case.row.case_id)
         if row is not None and row.case_id not in there:

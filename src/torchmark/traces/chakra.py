@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 _LARGEST_TEXT = 512 * 2**20
 """Bytes of a file. A node takes a kilobyte, so these are half a million calls with their parts."""
 
+_MOST_NODES = 1_000_000
+"""Real ones take that much room with half as many."""
+
+_LARGEST_RECORDS = 128 * 2**20
+"""Bytes of all distinct calls."""
+
 _KNOWN = "1.1."
 _BACKWARD = "autograd::engine::evaluate_function"
 _OPTIMIZER = "Optimizer."
@@ -57,6 +63,35 @@ class _Node:
 
     call: int | None
     """The number of the call that it is, if it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the nodes above a node say of it."""
+
+    is_within_a_call: bool = False
+    phase: str = "forward"
+    function: str | None = None
+    """The outermost composite operator."""
+
+    optimizer_step: int | None = None
+    """The node of the optimizer's step that it is within."""
+
+    def with_node(self, node: _Node) -> _Surroundings:
+        """The same for what is within that node."""
+        phase, step = self.phase, self.optimizer_step
+        if node.name.startswith(_BACKWARD):
+            phase = "backward"
+        elif node.name.startswith(_OPTIMIZER) and phase == "forward":
+            phase = "optimizer"
+        if step is None and node.name.startswith(_OPTIMIZER_STEP):
+            step = node.id
+        function = self.function or (node.name if node.is_composite else None)
+        within = self.is_within_a_call or node.call is not None
+        return _Surroundings(within, phase, function, step)
+
+
+_OUTSIDE = _Surroundings()
 
 
 def read_chakra(path: str | os.PathLike[str]) -> Trace:
@@ -79,6 +114,7 @@ class _Reader:
         self._numbers: dict[str, int] = {}
         self._calls: list[RecordedCall] = []
         self._kernels = 0
+        self._record_bytes = 0
 
     def trace(self, *, is_whole: bool) -> Trace:
         for node in self._text.nodes():
@@ -100,6 +136,8 @@ class _Reader:
         number, parent, name = (record.get(key) for key in ("id", "ctrl_deps", "name"))
         if type(number) is not int or type(parent) is not int or not isinstance(name, str):
             raise WrongValueError("has a node without an id, a name or what it is within")
+        if len(self._nodes) >= _MOST_NODES:
+            raise WrongValueError(f"has more than {_MOST_NODES:,} nodes; record fewer steps")
         attributes = _attributes(record)
         if attributes.get("kernel_backend"):
             self._kernels += 1
@@ -128,6 +166,11 @@ class _Reader:
     def _number_of(self, body: dict[str, Any]) -> int:
         key = json.dumps(body)
         if key not in self._numbers:
+            self._record_bytes += len(key)
+            if self._record_bytes > _LARGEST_RECORDS:
+                raise WrongValueError(
+                    f"makes more than {_LARGEST_RECORDS // 2**20} MiB of distinct calls"
+                )
             self._numbers[key] = len(self._calls)
             self._calls.append(checked_call(body))
         return self._numbers[key]
@@ -169,42 +212,28 @@ class _Tree:
         )
 
     def _steps(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Nodes in the order in which they began, so that those above a node are known before."""
+        known: dict[int, _Surroundings] = {}
         numbers: list[int] = []
         places: list[int] = []
-        step_node: int | None = None
+        last_step: int | None = None
         for node in sorted(self._nodes.values(), key=lambda each: each.id):
-            above = list(self._above(node))
-            optimizer = next((n.id for n in above if n.name.startswith(_OPTIMIZER_STEP)), None)
-            if step_node is not None and optimizer != step_node:
+            around = known.get(node.parent, _OUTSIDE)
+            known[node.id] = around.with_node(node)
+            if last_step is not None and around.optimizer_step != last_step:
                 yield numbers, places
                 numbers, places = [], []
-            step_node = optimizer
-            if node.call is None or any(each.call is not None for each in above):
+            last_step = around.optimizer_step
+            if node.call is None or around.is_within_a_call:
                 continue
             numbers.append(self._numbers.setdefault(node.call, len(self._numbers)))
-            place = self._place(node, above)
-            places.append(self._places.setdefault(place, len(self._places)))
+            places.append(self._places.setdefault(self._place(node, around), len(self._places)))
         if numbers:
             yield numbers, places
 
-    def _above(self, node: _Node) -> Iterator[_Node]:
-        """The nodes that it is within, the innermost first."""
-        seen = {node.id}
-        parent = self._nodes.get(node.parent)
-        while parent is not None and parent.id not in seen:
-            seen.add(parent.id)
-            yield parent
-            parent = self._nodes.get(parent.parent)
-
-    def _place(self, node: _Node, above: list[_Node]) -> Place:
-        phase = "forward"
-        if any(each.name.startswith(_BACKWARD) for each in above):
-            phase = "backward"
-        elif any(each.name.startswith(_OPTIMIZER) for each in above):
-            phase = "optimizer"
-        outermost = next((each.name for each in reversed(above) if each.is_composite), None)
+    def _place(self, node: _Node, around: _Surroundings) -> Place:
         thread = self._threads.setdefault(node.thread, len(self._threads))
-        return Place(phase=phase, function=outermost, thread=thread)
+        return Place(phase=around.phase, function=around.function, thread=thread)
 
 
 def _merged(

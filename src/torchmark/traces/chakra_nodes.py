@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NODE = re.compile(r'\{\s*"id"\s*:\s*\d')
+_MOST_DAMAGED = 10_000
+"""A text that is no JSON anywhere would be searched again and again."""
+
 _DECODER = json.JSONDecoder()
 
 
@@ -78,6 +81,8 @@ class NodeText:
         if found is None:
             return False
         self.damaged += 1
+        if self.damaged > _MOST_DAMAGED:
+            raise WrongValueError(f"has more than {_MOST_DAMAGED:,} nodes that are no JSON")
         self.position = found.start()
         return True
 

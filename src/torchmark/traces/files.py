@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gzip
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,17 +117,25 @@ def _next_line(stream: gzip.GzipFile | io.BufferedReader, path: Path, number: in
     return content
 
 
-def _unpacked(path: Path) -> gzip.GzipFile | io.BufferedReader:
+@contextmanager
+def _unpacked(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
+    with _opened(path) as file:
+        if file.peek(2)[:2] == _GZIP:
+            with gzip.GzipFile(fileobj=file, mode="rb") as stream:
+                yield stream
+        else:
+            yield file
+
+
+def _opened(path: Path) -> io.BufferedReader:
     try:
         if path.exists() and not path.is_file():
             raise TraceFileError(f"{path}: is a folder or a device; name the file of a trace")
-        file = path.open("rb")
+        return path.open("rb")
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise TraceNotFoundError(f"there is no file {path}") from error
         raise _unreadable(path, error) from error
-    # From here on the caller closes what it gets.
-    return gzip.GzipFile(fileobj=file, mode="rb") if file.peek(2)[:2] == _GZIP else file
 
 
 def _unreadable(path: Path, error: Exception, line: int | None = None) -> TraceFileError:

@@ -9,6 +9,9 @@ import re
 from dataclasses import dataclass
 
 _HEAD = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?\(", re.ASCII)
+_QUOTED = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'""")
+"""Text as a default, which may have commas and parentheses in it."""
+
 _LONGEST = 10_000
 """Characters; the longest of torch's own has 1,300."""
 
@@ -44,7 +47,7 @@ def parsed_schema(text: str) -> Schema | None:
     head = _HEAD.match(text) if len(text) <= _LONGEST else None
     if head is None:
         return None
-    parts = _parts(text, head.end())
+    parts = _parts(_QUOTED.sub('""', text), head.end())
     if parts is None:
         return None
     arguments = []
@@ -65,14 +68,9 @@ def _parts(text: str, start: int) -> list[str] | None:
     parts = []
     depth = 0
     begin = start
-    quote = ""
     for position in range(start, len(text)):
         character = text[position]
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "([":
+        if character in "([":
             depth += 1
         elif character in ")]" and depth > 0:
             depth -= 1

@@ -19,6 +19,8 @@ _MOST_SHOWN = 8
 
 _MOST_TENSORS_SHOWN = 2
 _LONGEST_TEXT = 40
+_LONGEST_FLOAT = 8
+"""Characters; a longer one is shown with six digits, which says enough."""
 
 
 def signature_of(call: RecordedCall) -> str:
@@ -45,11 +47,15 @@ def value_text(value: Any) -> str:
 
     >>> value_text({"float": "-inf"}), value_text([1, 2]), value_text(None), value_text("mean")
     ('-inf', '[1, 2]', 'None', "'mean'")
+    >>> value_text(1.0), value_text(0.09999999999999998)
+    ('1.0', '0.1')
     """
     if isinstance(value, str):
         return repr(harmless(value, _LONGEST_TEXT))
     if isinstance(value, list):
         return _list_text(value, "[", "]")
+    if isinstance(value, float) and len(repr(value)) > _LONGEST_FLOAT:
+        return f"{value:.6g}"
     if not isinstance(value, dict):
         return repr(value)
     tag, content = next(iter(value.items()))

@@ -1,0 +1,178 @@
+"""How much longer does a training step take under capture? Beside a mode that does nothing.
+
+    python metrics/capture_overhead.py [--rounds N] [--steps N]
+
+Steps of about 1.3 and 10 ms have a limit, shorter and longer ones are for interest: the batch is
+chosen here so that a plain step takes about that long. Plain steps, steps under an empty
+TorchDispatchMode and steps under `torchmark.Capture` take turns in one process, in random order;
+the ratios are those of the medians. A capture's first steps describe every distinct call, so they
+are given by themselves, as a ratio of the slowest of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import platform
+import random
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import torchmark
+from torchmark.report.markdown import pipe_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WARM_UP = 12
+"""Steps before those that are timed: more than the kinds of changing floats that are kept."""
+
+LIMITS = {1.3: 3.5, 10.0: 1.5}
+"""Most that a step under capture may take, over a plain one, by its length in milliseconds."""
+
+INTEREST = (0.4, 40.0)
+
+
+class Empty(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class Counting(Empty):  # type: ignore[no-untyped-call]
+    calls = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass
+class Times:
+    """Seconds of single steps."""
+
+    plain: list[float] = field(default_factory=list)
+    empty: list[float] = field(default_factory=list)
+    captured: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+
+
+def perceptron(batch: int) -> Callable[[], None]:
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
+    return training_step(model, torch.randn(batch, 16))
+
+
+def encoder(batch: int) -> Callable[[], None]:
+    model = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return training_step(model, torch.randn(batch, 16, 64))
+
+
+def training_step(model: nn.Module, inputs: torch.Tensor) -> Callable[[], None]:
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def seconds(step: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def of_length(milliseconds: float) -> tuple[Callable[[], None], str]:
+    """A step of about this length, and its name."""
+    make = encoder if milliseconds > 1 else perceptron
+    found: list[tuple[float, int]] = []
+    batch = 1
+    while not found or (batch <= 4096 and found[-1][0] < milliseconds / 1000):
+        step = make(batch)
+        found.append((statistics.median(seconds(step) for _ in range(15)), batch))
+        batch *= 2
+    _, batch = min(found, key=lambda pair: abs(pair[0] - milliseconds / 1000))
+    return make(batch), f"{make.__name__}, batch {batch}"
+
+
+def measured(step: Callable[[], None], rounds: int, steps: int) -> Times:
+    times = Times()
+
+    def plain() -> None:
+        times.plain += [seconds(step) for _ in range(steps)]
+
+    def empty() -> None:
+        with Empty():  # type: ignore[no-untyped-call]
+            step()
+            times.empty += [seconds(step) for _ in range(steps)]
+
+    def captured() -> None:
+        with torchmark.Capture():
+            times.first.append(max(seconds(step) for _ in range(WARM_UP)))
+            times.captured += [seconds(step) for _ in range(steps)]
+
+    turns = [plain, empty, captured]
+    for _ in range(rounds):
+        random.shuffle(turns)
+        for turn in turns:
+            turn()
+    return times
+
+
+def row(milliseconds: float, rounds: int, steps: int) -> list[str]:
+    step, name = of_length(milliseconds)
+    with contextlib.ExitStack() as stack:
+        counting = stack.enter_context(Counting())  # type: ignore[no-untyped-call]
+        step()
+    times = measured(step, rounds, steps)
+    plain = statistics.median(times.plain)
+    empty, captured, first = (
+        statistics.median(values) / plain for values in (times.empty, times.captured, times.first)
+    )
+    limit = LIMITS.get(milliseconds)
+    verdict = "" if limit is None else ("kept" if captured <= limit else "EXCEEDED")
+    return [
+        name,
+        str(counting.calls),
+        f"{plain * 1e3:.2f} ms",
+        f"{empty:.2f}×",
+        f"{captured:.2f}×",
+        "" if limit is None else f"{limit}×",
+        verdict,
+        f"{first:.0f}×",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=20, help="timed steps of each kind a round")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    random.seed(0)
+    rows = [
+        row(milliseconds, arguments.rounds, arguments.steps)
+        for milliseconds in sorted((*LIMITS, *INTEREST))
+    ]
+    print(f"torch {torch.__version__}, Python {platform.python_version()}, one thread")
+    head = ["model", "calls", "step", "empty mode", "capture", "limit", "", "first step"]
+    print(pipe_table(head, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Recorded calls as cases: backends that give the same, FLOPs, and what is told of errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch._dynamo import config
+
+from torchmark_probe.backends import BackendError, prepared
+from torchmark_probe.recorded_calls import rebuilt
+from torchmark_probe.recorded_flops import flops_of
+from torchmark_probe.replayed_calls import largest_error, module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_child() -> Iterator[None]:
+    """Gradients are off, and what a child never has to undo is undone."""
+    with torch.no_grad(), config.patch(error_on_recompile=False):
+        yield
+
+
+def record(op: str, *args: Any, **kwargs: Any) -> str:
+    return json.dumps({"op": op, "args": list(args), "kwargs": kwargs})
+
+
+def tensor(*shape: int, **more: Any) -> dict[str, Any]:
+    return {"tensor": {"shape": list(shape), "dtype": "float32", **more}}
+
+
+ADD_ = record("aten.add_.Tensor", tensor(3, 4), tensor(3, 4, strides=[1, 3]), alpha=2)
+FOREACH = record("aten._foreach_add_.Scalar", [tensor(2), tensor(3)], 1.5)
+
+
+@pytest.mark.parametrize("backend", ["eager", "compile", "ort"])
+def test_a_backend_gives_what_the_operator_gives(backend: str) -> None:
+    run, args, kwargs = rebuilt(ADD_)
+    expected = run(*args, **kwargs).clone()
+    module, tensors = module_of(aten.add_.Tensor, *rebuilt(ADD_), copies=backend == "ort")
+    ready = prepared(backend, module, tensors, 1)
+    torch.testing.assert_close(ready.outputs, [expected])
+    assert ready.prepare_seconds > 0
+    ready.run()
+    if backend != "ort":  # in place: the second run adds once more
+        torch.testing.assert_close(ready.outputs, [expected + 2 * args[1]])
+
+
+def test_an_operator_that_gives_back_nothing_is_judged_by_what_it_changed() -> None:
+    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuilt(FOREACH), copies=False)
+    before = [each.clone() for each in tensors]
+    outputs = prepared("eager", module, tensors, 1).outputs
+    torch.testing.assert_close(outputs, [each + 1.5 for each in before])
+
+
+def test_what_onnx_does_not_know_is_told_with_its_name() -> None:
+    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuilt(FOREACH), copies=True)
+    with pytest.raises(BackendError, match=r"torch\.onnx\.export: .*_foreach_add"):
+        prepared("ort", module, tensors, 1)
+
+
+def test_a_graph_break_is_told() -> None:
+    def breaks(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(BackendError, match=r"^torch\.compile: "):
+        prepared("compile", breaks, [torch.ones(2)], 1)
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "onnx", "onnxscript"])
+def test_whoever_lacks_onnx_runtime_is_told_what_to_install(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(BackendError, match=rf"{missing} .*pip install 'torchmark\[ort\]'"):
+        prepared("ort", torch.relu, [torch.ones(2)], 1)
+
+
+def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(BackendError, match=r"no backend 'tpu'.*eager, compile, ort"):
+        prepared("tpu", torch.relu, [torch.ones(2)], 1)
+
+
+def test_flops_are_those_of_the_formulas_and_unknown_elsewhere() -> None:
+    a, b = torch.ones(4, 8), torch.ones(8, 16)
+    assert flops_of(aten.mm.default, [a, b], {}, a @ b) == 2 * 4 * 8 * 16
+    q = torch.ones(2, 3, 5, 8)
+    attention = aten._scaled_dot_product_flash_attention_for_cpu.default
+    assert flops_of(attention, [q, q, q], {}, attention(q, q, q)) == 2 * (2 * 2 * 3 * 5 * 5 * 8)
+    assert flops_of(aten.add.Tensor, [a, a], {}, a + a) is None
+
+
+def test_the_largest_error_is_of_elements_that_differ() -> None:
+    one = torch.tensor([1.0, float("nan"), float("inf")])
+    other = torch.tensor([1.25, float("nan"), float("inf")])
+    assert largest_error(aten.relu.default, [one], [other]) == 0.25
+    assert largest_error(aten.relu.default, [one], [torch.zeros(3)]) == float("inf")
+    assert largest_error(aten.relu.default, [torch.tensor([True])], [torch.tensor([False])]) == 1
+    assert largest_error(aten.bernoulli.default, [one], [other]) is None, "random"
+    with pytest.raises(BackendError, match=r"shape \[2\] in place of \[3\]"):
+        largest_error(aten.relu.default, [one], [torch.zeros(2)])

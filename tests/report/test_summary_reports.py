@@ -1,0 +1,141 @@
+"""A trace at a glance: counts that add up, a tree that reads, lines that fit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.traces.files import HEADER, call, end, step, tensor, written
+from torchmark.analyse.trace_summary import summary_of
+from torchmark.report import summary_json, summary_text
+from torchmark.traces.loading import load_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchmark.analyse.trace_summary import TraceSummary
+
+
+def place(phase: str, module: str | None, **more: Any) -> dict[str, Any]:
+    return {"place": {"phase": phase, "module": module, **more}}
+
+
+LINES = [
+    HEADER,
+    call("aten.addmm.default", tensor(8), tensor(4, 16), tensor(16, 8, strides=[1, 16])),
+    call("aten.relu.default", tensor(4, 8)),
+    call("aten.threshold_backward.default", tensor(4, 8), tensor(4, 8), 0),
+    call("aten.add_.Tensor", tensor(8), 0.09999999999999998),
+    call("aten.add_.Tensor", {"tensor": {"shape": [16, 8], "dtype": "float16"}}, 1),
+    place("forward", "layers.0.linear"),
+    place("forward", "layers.0"),
+    place("backward", "layers.0"),
+    place("forward", "layers.1.linear"),
+    place("forward", "layers.1"),
+    place("backward", "layers.1", thread=1),
+    place("optimizer", None, compiled=True),
+    place("forward", ""),
+    {"step": {"calls": [3, 1, 0, 1, 2, 0, 1, 2, 3, 4], "places": [6, 7, 0, 1, 2, 3, 4, 5, 6, 6]}},
+    {"again": 9},
+    end(100, "2 workers of a DataLoader: what they call is not in here", steps=10),
+]
+
+EXPECTED = """\
+trace.jsonl: captured, torch 2.13.0, Python 3.11.2, train.py
+100 calls of 4 operators, 5 distinct; 10 steps, 1 distinct
+phases: forward 50 calls (50.0 %), backward 20 calls (20.0 %), optimizer 30
+  calls (30.0 %)
+dtypes: float32 90 calls (90.0 %), float16 10 calls (10.0 %)
+30 calls in graphs that torch.compile made kernels of
+2 threads
+
+operator                           calls   share  distinct
+  aten.add_.Tensor                    30  30.0 %         2
+  aten.relu.default                   30  30.0 %         1
+  aten.addmm.default                  20  20.0 %         1
+  aten.threshold_backward.default     20  20.0 %         1
+
+calls by module                                     forward  backward  optimizer
+  (the model itself)                                     10
+    aten.relu.default  float32[4, 8]                     10
+  layers                                                 40        20
+    0 … 1: 2 alike, each                                 20        10
+      aten.relu.default  float32[4, 8]                   10
+      aten.threshold_backward.default                              10
+          float32[4, 8], float32[4, 8], 0
+      linear                                             10
+        aten.addmm.default  float32[8],                  10
+            float32[4, 16], float32[16, 8] strides
+            (1, 16)
+  (outside of modules)                                                        30
+    aten.add_.Tensor                                                          30
+      float32[8], 0.1                                                         20
+      float16[16, 8], 1                                                       10
+
+UNSEEN 2 workers of a DataLoader: what they call is not in here
+"""
+
+
+def summarised(folder: Path, lines: list[Any]) -> TraceSummary:
+    return summary_of(load_trace(written(folder, lines)))
+
+
+def test_the_text_has_operators_phases_shapes_and_modules(tmp_path: Path) -> None:
+    assert summary_text.render(summarised(tmp_path, LINES), "trace.jsonl") == EXPECTED
+
+
+def test_every_line_fits_and_every_branch_is_the_sum_of_those_below(tmp_path: Path) -> None:
+    deep = [f"{'block.' * depth}head" for depth in range(30)]
+    long = [tensor(*range(1, 20)) for _ in range(30)]
+    lines = [
+        HEADER,
+        *(call("aten.neg.default", *long[:n]) for n in range(1, 20)),
+        *(place("forward", module) for module in deep),
+        *({"counts": [[n % 19, n, 10**9]]} for n in range(30)),
+    ]
+    summary = summarised(tmp_path, lines)
+    for width in (60, 80, 140):
+        text = summary_text.render(summary, "trace.jsonl", width=width)
+        assert max(map(len, text.splitlines())) <= width
+    record = json.loads(summary_json.render(summary, "trace.jsonl"))
+    check_sums(record["tree"], 30 * 10**9)
+
+
+def check_sums(branches: list[dict[str, Any]], expected: int) -> None:
+    assert sum(sum(branch["calls"].values()) for branch in branches) == expected
+    for branch in branches:
+        if "within" in branch:
+            check_sums(branch["within"], sum(branch["calls"].values()))
+
+
+def test_the_json_has_all_of_it(tmp_path: Path) -> None:
+    record = json.loads(summary_json.render(summarised(tmp_path, LINES), "trace.jsonl"))
+    assert (record["calls"], record["distinct"], record["steps"]) == (100, 5, 10)
+    assert record["phases"] == {"forward": 50, "backward": 20, "optimizer": 30}
+    assert record["operators"][0] == {
+        "op": "aten.add_.Tensor", "calls": 30, "share": 0.3, "distinct": 2,
+        "dtypes": ["float32", "float16"],
+    }  # fmt: skip
+    assert [branch["module"] for branch in record["tree"]] == [
+        "(the model itself)", "layers", "(outside of modules)",
+    ]  # fmt: skip
+    check_sums(record["tree"], 100)
+
+
+def test_a_trace_without_modules_is_shown_by_operator(tmp_path: Path) -> None:
+    lines = [HEADER, call(), {"place": {"phase": "unknown"}}, {"counts": [[0, 0, 3]]}, end(3)]
+    text = summary_text.render(summarised(tmp_path, lines), "trace.jsonl")
+    assert "calls by operator" in text
+    assert "in no known order" in text
+    assert "phases" not in text
+
+
+def test_a_trace_without_calls_says_so(tmp_path: Path) -> None:
+    text = summary_text.render(summarised(tmp_path, [HEADER, end(0)]), "trace.jsonl")
+    assert "0 calls of 0 operators" in text
+
+
+def test_one_step_that_differs_is_no_repeat(tmp_path: Path) -> None:
+    lines = [HEADER, call(), place("forward", None), step(0), step(0, 0), step(0), end(4)]
+    text = summary_text.render(summarised(tmp_path, lines), "trace.jsonl")
+    assert "3 steps, 2 distinct" in text

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from torchmark.run.threads import set_torch_threads
     from torchmark.run.transfer import CopyIfCallgrind
+    from torchmark.sweep.api import Sweep
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
     from torchmark.versus.functions import FunctionsCompared, ab
@@ -95,6 +96,7 @@ _HOMES = {
     ),
     "torchmark.run.threads": ("set_torch_threads",),
     "torchmark.run.transfer": ("CopyIfCallgrind",),
+    "torchmark.sweep.api": ("Sweep",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
     "torchmark.versus.functions": ("FunctionsCompared", "ab"),
@@ -129,6 +131,7 @@ __all__ = [
     "ParameterAlias",
     "SkipCondition",
     "SpectralOpFuzzer",
+    "Sweep",
     "TaskSpec",
     "Timer",
     "TimerArgs",

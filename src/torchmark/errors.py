@@ -75,6 +75,10 @@ class StacksFileError(TorchmarkError, ValueError):
     """Text that should hold folded stacks and does not; the message has the line."""
 
 
+class OutputFileError(TorchmarkError, OSError):
+    """A file that results are written to takes no more of them: a full disk."""
+
+
 class MissingToolError(TorchmarkError, FileNotFoundError):
     """A program that is needed is not installed; the message names its package."""
 

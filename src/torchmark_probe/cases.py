@@ -219,10 +219,17 @@ def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str,
     return {"outcome": "done", "runs": runs}
 
 
+def _sweep(request: Dict[str, Any], _around: Surroundings, talk: int) -> Dict[str, Any]:
+    # The zygote of a sweep imports it after torch; this module is there before torch.
+    from torchmark_probe import sweep_worker  # noqa: PLC0415
+
+    return sweep_worker.answer(request, talk)
+
+
 _ANSWERED = {"run": _run, "sample": _sample, "python calls": _python_calls, "order": _order}
 """What a request of each kind is answered by."""
 
-_TALKING = {"session": _session, "loop": _loop}
+_TALKING = {"session": _session, "loop": _loop, "sweep": _sweep}
 """The kinds that say more than their answer."""
 
 

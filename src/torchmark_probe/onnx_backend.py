@@ -1,9 +1,11 @@
 """A function of torch, exported to ONNX and run by ONNX Runtime on memory that is bound once."""
 
+import contextlib
 import importlib
+import io
 import time
 import warnings
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from torchmark_probe.backends import BackendError, Prepared, first_line, tensors_of
 
@@ -16,30 +18,44 @@ def prepared(function: Callable[..., Any], inputs: Sequence[Any], threads: int) 
     Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
     knows no strides. Outputs go into tensors of torch's, made before the first run.
     """
-    _check_installed()
-    onnxruntime = importlib.import_module("onnxruntime")
+    check_installed()
     start = time.perf_counter()
     expected = tensors_of(function(*[tensor.clone() for tensor in inputs]))
-    try:
-        model = _exported(function, inputs)
-    except Exception as error:
-        raise BackendError("torch.onnx.export: {}".format(first_line(error))) from error
+    session = session_of(exported(function, inputs), threads)
+    run = bound(session, inputs, expected)
+    return Prepared(run, run.outputs, time.perf_counter() - start)
+
+
+def session_of(model: bytes, threads: int, profile_prefix: str = "") -> Any:
+    """A session of ONNX Runtime's; with a prefix its profiler writes a file of that name."""
+    onnxruntime = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors; warnings are for those who made the model
+    if profile_prefix:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        run = _Bound(session, inputs, expected)
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no class in common
+        raise BackendError("ONNX Runtime: {}".format(first_line(error))) from error
+
+
+def bound(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound":
+    """The session on these tensors, after its first run; outputs are as those expected."""
+    try:
+        run = Bound(session, inputs, expected)
         run()
     except BackendError:
         raise
     except Exception as error:  # its exceptions have no class in common
         raise BackendError("ONNX Runtime: {}".format(first_line(error))) from error
-    return Prepared(run, run.outputs, time.perf_counter() - start)
+    return run
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """An error that says what to install, unless all of it is there."""
     for name in ("onnxruntime", "onnx", "onnxscript"):
         try:
             importlib.import_module(name)
@@ -49,28 +65,45 @@ def _check_installed() -> None:
             ) from error
 
 
-def _exported(function: Callable[..., Any], inputs: Sequence[Any]) -> bytes:
+def exported(
+    function: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Dict[int, str]] = ()
+) -> bytes:
+    """The model in ONNX's form. `dynamic` names the axes of each input that may have any size."""
     import torch  # noqa: PLC0415 - the probe's modules import without it
 
-    module = function if isinstance(function, torch.nn.Module) else _module_of(function)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter's own making
-        program = torch.onnx.export(module, tuple(inputs), dynamo=True, verbose=False)
-    return program.model_proto.SerializeToString()  # type: ignore[union-attr,no-any-return]
+    shapes = None
+    if any(dynamic):
+        names = {name: torch.export.Dim(name) for axes in dynamic for name in axes.values()}
+        each = tuple({axis: names[name] for axis, name in axes.items()} for axes in dynamic)
+        shapes = {"inputs": each}
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")  # of the exporter's own making
+            program = torch.onnx.export(
+                _module_of(function), tuple(inputs), dynamo=True, verbose=False,
+                dynamic_shapes=shapes,
+            )  # fmt: skip
+            return program.model_proto.SerializeToString()  # type: ignore[union-attr,no-any-return]
+    except Exception as error:
+        raise BackendError("torch.onnx.export: {}".format(first_line(error))) from error
 
 
 def _module_of(function: Callable[..., Any]) -> Any:
-    """The exporter takes nothing but modules."""
+    """The exporter takes nothing but modules; this one takes its inputs as a list of any length."""
     import torch  # noqa: PLC0415 - the probe's modules import without it
 
     class Wrapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.function = function  # a module is thereby a part of this one
+
         def forward(self, *inputs: Any) -> Any:
-            return function(*inputs)
+            return self.function(*inputs)
 
     return Wrapped().eval()
 
 
-class _Bound:
+class Bound:
     """A session with the memory that it reads and writes; a call runs it."""
 
     def __init__(self, session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -83,18 +116,18 @@ class _Bound:
                     len(wanted), len(given), len(inputs), len(expected)
                 )
             )
-        self._run = session.run_with_iobinding
-        self._binding = session.io_binding()
+        self.run = session.run_with_iobinding
+        self.binding = session.io_binding()
         # The binding has their addresses alone, so they must live as long as it.
         self._inputs = [tensor.detach().contiguous() for tensor in inputs]
         self.outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in expected]
         for slot, tensor in zip(wanted, self._inputs):
-            self._binding.bind_input(slot.name, *_where(tensor))
+            self.binding.bind_input(slot.name, *_where(tensor))
         for slot, tensor in zip(given, self.outputs):
-            self._binding.bind_output(slot.name, *_where(tensor))
+            self.binding.bind_output(slot.name, *_where(tensor))
 
     def __call__(self) -> None:
-        self._run(self._binding)
+        self.run(self.binding)
 
 
 def _where(tensor: Any) -> Tuple[str, int, int, List[int], int]:

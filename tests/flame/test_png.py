@@ -47,7 +47,7 @@ def test_differences_and_hostile_names_are_drawn_too() -> None:
 
 def test_without_vl_convert_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(MissingToolError, match=r"pip install 'torchmark\[flame\]'"):
+    with pytest.raises(MissingToolError, match=r"pip install 'torchmark\[report\]'"):
         png_of(flame_svg(LOOP, title="t", unit="samples"))
 
 

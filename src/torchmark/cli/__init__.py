@@ -30,6 +30,7 @@ _COMMANDS = {
     "replay": "Run the operators of a captured model again, and say where the time goes.",
     "overrides": "Measure what __torch_function__ and its kin cost.",
     "summary": "Show the operators of a trace, by module, without running them.",
+    "sweep": "Measure a model over input scales: eager, torch.compile, ONNX Runtime.",
     "runs": "List the runs of the store.",
     "show": "Show the results of a run: times, instructions, doubts, failures.",
     "compare": "Compare two runs case by case.",

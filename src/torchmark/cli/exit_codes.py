@@ -12,6 +12,7 @@ from torchmark.errors import (
     CompilerMissingError,
     MissingToolError,
     MissingTorchError,
+    OutputFileError,
     ProfilerError,
     StatementSyntaxError,
     StoreError,
@@ -55,6 +56,7 @@ _ENVIRONMENT_AT_FAULT = (
     ZygoteError,
     BackportError,
     StoreError,
+    OutputFileError,
 )
 
 

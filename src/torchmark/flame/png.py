@@ -18,7 +18,7 @@ def png_of(svg: str, *, width: int = 1200) -> bytes:
         import vl_convert  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingToolError(
-            "PNG pictures need vl-convert: pip install 'torchmark[flame]'. The SVG needs nothing."
+            "PNG pictures need vl-convert: pip install 'torchmark[report]'. The SVG needs nothing."
         ) from error
     opening = _OPENING.search(svg)
     if opening is None:

@@ -21,6 +21,7 @@ from torchmark.errors import (
 from torchmark.model import callgrind_stats_json, measurement_json
 from torchmark.model.case_json import CaseRecord, case_of, check_heading, record_of
 from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.model.sweep_record import SweepRow  # noqa: TC001 - msgspec reads it
 from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class _RunRecord(msgspec.Struct, forbid_unknown_fields=True):
     environment: dict[str, Any]
 
 
-class _ResultRecord(msgspec.Struct, forbid_unknown_fields=True):
+class _ResultRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     torchmark: str
     """What the text is: "case result"."""
 
@@ -69,6 +70,8 @@ class _ResultRecord(msgspec.Struct, forbid_unknown_fields=True):
     measurement: msgspec.Raw
     counts: msgspec.Raw
     compile_seconds: _Seconds | None
+    sweep: SweepRow | None = None
+    """Left out where it is None: an older torchmark reads all results but those of sweeps."""
 
 
 def encode_run(run: Run) -> str:
@@ -131,6 +134,7 @@ def encode_result(result: CaseResult) -> str:
         measurement=_raw(measurement_json.encode(measurement)) if measurement else _NOTHING,
         counts=_raw(callgrind_stats_json.encode(counts)) if counts else _NOTHING,
         compile_seconds=result.compile_seconds,
+        sweep=result.sweep,
     )
     try:
         return msgspec.json.encode(record).decode()
@@ -161,6 +165,7 @@ def decode_result(text: str | bytes) -> CaseResult:
             measurement=_given(record.measurement, measurement_json.decode),
             counts=_given(record.counts, callgrind_stats_json.decode),
             compile_seconds=record.compile_seconds,
+            sweep=record.sweep,
         )
     except (MeasurementFileError, CallgrindFileError) as error:
         raise RecordFileError(f"in the result of case {case.title!r}: {error}") from error

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
     from torchmark.model.measurement import Measurement
+    from torchmark.model.sweep_record import SweepRow
 
 
 class Kind(enum.Enum):
@@ -93,3 +94,6 @@ class CaseResult:
 
     compile_seconds: float | None = None
     """What torch.compile took before the first run, where the case is compiled."""
+
+    sweep: SweepRow | None = None
+    """The row of a case of a sweep."""

@@ -20,6 +20,7 @@ from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.recorded_order import ReplayInOrder, replay_of, request_of
 from torchmark.run.session import Session
+from torchmark.run.sweep_worker import SweepWorker
 from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of, sampling_in
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits, Sampling
@@ -332,6 +333,28 @@ class Zygote:
         conversation = self._conversation(self._warm())
         try:
             return Loop(conversation, request, time_limit)
+        except BaseException:
+            conversation.close()
+            raise
+
+    def sweep(
+        self,
+        order: Mapping[str, Any],
+        *,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+    ) -> SweepWorker:
+        """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
+
+        The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
+        """
+        request = {
+            "kind": "sweep", "cores": sorted(cores), "memory": None, "path": self._extra_path(),
+            "quiet_pace": process_metronome().quiet_pace, **order,
+        }  # fmt: skip
+        conversation = self._conversation(self._warm())
+        try:
+            return SweepWorker(conversation, request, time_limit)
         except BaseException:
             conversation.close()
             raise

@@ -128,6 +128,10 @@ class Conversation:
         self._limit = limit
         self._send(wire.padded(wire.encoded(request)), limit)
 
+    def begin_anew(self) -> None:
+        """The time that the case may take begins again: it does one thing after the other."""
+        self._began = time.monotonic()
+
     def say(self, message: dict[str, Any]) -> None:
         """Send the next order to a case that takes several."""
         self._send(wire.encoded(message), self._limit)

@@ -151,6 +151,12 @@ class Store:
             connection.execute(delete(schema.results).filter_by(**failed))
             return _inserted(connection, schema.results, row)
 
+    def retract(self, run_id: str, result: CaseResult) -> None:
+        """Forget a result of a run, because its case is tried again."""
+        key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
+        with as_store_error(self.where), writing(self._engine) as connection:
+            connection.execute(delete(schema.results).filter_by(**key))
+
     def finish(self, run_id: str, state: RunState) -> None:
         """Say how far a run has come."""
         with as_store_error(self.where), writing(self._engine) as connection:

@@ -108,7 +108,7 @@ def _loaded(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
 
 
 def _file_loader(path: Path) -> Callable[[], Suite]:
-    return lambda: _suite_in(_run(path), file=str(path))
+    return lambda: _suite_in(run_file(path), file=str(path))
 
 
 def _module_loader(name: str) -> Callable[[], Suite]:
@@ -140,7 +140,7 @@ def _labelled_by_variable(names: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run(path: Path) -> ModuleType:
+def run_file(path: Path) -> ModuleType:
     """The module that the file makes; compiled here, so that nothing is written beside it."""
     module = ModuleType(f"torchmark_suite_{path.stem}")
     module.__file__ = str(path)

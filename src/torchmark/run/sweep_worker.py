@@ -1,0 +1,43 @@
+"""A process that measures the cases of a sweep one after the other, and tells of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchmark.errors import CaseFailedError
+from torchmark.run.zygote_case import answer_of
+
+if TYPE_CHECKING:
+    from torchmark.run.zygote_case import Conversation
+
+SWEEP_MODULES = (
+    "torchmark_probe.sweep_worker",
+    "torchmark_probe.machine_speed",
+    "torch.utils.flop_counter",
+)
+"""What a zygote imports before it can make such a process."""
+
+
+class SweepWorker:
+    """Open while there are cases left; `limit` is the seconds that each of them may take."""
+
+    def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
+        self._conversation = conversation
+        conversation.begin(request, limit)
+        if conversation.next_message() is None:  # the user's file did not come to its end
+            answer_of(conversation.finish())
+            raise CaseFailedError("the sweep ended before its first case", kind="lost")
+        conversation.begin_anew()
+
+    def next_result(self) -> dict[str, Any]:
+        """The result of the next case; how the process ended, if it did, is a CaseFailedError."""
+        message = self._conversation.next_message()
+        if message is None:
+            answer_of(self._conversation.finish())
+            raise CaseFailedError("the process ended before this case", kind="lost")
+        self._conversation.begin_anew()
+        return message
+
+    def close(self) -> None:
+        """End the process."""
+        self._conversation.close()

@@ -1,0 +1,130 @@
+"""The filter of `--where`: an expression over the dimensions and the job config, read as data.
+
+Comparisons, arithmetic, and, or, not, `in`, numbers and text: what Python writes so is walked
+through as a tree, and nothing else is known, so the text can do nothing but say yes or no.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import TYPE_CHECKING, Any
+
+from torchmark.errors import MarkedTextError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    Where = Callable[[Mapping[str, Any]], bool]
+
+_REMEDY = "Write it like \"batch * features <= 65536 and backend != 'ort'\"."
+
+_ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda value, several: value in several,
+    ast.NotIn: lambda value, several: value not in several,
+}
+_UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+
+
+class WhereError(MarkedTextError):
+    """A filter that cannot be read."""
+
+    def __init__(self, message: str, *, text: str, position: int) -> None:
+        super().__init__(message, text=text, position=position, remedy=_REMEDY)
+
+
+def filter_of(text: str, names: Collection[str]) -> Where:
+    """A function of a case's values by name; an error points at what is not understood.
+
+    >>> filter_of("2 * batch < 10 and backend == 'pt'", ["batch", "backend"])(
+    ...     {"batch": 4, "backend": "pt"})
+    True
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        position = (getattr(error, "offset", None) or 1) - 1
+        said = getattr(error, "msg", str(error))
+        raise WhereError(f"--where: {said}", text=text.strip(), position=position) from error
+    _check(tree, text.strip(), names)
+
+    def holds(values: Mapping[str, Any]) -> bool:
+        try:
+            return bool(_value(tree, values))
+        except (TypeError, ArithmeticError, ValueError) as error:
+            raise WhereError(f"--where: {error}", text=text.strip(), position=0) from error
+
+    return holds
+
+
+def _check(node: ast.AST, text: str, names: Collection[str]) -> None:
+    known = (
+        ast.BoolOp | ast.Compare | ast.BinOp | ast.UnaryOp | ast.Name | ast.Constant
+        | ast.Tuple | ast.List | ast.boolop | ast.cmpop | ast.operator | ast.unaryop
+        | ast.expr_context
+    )  # fmt: skip
+    position = getattr(node, "col_offset", 0)
+    if not isinstance(node, known) or (
+        isinstance(node, ast.operator | ast.cmpop | ast.unaryop)
+        and type(node) not in {**_ARITHMETIC, **_COMPARISONS, **_UNARY}
+    ):
+        raise WhereError(f"--where does not know {_kind(node)}", text=text, position=position)
+    if isinstance(node, ast.Name) and node.id not in names:
+        raise WhereError(
+            f"--where: there is no {node.id!r}; there are {', '.join(names)}",
+            text=text,
+            position=position,
+        )
+    for child in ast.iter_child_nodes(node):
+        _check(child, text, names)
+
+
+def _kind(node: ast.AST) -> str:
+    return {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}.get(
+        type(node), f"this ({type(node).__name__})"
+    )
+
+
+def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.Tuple | ast.List):
+        return [_value(each, values) for each in node.elts]
+    if isinstance(node, ast.UnaryOp):
+        return _UNARY[type(node.op)](_value(node.operand, values))
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, values), _value(node.right, values)
+        if isinstance(left, str | list) or isinstance(right, str | list):
+            raise TypeError("arithmetic is for numbers")
+        return _ARITHMETIC[type(node.op)](left, right)
+    if isinstance(node, ast.BoolOp):
+        parts = (_value(each, values) for each in node.values)
+        return all(parts) if isinstance(node.op, ast.And) else any(parts)
+    assert isinstance(node, ast.Compare)
+    left = _value(node.left, values)
+    for comparison, each in zip(node.ops, node.comparators, strict=True):
+        right = _value(each, values)
+        if not _COMPARISONS[type(comparison)](left, right):
+            return False
+        left = right
+    return True

@@ -99,6 +99,14 @@ def in_dtype(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
     return copy.deepcopy(function).to(DTYPES[dtype])
 
 
+class _Holder(torch.nn.Module):
+    """A module with one part."""
+
+    def __init__(self, held: torch.nn.Module) -> None:
+        super().__init__()
+        self.held = held
+
+
 def _quantised(module: torch.nn.Module) -> torch.nn.Module:
     quantize = getattr(getattr(torch.ao, "quantization", None), "quantize_dynamic", None)
     if quantize is None:
@@ -106,7 +114,9 @@ def _quantised(module: torch.nn.Module) -> torch.nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells of its successor in another package
         try:
-            quantised: torch.nn.Module = quantize(copy.deepcopy(module), dtype=torch.qint8)
+            # The parts of a module are replaced, not the module itself, which may be a layer.
+            whole = quantize(_Holder(copy.deepcopy(module)), dtype=torch.qint8)
+            quantised: torch.nn.Module = whole.held
         except Exception as error:
             raise CaseError("skipped", "dynamic quantisation: " + first_line(error)) from error
     kinds = [[type(part) for part in each.modules()] for each in (module, quantised)]

@@ -143,6 +143,11 @@ def test_what_cannot_be_is_skipped_with_a_reason(
     assert said in found["reason"]
 
 
+def test_a_single_layer_is_quantised(tmp_path: Path) -> None:
+    found = told(sweeper(torch.nn.Linear, tmp_path), dtype="int8")
+    assert (found["status"], found["reason"]) == ("measured", "")
+
+
 def test_a_model_without_weights_is_not_quantised(tmp_path: Path) -> None:
     found = told(sweeper(torch.nn.ReLU, tmp_path, init=()), dtype="int8")
     assert found["status"] == "skipped"

@@ -60,9 +60,9 @@ def test_a_crash_costs_its_own_case_alone(workers: Workers, tmp_path: Path) -> N
 
 def test_a_case_that_never_ends_costs_its_limit(workers: Workers, tmp_path: Path) -> None:
     body = "while x.shape[0] == 4 and x.element_size() == 4: pass"
-    found = results(workers, tmp_path, body, limit=20)
+    found = results(workers, tmp_path, body, limit=10)
     assert [status for status, _ in found] == ["measured"] * 6 + ["failed", "measured"]
-    assert "limit of 20 s" in found[6][1]
+    assert "limit of 10 s" in found[6][1]
 
 
 def test_a_file_that_works_here_and_not_there_is_an_error(workers: Workers, tmp_path: Path) -> None:

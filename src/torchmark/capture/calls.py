@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from torchmark.capture.compiled import never_compiled, set_eval_frame
 from torchmark.capture.describing import CallDescription
-from torchmark.capture.keys import key_of, shapes_of
+from torchmark.capture.keys import key_of, shapes_of, without_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,8 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 key = key_of(call, args, kwargs)
                 known = self.labels.known_calls()
                 pair = known.get(key)
+                if pair is None and known.folded:
+                    pair = known.folded.get(without_floats(key))
             except Exception as error:  # never into the program
                 self._record.trouble(func, error)
             else:
@@ -98,6 +100,8 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._add(pair)
             if self._record.is_kept(key):
                 known[key] = pair
+            else:
+                known.folded[without_floats(key)] = pair
         return result
 
     def _call_decided_by_content(

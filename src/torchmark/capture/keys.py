@@ -31,7 +31,7 @@ def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> 
     if kwargs:
         parts.append(tuple(kwargs))
         _add(kwargs.values(), parts, storages)
-    if len(set(storages)) < len(storages):
+    if len(storages) > 1 and len(set(storages)) < len(storages):
         first: dict[int, int] = {}
         parts.append(tuple([first.setdefault(storage, len(first)) for storage in storages]))
     return tuple(parts)
@@ -43,7 +43,7 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
         if kind is _Tensor or kind is _Parameter:
             try:
                 storages.append(value.untyped_storage()._cdata)
-                part: Hashable = (
+                parts += (
                     kind,
                     value.shape,
                     value.dtype,
@@ -53,8 +53,7 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
                     value.is_cpu or value.device,
                 )
             except Exception:  # each kind of tensor without memory raises its own
-                part = careful_part(value)
-            parts.append(part)
+                parts.append(careful_part(value))
         elif kind in _PLAIN:
             parts += (kind, value)
         elif kind is float:

@@ -42,11 +42,13 @@ _FAST_WHEN_PLAIN = (
 class KnownCalls(dict["Key", int]):
     """Numbers of pairs by the key of the call, for one place."""
 
-    __slots__ = ("place",)
+    __slots__ = ("folded", "place")
 
     def __init__(self, place: int) -> None:
         super().__init__()
         self.place = place
+        self.folded: dict[Key, int] = {}
+        """The same for calls whose floats are not told apart any more, by the key without them."""
 
 
 class ModuleNames:
@@ -123,6 +125,8 @@ class Labels:
                 remembered = self._new_place(nameless)
             for key, pair in known.items():
                 remembered.setdefault(key, pair)
+            for key, pair in known.folded.items():
+                remembered.folded.setdefault(key, pair)
 
     def entered(self, module: torch.nn.Module) -> None:
         stack = self._stack

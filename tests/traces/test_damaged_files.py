@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.files import HEADER, PLACE, WHOLE, call, step, tensor, text_of
@@ -115,6 +115,7 @@ def test_a_node_of_anything(content: Any, key: str) -> None:
 
 @_few
 @given(_JSON, st.sampled_from(["values", "shapes", "types", "strides"]))
+@example([[]], "shapes")
 def test_inputs_of_a_node_of_anything(content: Any, key: str) -> None:
     inputs = {**_NODE["inputs"], key: content}  # type: ignore[dict-item]
     outcome(json.dumps({"schema": "1.1.1", "nodes": [{**_NODE, "inputs": inputs}]}).encode())

@@ -112,8 +112,11 @@ class NodeValues:
         tensor: dict[str, Any] = {"shape": shape, "dtype": dtype}
         if device != "cpu":
             tensor["device"] = device
-        if _are_sizes(shape) and _are_sizes(strides) and not is_contiguous(shape, strides):
-            tensor["strides"] = strides
+        if _are_sizes(shape) and _are_sizes(strides):
+            if len(shape) != len(strides):
+                raise WrongValueError(f"has {len(strides)} strides for {len(shape)} sizes")
+            if not is_contiguous(shape, strides):
+                tensor["strides"] = strides
         if offset:
             tensor["offset"] = offset
         if isinstance(storage, int):

@@ -5,7 +5,6 @@ Each comparison has its picture of the times first, then the tables behind it.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import CountRow
@@ -34,6 +33,8 @@ from torchmark.report.ab_words import (
     unjudged,
 )
 from torchmark.report.figures import environment_facts, printable, seconds_text
+from torchmark.report.page_frame import page as framed
+from torchmark.report.page_frame import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,31 +56,14 @@ def render(comparisons: Sequence[Understood]) -> str:
 
 def page(title: str, parts: Sequence[str]) -> str:
     """A whole document of parts that are HTML."""
-    return printable(
-        f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<header>
-<h1>{_text(title)}</h1>
-</header>
-{chr(10).join(part for part in parts if part)}
-</main>
-</body>
-</html>
-"""
-    )
+    header = f"<header>\n<h1>{text_of(title)}</h1>\n</header>"
+    return framed(title, STYLE, [header, *parts])
 
 
 def _overview(comparisons: Sequence[Understood]) -> str:
     items = "".join(
-        f'<li><a href="#comparison-{number}">{_text(_sides(each))}</a>: {_text(summary(each))}</li>'
+        f'<li><a href="#comparison-{number}">{text_of(_sides(each))}</a>: '
+        f"{text_of(summary(each))}</li>"
         for number, each in enumerate(comparisons)
     )
     if not comparisons:
@@ -90,12 +74,12 @@ def _overview(comparisons: Sequence[Understood]) -> str:
 def section(comparison: Understood, number: int = 0) -> str:
     """The picture of one comparison and its tables."""
     record = comparison.comparison
-    remarks = "".join(f"<li>{_text(remark)}</li>" for remark in record.remarks)
+    remarks = "".join(f"<li>{text_of(remark)}</li>" for remark in record.remarks)
     parts = [
         f'<section class="comparison" id="comparison-{number}">',
-        f"<h2>{_text(_sides(comparison))}</h2>",
-        f'<p class="summary">{_text(summary(comparison))}</p>',
-        f'<p class="quiet">{_text(f"{record.id}, started {record.started}")}</p>',
+        f"<h2>{text_of(_sides(comparison))}</h2>",
+        f'<p class="summary">{text_of(summary(comparison))}</p>',
+        f'<p class="quiet">{text_of(f"{record.id}, started {record.started}")}</p>',
         f'<ul class="doubt">{remarks}</ul>' if remarks else "",
         _picture(comparison),
         _times(comparison),
@@ -120,13 +104,13 @@ def _picture(comparison: Understood) -> str:
     axis = axis_of(comparison.times)
     scale = f'<div class="axis"><span class="name"></span>{scale_svg(axis)}</div>'
     lines = "\n".join(
-        f'<div><span class="name" title="{_text(name)}">{_text(name)}</span>'
+        f'<div><span class="name" title="{text_of(name)}">{text_of(name)}</span>'
         f"{case_svg(axis, row, printable(_hint(row, name)))}"
-        f'<span class="figure">{_text(change_text(row.effect.ratio))} '
+        f'<span class="figure">{text_of(change_text(row.effect.ratio))} '
         f'<span class="verdict {row.verdict.value}">{row.verdict.value}</span></span></div>'
         for row, name in pairs
     )
-    return f"""<h3>{_text(names_of(comparison.times).under("Change of the time"))}</h3>
+    return f"""<h3>{text_of(names_of(comparison.times).under("Change of the time"))}</h3>
 {_legend()}
 <div class="picture">
 {scale}
@@ -160,25 +144,25 @@ def _times(comparison: Understood) -> str:
     record, names = comparison.comparison, names_of(comparison.times)
     rows = "\n".join(
         f"<tr><td>{_case(row, name)}</td>"
-        f'<td class="number">{_text(seconds_text(row.a_seconds))}</td>'
-        f'<td class="number">{_text(seconds_text(row.b_seconds))}</td>'
-        f'<td class="number">{_text(ratio_text(row.effect))}</td>'
+        f'<td class="number">{text_of(seconds_text(row.a_seconds))}</td>'
+        f'<td class="number">{text_of(seconds_text(row.b_seconds))}</td>'
+        f'<td class="number">{text_of(ratio_text(row.effect))}</td>'
         f"{_verdict(row)}"
-        f'<td class="number">{_text(sees_text(row.effect))}</td>'
+        f'<td class="number">{text_of(sees_text(row.effect))}</td>'
         f'<td class="number">{row.effect.pairs}</td></tr>'
         for row, name in zip(comparison.times, names.names, strict=True)
     )
     heads = [cut(record.a.name), cut(record.b.name), "ratio [95 %]", "verdict", "sees", "pairs"]
     control = control_sentence(comparison)
-    return f"""<h3>{_text(names.under("Times"))}</h3>
+    return f"""<h3>{text_of(names.under("Times"))}</h3>
 <div class="wide"><table class="cases">
 <thead><tr><th>case</th>{_heads(heads)}</tr></thead>
 <tbody>
 {rows}
 </tbody>
 </table></div>
-<p class="quiet">{_text(SEES)}</p>
-<p>{_text(control)}</p>"""
+<p class="quiet">{text_of(SEES)}</p>
+<p>{text_of(control)}</p>"""
 
 
 def _counts(comparison: Understood) -> str:
@@ -187,14 +171,14 @@ def _counts(comparison: Understood) -> str:
     record, names = comparison.comparison, names_of(comparison.counts)
     rows = "\n".join(
         f"<tr><td>{_case(row, name)}</td>"
-        f'<td class="number">{_text(instructions_text(row.a))}</td>'
-        f'<td class="number">{_text(count_text(row))}</td>'
+        f'<td class="number">{text_of(instructions_text(row.a))}</td>'
+        f'<td class="number">{text_of(count_text(row))}</td>'
         f"{_verdict(row)}"
-        f'<td class="number">{_text(instructions_text(row.spread))}</td></tr>'
+        f'<td class="number">{text_of(instructions_text(row.spread))}</td></tr>'
         for row, name in zip(comparison.counts, names.names, strict=True)
     )
     heads = [cut(record.a.name), f"ΔI → {cut(record.b.name)} (%)", "verdict", "layouts"]
-    return f"""<h3>{_text(names.under("Instructions"))}</h3>
+    return f"""<h3>{text_of(names.under("Instructions"))}</h3>
 <div class="wide"><table class="cases">
 <thead><tr><th>case</th>{_heads(heads)}</tr></thead>
 <tbody>
@@ -202,11 +186,11 @@ def _counts(comparison: Understood) -> str:
 </tbody>
 </table></div>
 <p class="quiet">layouts: how far the count moves with the layout of memory alone.
-{_text(CLOSE)}</p>"""
+{text_of(CLOSE)}</p>"""
 
 
 def _heads(names: Sequence[str]) -> str:
-    return "".join(f'<th class="number">{_text(name)}</th>' for name in names)
+    return "".join(f'<th class="number">{text_of(name)}</th>' for name in names)
 
 
 def _verdict(row: TimeRow | CountRow) -> str:
@@ -220,7 +204,7 @@ def _case(row: TimeRow | CountRow, name: str) -> str:
     is_changed = row.verdict in (*CHANGED_TIMES, *CHANGED_COUNTS)
     behind = _functions(functions_behind(row)) if is_changed or isinstance(row, CountRow) else ""
     mark = " <small>functions</small>" if behind else ""
-    return f"<details><summary>{_text(name)}{mark}</summary>{behind}{first}{second}</details>"
+    return f"<details><summary>{text_of(name)}{mark}</summary>{behind}{first}{second}</details>"
 
 
 def _functions(found: Sequence[Behind]) -> str:
@@ -228,8 +212,8 @@ def _functions(found: Sequence[Behind]) -> str:
     for unit in ("instructions", "bytecodes"):
         of_unit = [each for each in found if each.unit == unit]
         rows = "".join(
-            f'<tr><td class="number">{_text(each.more)}</td>'
-            f'<td class="function">{_text(each.function)}</td></tr>'
+            f'<tr><td class="number">{text_of(each.more)}</td>'
+            f'<td class="function">{text_of(each.function)}</td></tr>'
             for each in of_unit[:_MOST_FUNCTIONS]
         )
         left_out = len(of_unit) - _MOST_FUNCTIONS
@@ -244,7 +228,7 @@ def _code(title: str, case: Case) -> str:
     parts = [("global set-up", case.global_setup), ("set-up", case.setup), ("statement", case.stmt)]
     lead = f"{title}: " if title else ""
     return "".join(
-        f"<p>{lead}{name}</p><pre>{_text(_shortened(text))}</pre>" for name, text in parts if text
+        f"<p>{lead}{name}</p><pre>{text_of(_shortened(text))}</pre>" for name, text in parts if text
     )
 
 
@@ -257,7 +241,7 @@ def _shortened(text: str) -> str:
 def _list(title: str, texts: Sequence[str], kind: str = "") -> str:
     if not texts:
         return ""
-    items = "".join(f"<li>{_text(text)}</li>" for text in texts)
+    items = "".join(f"<li>{text_of(text)}</li>" for text in texts)
     return f'<h3>{title}</h3>\n<ul class="{kind}">{items}</ul>'
 
 
@@ -266,7 +250,7 @@ def _environments(comparison: Understood) -> str:
     record = comparison.comparison
     facts = facts_of(record)
     settings = "".join(
-        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
+        f"<dt>{text_of(name)}</dt><dd>{text_of(value)}</dd>"
         for name, value in environment_facts(record.settings)
     )
     differing = [fact for fact in facts if fact.differs]
@@ -287,11 +271,11 @@ def _facts(comparison: Understood, facts: Sequence[Fact]) -> str:
     record = comparison.comparison
     rows = "\n".join(
         f'<tr class="{"differs" if fact.differs else "alike"}">'
-        f"<th>{_text(fact.name)}{' ≠' if fact.differs else ''}</th>"
-        f"<td>{_text(fact.a or '–')}</td><td>{_text(fact.b or '–')}</td></tr>"
+        f"<th>{text_of(fact.name)}{' ≠' if fact.differs else ''}</th>"
+        f"<td>{text_of(fact.a or '–')}</td><td>{text_of(fact.b or '–')}</td></tr>"
         for fact in facts
     )
-    heads = f"<th>fact</th><th>{_text(record.a.name)}</th><th>{_text(record.b.name)}</th>"
+    heads = f"<th>fact</th><th>{text_of(record.a.name)}</th><th>{text_of(record.b.name)}</th>"
     return f"""<div class="wide"><table class="environments">
 <thead><tr>{heads}</tr></thead>
 <tbody>
@@ -303,7 +287,3 @@ def _facts(comparison: Understood, facts: Sequence[Fact]) -> str:
 def _sides(comparison: Understood) -> str:
     record = comparison.comparison
     return f"{cut(record.b.name)} beside {cut(record.a.name)}"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

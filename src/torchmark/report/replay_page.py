@@ -5,11 +5,11 @@ First the picture of the operators' shares, then every operator, which opens to 
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.replay import Nature, by_module, by_phase
-from torchmark.report.figures import environment_facts, environment_line, printable, seconds_text
+from torchmark.report.figures import environment_facts, environment_line, seconds_text
+from torchmark.report.page_frame import page, text_of
 from torchmark.report.replay_page_style import STYLE
 from torchmark.report.replay_words import (
     amount_text,
@@ -52,40 +52,24 @@ def render(table: UnderstoodReplay) -> str:
         _failures(table),
         _environment(table),
     ]
-    return printable(
-        f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>torchmark replay of {_text(table.replay.trace)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-{chr(10).join(part for part in parts if part)}
-</main>
-</body>
-</html>
-"""
-    )
+    return page(f"torchmark replay of {table.replay.trace}", STYLE, parts)
 
 
 def _header(table: UnderstoodReplay) -> str:
     replay = table.replay
-    sentences = "".join(f'<p class="summary">{_text(each)}</p>' for each in step_sentences(table))
+    sentences = "".join(f'<p class="summary">{text_of(each)}</p>' for each in step_sentences(table))
     lacks = "".join(
-        f'<p class="doubt">The trace lacks: {_text(each)}</p>' for each in replay.unseen
+        f'<p class="doubt">The trace lacks: {text_of(each)}</p>' for each in replay.unseen
     )
     failures = (
         '<li><a class="bad" href="#failures">Not replayed</a></li>' if table.failures() else ""
     )
     return f"""<header>
-<h1>Replay of {_text(replay.trace)}</h1>
+<h1>Replay of {text_of(replay.trace)}</h1>
 {sentences}
-<p>{_text(heading(table))}</p>
-<p>{_text(environment_line(replay.environment))}</p>
-<p>{_text(summary(table))}.</p>
+<p>{text_of(heading(table))}</p>
+<p>{text_of(environment_line(replay.environment))}</p>
+<p>{text_of(summary(table))}.</p>
 {lacks}
 <nav><ul><li><a href="#operators">Operators</a></li><li><a href="#phases">Phases</a></li>
 <li><a href="#modules">Modules</a></li>{failures}
@@ -108,7 +92,7 @@ def _picture(table: UnderstoodReplay) -> str:
     )
     legend = "".join(
         f'<span><svg class="{nature.value}" width="12" height="12" aria-hidden="true">'
-        f'<rect width="12" height="12" rx="2"/></svg>{_text(text)}</span>'
+        f'<rect width="12" height="12" rx="2"/></svg>{text_of(text)}</span>'
         for nature, text in _NATURES.items()
         if any(operator.nature is nature for operator in drawn)
     )
@@ -126,9 +110,9 @@ def _bar(operator: OperatorRow, largest: float) -> str:
     share = operator.share or 0.0
     hint = f"{operator.op}: {share_text(share)}, {operator.count:,} calls"
     return (
-        f'<div><span class="name" title="{_text(operator.op)}">{_text(operator_text(operator.op))}'
-        f'</span><svg class="{_class(operator.nature)}" width="100%" height="16" role="img"'
-        f' aria-label="{_text(hint)}"><title>{_text(hint)}</title>'
+        f'<div><span class="name" title="{text_of(operator.op)}">'
+        f'{text_of(operator_text(operator.op))}</span><svg class="{_class(operator.nature)}" width="100%" height="16" role="img"'
+        f' aria-label="{text_of(hint)}"><title>{text_of(hint)}</title>'
         f'<rect width="{100 * share / largest:.2f}%" height="16" rx="2"/></svg>'
         f'<span class="figure">{share_text(share)}</span></div>'
     )
@@ -138,10 +122,10 @@ def _operators(table: UnderstoodReplay) -> str:
     others = table.replay.backends[1:]
     heads = ["Operator", "Calls", "Total", "Share", "FLOPs", "Bytes", "What"]
     heads += [f"{backend.value} ×" for backend in others]
-    head = "".join(f"<span>{_text(text)}</span>" for text in heads)
+    head = "".join(f"<span>{text_of(text)}</span>" for text in heads)
     rows = "\n".join(_operator(table, operator) for operator in table.operators)
     speeds = table.replay.speeds
-    note = f'<p class="quiet">{_text(speed_sentence(speeds))}</p>' if speeds else ""
+    note = f'<p class="quiet">{text_of(speed_sentence(speeds))}</p>' if speeds else ""
     return f"""<section id="operators">
 <h2>By operator and call</h2>
 <div class="operators" style="--narrowest: {44 + 6 * len(others)}rem">
@@ -154,9 +138,9 @@ def _operators(table: UnderstoodReplay) -> str:
 
 def _operator(table: UnderstoodReplay, operator: OperatorRow) -> str:
     cells = [
-        _text(operator_text(operator.op)),
+        text_of(operator_text(operator.op)),
         f"{operator.count:,}",
-        _text(short_seconds(operator.seconds)),
+        text_of(short_seconds(operator.seconds)),
         share_text(operator.share).replace("<", "&lt;"),
         amount_text(operator.flops),
         amount_text(operator.bytes),
@@ -177,7 +161,7 @@ def _calls(table: UnderstoodReplay, rows: Sequence[CallRow]) -> str:
         result.instructions is not None for call in table.replay.calls for result in call.by
     )
     heads += ["Instructions"] if has_counts else []
-    head = "".join(f'<th class="number">{_text(text)}</th>' for text in heads)
+    head = "".join(f'<th class="number">{text_of(text)}</th>' for text in heads)
     lines = "\n".join(_call(table, row, has_counts=has_counts) for row in rows)
     return (
         f"<table><thead><tr><th>Arguments</th>{head}</tr></thead><tbody>\n{lines}\n</tbody></table>"
@@ -188,10 +172,10 @@ def _call(table: UnderstoodReplay, row: CallRow, *, has_counts: bool) -> str:
     call = row.replayed
     cells = [
         f"{call.count:,}",
-        _text(share_text(row.share)),
+        text_of(share_text(row.share)),
         amount_text(call.flops),
         amount_text(row.bytes),
-        _text(share_text(row.explained)),
+        text_of(share_text(row.explained)),
         _nature(row.nature),
         *(_result(table, row, backend) for backend in table.replay.backends),
     ]
@@ -201,7 +185,7 @@ def _call(table: UnderstoodReplay, row: CallRow, *, has_counts: bool) -> str:
     figures = "".join(f'<td class="number">{cell}</td>' for cell in cells)
     places = "; ".join([*call.phases, *call.modules[:3]])
     return (
-        f'<tr><td class="arguments" title="{_text(places)}">{_text(call.signature)}</td>'
+        f'<tr><td class="arguments" title="{text_of(places)}">{text_of(call.signature)}</td>'
         f"{figures}</tr>"
     )
 
@@ -210,12 +194,12 @@ def _result(table: UnderstoodReplay, row: CallRow, backend: Backend) -> str:
     result = row.replayed.by_backend(backend)
     if result is None:
         return '<span class="quiet">not measured</span>'
-    text = _text(each_text(result))
+    text = text_of(each_text(result))
     if result.reason:
-        return f'<a class="bad" href="#failures" title="{_text(result.reason[:500])}">{text}</a>'
+        return f'<a class="bad" href="#failures" title="{text_of(result.reason[:500])}">{text}</a>'
     if backend is not table.backend:
         text += f" <small>{_speedup(table, [row], backend)}</small>"
-    return f'<span title="{_text(_hint(result))}">{text}</span>'
+    return f'<span title="{text_of(_hint(result))}">{text}</span>'
 
 
 def _hint(result: Replayed) -> str:
@@ -257,9 +241,9 @@ def _part(row: PartRow) -> str:
     name = row.name.rpartition(".")[2] or "the whole model"
     bar = f'<rect fill="currentColor" width="{100 * row.share:.2f}%" height="12" rx="2"/>'
     return (
-        f'<tr><td style="padding-left: {1.2 * row.depth:.1f}rem">{_text(name)}</td>'
+        f'<tr><td style="padding-left: {1.2 * row.depth:.1f}rem">{text_of(name)}</td>'
         f'<td class="number">{row.count:,}</td>'
-        f'<td class="number">{_text(share_text(row.share))}</td>'
+        f'<td class="number">{text_of(share_text(row.share))}</td>'
         f'<td><svg class="work" width="100%" height="12" aria-hidden="true">{bar}</svg></td></tr>'
     )
 
@@ -270,7 +254,7 @@ def _failures(table: UnderstoodReplay) -> str:
     if not groups and not remarks:
         return ""
     items = "".join(
-        f"<li><strong>{_text(text)}</strong><br>{_text(names_of(rows, shown=10))}</li>"
+        f"<li><strong>{text_of(text)}</strong><br>{text_of(names_of(rows, shown=10))}</li>"
         for text, rows in [*groups, *remarks]
     )
     return f'<section id="failures">\n<h2>Not replayed</h2>\n<ul>{items}</ul>\n</section>'
@@ -278,7 +262,7 @@ def _failures(table: UnderstoodReplay) -> str:
 
 def _environment(table: UnderstoodReplay) -> str:
     facts = environment_facts(table.replay.environment)
-    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
+    rows = "".join(f"<dt>{text_of(name)}</dt><dd>{text_of(value)}</dd>" for name, value in facts)
     return f'<section id="environment">\n<h2>Environment</h2>\n<dl>{rows}</dl>\n</section>'
 
 
@@ -288,7 +272,3 @@ def _nature(nature: Nature | None) -> str:
 
 def _class(nature: Nature | None) -> str:
     return nature.value if nature else "unknown"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.instructions import instructions_per_run
@@ -12,10 +11,10 @@ from torchmark.report.figures import (
     environment_facts,
     environment_line,
     first_line,
-    printable,
     reach_text,
     seconds_text,
 )
+from torchmark.report.page_frame import page, text_of
 from torchmark.report.run_page_style import STYLE
 from torchmark.report.run_table import RunGroup, RunRow, RunTable, table_of
 
@@ -36,37 +35,21 @@ def render(run: Run, results: Sequence[CaseResult]) -> str:
     table = table_of(run, results)
     body = [_header(table), *(_group(table, group) for group in table.groups)]
     body += [_failures(table), _skips(table), _environment(run)]
-    return printable(
-        f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>torchmark run {_text(run.id)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-{chr(10).join(part for part in body if part)}
-</main>
-</body>
-</html>
-"""
-    )
+    return page(f"torchmark run {run.id}", STYLE, body)
 
 
 def _header(table: RunTable) -> str:
     run = table.run
-    tags = "".join(f'<span class="tag">{_text(tag)}</span>' for tag in run.tags)
+    tags = "".join(f'<span class="tag">{text_of(tag)}</span>' for tag in run.tags)
     links = "".join(
-        f'<li><a href="#group-{number}">{_text(group.title)}</a></li>'
+        f'<li><a href="#group-{number}">{text_of(group.title)}</a></li>'
         for number, group in enumerate(table.groups)
     )
     failures = '<li><a class="bad" href="#failures">Failures</a></li>' if table.failures else ""
     return f"""<header>
-<h1>Run {_text(run.id)} {tags}</h1>
-<p>{_text(run.state.value)}, started {_text(run.started)}. {_text(table.summary())}.</p>
-<p>{_text(environment_line(run.environment))}</p>
+<h1>Run {text_of(run.id)} {tags}</h1>
+<p>{text_of(run.state.value)}, started {text_of(run.started)}. {text_of(table.summary())}.</p>
+<p>{text_of(environment_line(run.environment))}</p>
 <nav><ul>{links}{failures}<li><a href="#environment">Environment</a></li></ul></nav>
 </header>"""
 
@@ -82,7 +65,7 @@ def _group(table: RunTable, group: RunGroup) -> str:
     heads = "".join(titles[kind] for kind in table.kinds)
     rows = "\n".join(_row(row, table.kinds, drawing) for row in group.rows)
     return f"""<section id="group-{number}">
-<h2>{_text(group.title)}</h2>
+<h2>{text_of(group.title)}</h2>
 <div class="wide"><table>
 <thead><tr><th>Case</th>{heads}</tr></thead>
 <tbody>
@@ -98,7 +81,7 @@ def _row(row: RunRow, kinds: Sequence[Kind], drawing: _Drawing) -> str:
         cells.append(_time(row, drawing))
     if Kind.COUNT in kinds:
         cells.append(_count(row))
-    code = f"<details><summary>{_text(row.name)}</summary>{_case(row)}</details>"
+    code = f"<details><summary>{text_of(row.name)}</summary>{_case(row)}</details>"
     return f"<tr><td>{code}</td>{''.join(cells)}</tr>"
 
 
@@ -109,9 +92,9 @@ def _case(row: RunRow) -> str:
     parts.insert(0, _code("global setup", case.global_setup) if case.global_setup else "")
     measurement = row.time.measurement if row.time else None
     doubts = measurement.doubts if measurement and measurement.raw_times else ()
-    parts += [f'<p class="doubt">{_text(str(doubt))}</p>' for doubt in doubts]
+    parts += [f'<p class="doubt">{text_of(str(doubt))}</p>' for doubt in doubts]
     if row.time and row.time.compile_seconds is not None:
-        parts.append(f"<p>compiled in {_text(seconds_text(row.time.compile_seconds))}</p>")
+        parts.append(f"<p>compiled in {text_of(seconds_text(row.time.compile_seconds))}</p>")
     return "".join(parts)
 
 
@@ -122,15 +105,15 @@ def _time(row: RunRow, drawing: _Drawing) -> str:
         return f'<td class="number">{_outcome(row, Kind.TIME, result)}</td><td class="plot"></td>'
     low, high = measurement.median_interval
     doubts = "; ".join(doubt.kind.value for doubt in measurement.doubts)
-    mark = f' <abbr class="doubt" title="{_text(doubts)}">(!)</abbr>' if doubts else ""
+    mark = f' <abbr class="doubt" title="{text_of(doubts)}">(!)</abbr>' if doubts else ""
     figures = (
-        f"{_text(seconds_text(measurement.median))} <small>± {reach_text(measurement)}</small>"
+        f"{text_of(seconds_text(measurement.median))} <small>± {reach_text(measurement)}</small>"
     )
     hint = (
         f"{seconds_text(max(low, 0))} to {seconds_text(high)}, {len(measurement.raw_times)} samples"
     )
     return (
-        f'<td class="number" title="{_text(hint)}">{figures}{mark}</td>'
+        f'<td class="number" title="{text_of(hint)}">{figures}{mark}</td>'
         f'<td class="plot">{drawing.svg(measurement, hint)}</td>'
     )
 
@@ -147,7 +130,7 @@ def _outcome(row: RunRow, kind: Kind, result: CaseResult | None) -> str:
         return '<span class="quiet">not measured</span>' if kind in row.planned else ""
     if result.outcome is Outcome.FAILED:
         return f'<a class="bad" href="#failure-{row.case.id}-{kind.value}">failed</a>'
-    return f'<span class="quiet" title="{_text(result.reason)}">{result.outcome.value}</span>'
+    return f'<span class="quiet" title="{text_of(result.reason)}">{result.outcome.value}</span>'
 
 
 class _Drawing:
@@ -167,7 +150,7 @@ class _Drawing:
         low, high = (self._place(end) for end in _ends(measurement))
         dot = self._place(measurement.median)
         return (
-            f'<svg width="{_PLOT_WIDTH}" height="16" role="img" aria-label="{_text(hint)}">'
+            f'<svg width="{_PLOT_WIDTH}" height="16" role="img" aria-label="{text_of(hint)}">'
             f'<line class="axis" x1="0" x2="{_PLOT_WIDTH}" y1="8" y2="8"/>'
             f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="8" y2="8"/>'
             f'<circle cx="{dot:.1f}" cy="8" r="4"/></svg>'
@@ -198,12 +181,12 @@ def _failures(table: RunTable) -> str:
 
 
 def _failure(result: CaseResult) -> str:
-    title = f"{_text(result.case.title)} <small>({result.kind.value})</small>"
+    title = f"{text_of(result.case.title)} <small>({result.kind.value})</small>"
     parts = [
         f'<article id="failure-{result.case.id}-{result.kind.value}">\n<h3>{title}</h3>',
-        f'<pre class="bad">{_text(_cut(result.reason))}</pre>',
+        f'<pre class="bad">{text_of(_cut(result.reason))}</pre>',
         *(
-            f"<details><summary>{name}</summary><pre>{_text(_cut(text))}</pre></details>"
+            f"<details><summary>{name}</summary><pre>{text_of(_cut(text))}</pre></details>"
             for name, text in (
                 ("standard output", result.stdout),
                 ("standard error", result.stderr),
@@ -220,7 +203,8 @@ def _skips(table: RunTable) -> str:
     if not table.skips:
         return ""
     items = "".join(
-        f"<li>{_text(skip.case.title)} ({skip.kind.value}): {_text(first_line(skip.reason))}</li>"
+        f"<li>{text_of(skip.case.title)} ({skip.kind.value}): "
+        f"{text_of(first_line(skip.reason))}</li>"
         for skip in table.skips
     )
     return f"<section>\n<h2>Skipped</h2>\n<ul>{items}</ul>\n</section>"
@@ -229,12 +213,12 @@ def _skips(table: RunTable) -> str:
 def _environment(run: Run) -> str:
     facts = [*environment_facts(run.environment)]
     facts += [(f"settings.{name}", text) for name, text in environment_facts(run.settings)]
-    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
+    rows = "".join(f"<dt>{text_of(name)}</dt><dd>{text_of(value)}</dd>" for name, value in facts)
     return f'<section id="environment">\n<h2>Environment</h2>\n<dl>{rows}</dl>\n</section>'
 
 
 def _code(name: str, text: str) -> str:
-    return f"<p>{name}</p><pre>{_text(text)}</pre>"
+    return f"<p>{name}</p><pre>{text_of(text)}</pre>"
 
 
 def _cut(text: str) -> str:
@@ -244,7 +228,3 @@ def _cut(text: str) -> str:
     half = _OUTPUT_CHARACTERS // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

@@ -6,13 +6,13 @@ read, and configs hidden from the plots; a few lines of script sort the table.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import speed_ups, subjects_in
 from torchmark.model.sweep_record import Status
 from torchmark.model.units import ordered_unique
-from torchmark.report.figures import environment_facts, environment_line, printable
+from torchmark.report.figures import environment_facts, environment_line
+from torchmark.report.page_frame import page, text_of
 from torchmark.report.plot_panel import key_svg, panel_svg
 from torchmark.report.sweep_cases import cases_table
 from torchmark.report.sweep_page_style import SORTING, STYLE, hiding
@@ -53,24 +53,8 @@ def render(
         f'<section id="cases">\n<h2>Cases</h2>\n{cases_table(rows)}\n</section>' if rows else "",
         _environment(environment or {}),
     ]
-    return printable(
-        f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(title)}</title>
-<style>{STYLE}{hiding(len(looks_of(rows)))}</style>
-</head>
-<body>
-<main>
-{chr(10).join(part for part in parts if part)}
-</main>
-<script>{SORTING}</script>
-</body>
-</html>
-"""
-    )
+    style = STYLE + hiding(len(looks_of(rows)))
+    return page(title, style, parts, script=SORTING)
 
 
 def _header(title: str, rows: Sequence[SweepRow], environment: Mapping[str, Any]) -> str:
@@ -101,11 +85,11 @@ def _header(title: str, rows: Sequence[SweepRow], environment: Mapping[str, Any]
     differences = error_texts(rows)
     told = f"Largest difference from pt: {', '.join(differences)}." if differences else ""
     return f"""<header>
-<h1>{_text(title)}</h1>
-<p class="summary">{_text(summary(rows))}.</p>
-<p>{_text(subjects)}</p>
-<p>{_text(told)}</p>
-<p>{_text(environment_line(environment))}</p>
+<h1>{text_of(title)}</h1>
+<p class="summary">{text_of(summary(rows))}.</p>
+<p>{text_of(subjects)}</p>
+<p>{text_of(told)}</p>
+<p>{text_of(environment_line(environment))}</p>
 <nav><ul>{links}</ul></nav>
 </header>"""
 
@@ -122,7 +106,7 @@ def _plots(rows: Sequence[SweepRow], roofs: Roofs | None) -> str:
     )
     keys = "".join(
         f'<label><input type="checkbox" id="show-{look.number}" checked>{key_svg(look)}'
-        f"{_text(look.name)}</label>"
+        f"{text_of(look.name)}</label>"
         for look in shown
     )
     first, *rest = figures
@@ -145,7 +129,7 @@ def _plots(rows: Sequence[SweepRow], roofs: Roofs | None) -> str:
 
 def _figure(figure: Figure) -> str:
     return (
-        f'<h2>{_text(figure.title)}</h2>\n<p class="quiet">{_text(figure.note)}</p>\n'
+        f'<h2>{text_of(figure.title)}</h2>\n<p class="quiet">{text_of(figure.note)}</p>\n'
         f"{_panels(figure)}"
     )
 
@@ -162,14 +146,14 @@ def _speed_ups(rows: Sequence[SweepRow]) -> str:
         return ""
     several = len(subjects_in(rows)) > 1
     lines = "\n".join(
-        f"<tr>{f'<td>{_text(subject_text(each.subject))}</td>' if several else ''}"
-        f"<td>{_text(each.phase.value)}</td><td>{_text(each.config.dtype)}</td>"
-        f"<td>{_text(each.config.backend)}</td>"
+        f"<tr>{f'<td>{text_of(subject_text(each.subject))}</td>' if several else ''}"
+        f"<td>{text_of(each.phase.value)}</td><td>{text_of(each.config.dtype)}</td>"
+        f"<td>{text_of(each.config.backend)}</td>"
         f'<td class="number">{times_text(each.mean)}</td>'
         f'<td class="number">{times_text(each.least)}</td>'
-        f"<td>{_text(dims_text(each.least_at))}</td>"
+        f"<td>{text_of(dims_text(each.least_at))}</td>"
         f'<td class="number">{times_text(each.most)}</td>'
-        f"<td>{_text(dims_text(each.most_at))}</td>"
+        f"<td>{text_of(dims_text(each.most_at))}</td>"
         f'<td class="number">{each.points}</td></tr>'
         for each in found
     )
@@ -190,7 +174,7 @@ def _speed_ups(rows: Sequence[SweepRow]) -> str:
 def _reasons(place: str, title: str, texts: Sequence[str], kind: str = "") -> str:
     if not texts:
         return ""
-    items = "".join(f"<li>{_text(text)}</li>" for text in texts)
+    items = "".join(f"<li>{text_of(text)}</li>" for text in texts)
     return f'<section id="{place}">\n<h2>{title}</h2>\n<ul class="{kind}">{items}</ul>\n</section>'
 
 
@@ -198,11 +182,7 @@ def _environment(environment: Mapping[str, Any]) -> str:
     if not environment:
         return ""
     facts = "".join(
-        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
+        f"<dt>{text_of(name)}</dt><dd>{text_of(value)}</dd>"
         for name, value in environment_facts(environment)
     )
     return f'<section id="environment">\n<h2>Environment</h2>\n<dl>{facts}</dl>\n</section>'
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

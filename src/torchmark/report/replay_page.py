@@ -111,7 +111,8 @@ def _bar(operator: OperatorRow, largest: float) -> str:
     hint = f"{operator.op}: {share_text(share)}, {operator.count:,} calls"
     return (
         f'<div><span class="name" title="{text_of(operator.op)}">'
-        f'{text_of(operator_text(operator.op))}</span><svg class="{_class(operator.nature)}" width="100%" height="16" role="img"'
+        f"{text_of(operator_text(operator.op))}</span>"
+        f'<svg class="{_class(operator.nature)}" width="100%" height="16" role="img"'
         f' aria-label="{text_of(hint)}"><title>{text_of(hint)}</title>'
         f'<rect width="{100 * share / largest:.2f}%" height="16" rx="2"/></svg>'
         f'<span class="figure">{share_text(share)}</span></div>'

@@ -31,29 +31,32 @@ def once() -> None:
     sum(range(50))
 
 
-def thrice() -> None:
-    sum(range(50))
-    sum(range(50))
-    sum(range(50))
+def often() -> None:
+    for _ in range(100):
+        once()
 
 
 @pytest.fixture(scope="module")
 def compared() -> FunctionsCompared:
-    return torchmark.ab(once, thrice, budget=QUICK)
+    return torchmark.ab(once, often)
 
 
 def test_clearly_more_work_is_slower(compared: FunctionsCompared) -> None:
     assert compared.verdict is Verdict.SLOWER
-    assert 1.5 < compared.ratio < 6
+    assert 20 < compared.ratio < 500
     assert compared.interval.low <= compared.ratio <= compared.interval.high
     assert compared.b_seconds == pytest.approx(compared.a_seconds * compared.ratio)
-    assert compared.effect.pairs == FEWEST_PAIRS
+    assert compared.effect.pairs >= FEWEST_PAIRS
+
+
+def test_a_budget_that_is_over_ends_it_after_the_fewest_pairs() -> None:
+    assert torchmark.ab(once, once, budget=QUICK).effect.pairs == FEWEST_PAIRS
 
 
 def test_the_result_reads_as_a_sentence(compared: FunctionsCompared) -> None:
     number = r"[+-]\d+\.\d\d %"
-    figures = rf"{number} \[{number}, {number}\] \(\S+ \S+ → \S+ \S+, {FEWEST_PAIRS} pairs\)"
-    text = f"thrice beside once: slower, {figures}"
+    figures = rf"{number} \[{number}, {number}\] \(\S+ \S+ → \S+ \S+, \d+ pairs\)"
+    text = f"often beside once: slower, {figures}"
     assert re.fullmatch(text, str(compared))
 
 
@@ -71,9 +74,9 @@ def test_what_is_unclear_says_what_could_have_been_seen() -> None:
 
 
 def test_closures_and_torch_work_in_the_forks_and_what_has_no_name_is_called_by_its_place() -> None:
-    x = torch.ones(64, 64)
+    x = torch.ones(256, 256)
     seen = []
-    found = torchmark.ab(lambda: seen.append(1), functools.partial(torch.mm, x, x), budget=QUICK)
+    found = torchmark.ab(lambda: seen.append(1), functools.partial(torch.mm, x, x))
     assert seen == [1], "in this process each is called once; the forks have their own"
     assert (found.a, found.b, found.verdict) == ("a", "b", Verdict.SLOWER)
 
@@ -112,7 +115,7 @@ def test_what_fails_only_after_many_calls_is_told_too() -> None:
     def tires() -> None:
         nonlocal calls
         calls += 1
-        if calls > 1_000_000:
+        if calls > 1_000:  # more than are tried, fewer than are measured
             raise RuntimeError("tired")
 
     with pytest.raises(CaseFailedError, match="the function raised: RuntimeError: tired"):

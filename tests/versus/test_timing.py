@@ -31,8 +31,8 @@ PLENTY = 1000.0
 
 TURNS = 1
 MOST_TURNS = 6
-PAIRS_TO_A_CONTROL = 6
-CONTROLS = len(range(0, FEWEST_PAIRS, PAIRS_TO_A_CONTROL))
+TURNS_TO_A_CONTROL = 6
+CONTROLS = len(range(0, FEWEST_PAIRS, TURNS_TO_A_CONTROL))
 LOOKS = (6, 12, 24, 48)
 FIRST_LOOK, LATER_LOOK, LAST_LOOK = 4.0, 12.0, 2.0
 
@@ -109,7 +109,7 @@ def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
 
 def takes_of(pairs: int) -> int:
     """Times that processes take turns in so many pairs, with their controls."""
-    return TURNS * pairs + len(range(0, pairs, PAIRS_TO_A_CONTROL))
+    return TURNS * pairs + len(range(0, pairs, TURNS_TO_A_CONTROL))
 
 
 def test_looking_costs_no_more_than_one_look_would() -> None:
@@ -200,7 +200,7 @@ def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> N
     assert all(environment.closed for environment in within.environments)
     for layout in starting.layouts:
         sides = [opened.side for opened in within.opened if opened.layout == layout]
-        control = 4 if layout % PAIRS_TO_A_CONTROL == 0 else 0
+        control = 4 if layout % TURNS_TO_A_CONTROL == 0 else 0
         assert (sides.count("A"), sides.count("B")) == (2 * TURNS + control, 2 * TURNS)
 
 
@@ -210,7 +210,7 @@ def test_cores_and_limits_are_handed_on() -> None:
     assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
 
 
-def test_the_control_of_every_sixth_pair_is_a_against_a() -> None:
+def test_the_control_of_every_sixth_turn_is_a_against_a() -> None:
     within, each = world(1.5), timing()
     list(running(within, each))
     assert each.control == [0.0] * (CONTROLS)
@@ -305,8 +305,27 @@ def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int)
     list(running(within, each, start=starting, in_background=True))
     assert len(each.estimates) == FEWEST_PAIRS
     assert len(each.a_seconds) == turns * FEWEST_PAIRS
-    controls = FEWEST_PAIRS if turns > TURNS else CONTROLS
-    assert len(each.control) == controls, "where there is time, every pair has one"
+    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+
+
+def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None:
+    """Every start is ready after the third turn of the one before, with two cases."""
+    within, one, other = world(), timing("one"), timing("other")
+    starting = Starting(within)
+    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
+
+    def cost(opened: Opened) -> float:
+        taken = sum((before.layout, before.side) == (opened.layout, "B")
+                    for before in within.opened)  # fmt: skip
+        if taken == 2 * 3:
+            starting.gates[opened.layout + 1].set()
+            starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+    list(running(within, one, other, start=starting, in_background=True))
+    assert one.turns + other.turns == 3 * FEWEST_PAIRS
+    assert one.turns == other.turns
 
 
 def test_there_is_an_end_to_turns_however_long_a_start_takes() -> None:

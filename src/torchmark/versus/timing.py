@@ -5,14 +5,15 @@ one process is not the result: one start of both is one pair, and pairs are what
 Within a pair fresh processes take turns a few times. The next start goes on while the present one
 is measured; as long as it is not ready there is time for some more turns.
 
-Every sixth pair has a control beside it: A against A, in the same way, from which the report says
-how often this set-up cries wolf.
+Every sixth time a control follows: A against A, in the same way, from which the report says how
+often this set-up cries wolf.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections import deque
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
 
-_PAIRS_TO_A_CONTROL = 6
+_TURNS_TO_A_CONTROL = 6
 
 _LOOKS = {FEWEST_PAIRS: 4.0, 12: 12.0, 24: 12.0, 48: 12.0}
 """Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
@@ -99,10 +100,10 @@ class Timing:
         )
 
     def begin_pair(self, zygotes: Zygotes, take: Taker) -> None:
-        """The turns that every pair has, and a control beside every sixth one."""
+        """The turns that every pair has, and a control where one is due."""
         with self._noting_failures():
             self._turn(zygotes, take)
-            if len(self.estimates) % _PAIRS_TO_A_CONTROL == 0:
+            if self._wants_a_control():
                 self._control(zygotes, take)
 
     def more_turns(self, zygotes: Zygotes, take: Taker) -> bool:
@@ -110,7 +111,7 @@ class Timing:
         if self.failure is not None or len(self._present) >= _MOST_TURNS:
             return False
         with self._noting_failures():
-            if len(self.control) <= len(self.estimates):
+            if self._wants_a_control():
                 self._control(zygotes, take)
             else:
                 self._turn(zygotes, take)
@@ -130,6 +131,14 @@ class Timing:
             return False
         self.penalty = _LOOKS[pairs]
         return is_decided(effect_of(self.estimates, penalty=self.penalty), cases=cases)
+
+    @property
+    def turns(self) -> int:
+        """How often the two took turns so far."""
+        return len(self.a_seconds)
+
+    def _wants_a_control(self) -> bool:
+        return self.turns > _TURNS_TO_A_CONTROL * len(self.control)
 
     @contextmanager
     def _noting_failures(self) -> Iterator[None]:
@@ -204,9 +213,12 @@ def timed(
 def _use_the_wait(
     waiting: Sequence[Timing], coming: _Coming, zygotes: Zygotes, take: Taker
 ) -> None:
-    willing = list(waiting)
+    """More turns one by one, first of the cases that had the fewest."""
+    willing = deque(sorted(waiting, key=lambda each: each.turns))
     while willing and not coming.is_ready():
-        willing = [each for each in willing if each.more_turns(zygotes, take)]
+        each = willing.popleft()
+        if each.more_turns(zygotes, take):
+            willing.append(each)
 
 
 class _Coming:

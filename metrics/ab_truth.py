@@ -34,9 +34,9 @@ from torchmark.run.processor import cpu_model
 from torchmark.run.zygote import PythonCase
 from torchmark.runner.cores import Division, divided, on_cores, usable_cores
 from torchmark.runner.execution import Stage
-from torchmark.versus.comparing import starter
 from torchmark.versus.counting import Counting, counted
 from torchmark.versus.plan import Planned, Wish
+from torchmark.versus.starting import starter
 from torchmark.versus.timing import Timing, timed
 from torchmark.versus.under_test import UnderTest, found
 

@@ -17,7 +17,7 @@ from torchmark.errors import CaseFailedError
 from torchmark.run.session import TimedBlock
 from torchmark.run.zygote import Count
 from torchmark.run.zygote_case import Output
-from torchmark.versus.timing import Zygotes
+from torchmark.versus.starting import Zygotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -64,8 +64,10 @@ class World:
         """What stands in for the module `time`."""
         return SimpleNamespace(perf_counter=lambda: self.now)
 
-    def opens(self, side: str, layout: int = 0) -> FakeOpens:
-        environment = FakeOpens(self, side, layout)
+    def opens(
+        self, side: str, layout: int = 0, starting: Callable[[], None] = lambda: None
+    ) -> FakeOpens:
+        environment = FakeOpens(self, side, layout, starting)
         self.environments.append(environment)
         return environment
 
@@ -81,11 +83,15 @@ class Begun(NamedTuple):
 
 
 class FakeOpens:
-    def __init__(self, world: World, side: str, layout: int) -> None:
+    def __init__(
+        self, world: World, side: str, layout: int, starting: Callable[[], None] = lambda: None
+    ) -> None:
         self._world = world
+        self.start = starting
         self.side = side
         self.layout = layout
         self.closed = 0
+        self.moves: list[frozenset[int]] = []
 
     def session(
         self,
@@ -105,6 +111,10 @@ class FakeOpens:
         session = FakeSession(self._world, opened)
         self._world.sessions.append(session)
         return session
+
+    def run_on(self, cores: Collection[int]) -> None:
+        assert not self.closed
+        self.moves.append(frozenset(cores))
 
     def close(self) -> None:
         self.closed += 1
@@ -156,10 +166,13 @@ class Starting:
 
     def __call__(self, layout: int) -> Zygotes:
         self.layouts.append(layout)
-        self.threads[layout] = threading.current_thread()
-        if layout in self.gates:
-            assert self.gates[layout].wait(60)
-        return Zygotes(self._world.opens("A", layout), self._world.opens("B", layout))
+
+        def start_a() -> None:
+            self.threads[layout] = threading.current_thread()
+            if layout in self.gates:
+                assert self.gates[layout].wait(60)
+
+        return Zygotes(self._world.opens("A", layout, start_a), self._world.opens("B", layout))
 
     def wait_for(self, layout: int) -> None:
         """Return when this start is over and whoever waits for it can have it."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.run.zygote_cases import wait_until
+from tests.versus.fakes import Starting, World
 from torchmark.errors import ZygoteError
-from torchmark.versus.comparing import starter
+from torchmark.versus.background import begun
+from torchmark.versus.starting import Starts, starter
 
 if TYPE_CHECKING:
-    from torchmark.versus.timing import Starter
+    from torchmark.versus.starting import Starter
 
 
 class Environment:
@@ -56,6 +62,7 @@ def starter_of(a: Environment, b: Environment) -> Starter:
 def test_both_are_started_with_the_same_layout_and_threads() -> None:
     a, b = Environment("one"), Environment("another")
     zygotes = starter_of(a, b)(layout=7)
+    zygotes.start()
     started: list[object] = [a.zygotes[0], b.zygotes[0]]
     assert list(zygotes) == started
     for zygote in (a.zygotes[0], b.zygotes[0]):
@@ -71,10 +78,41 @@ def test_the_same_installation_is_started_once_for_both() -> None:
     assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
 
 
+MEASURED = {997, 998}
+"""Cores that no machine of ours has: nothing is moved there but fakes."""
+
+
+def test_while_a_start_is_waited_for_it_has_all_cores_and_later_those_beside() -> None:
+    within = World(cost=lambda _: 1.0)
+    starting = Starting(within)
+    gate = starting.gates[0] = threading.Event()
+    beside = os.sched_getaffinity(0)
+    with closing(Starts(starting, MEASURED, in_background=False)) as starts:
+        got = begun(starts.next, "test")
+        a_and_b = [[beside | MEASURED]] * 2
+        wait_until(lambda: [each.moves for each in within.environments] == a_and_b)
+        assert not got.done()
+        gate.set()
+        got.result(60)
+    assert [each.moves for each in within.environments] == [[beside | MEASURED, beside]] * 2
+
+
+def test_a_start_that_nobody_waits_for_stays_away_from_what_is_measured() -> None:
+    within = World(cost=lambda _: 1.0)
+    starting = Starting(within)
+    with closing(Starts(starting, MEASURED, in_background=True)) as starts:
+        starts.next()
+        wait_until(starts.is_ready)
+        starts.next()
+    beside = os.sched_getaffinity(0)
+    second = [each.moves for each in within.environments if each.layout == 1]
+    assert second == [[beside]] * 2
+
+
 @pytest.mark.parametrize("works", [(True, False), (False, True)])
 def test_where_one_cannot_start_the_other_does_not_stay(works: tuple[bool, bool]) -> None:
     a, b = Environment("one", works=works[0]), Environment("another", works=works[1])
     with pytest.raises(ZygoteError, match="it cannot start"):
-        starter_of(a, b)(layout=0)
+        starter_of(a, b)(layout=0).start()
     assert a.zygotes[0].is_closed
     assert b.zygotes[0].is_closed

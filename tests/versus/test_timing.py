@@ -20,16 +20,21 @@ from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
 from torchmark.versus.pairing import turns_of
 from torchmark.versus.plan import Planned, Wish
-from torchmark.versus.timing import Timing, Zygotes, timed
+from torchmark.versus.timing import Timing, timed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from torchmark.versus.starting import Zygotes
 
 A_SECONDS = 1e-4
 PLENTY = 1000.0
 """A budget that nothing comes near to."""
 
 TURNS = 1
+EARLY_TURNS = 2
+"""Of a pair before the first look."""
+
 MOST_TURNS = 6
 TURNS_TO_A_CONTROL = 6
 CONTROLS = len(range(0, FEWEST_PAIRS, TURNS_TO_A_CONTROL))
@@ -39,6 +44,13 @@ FIRST_LOOK, LATER_LOOK, LAST_LOOK = 4.0, 12.0, 2.0
 
 def timing(name: str = "case") -> Timing:
     return Timing(planned=Planned(case=records.case(name)), a=name, b=name)
+
+
+def after_the_first_look(ratio: float = 1.0) -> Timing:
+    """A case that goes on to the next look, after as many pairs again."""
+    each = timing()
+    each.estimates += [math.log(ratio) + off for off in (0.0002, -0.0002)] * (FEWEST_PAIRS // 2)
+    return each
 
 
 def world(b: float = 1.0, jitter: float = 0.0002) -> World:
@@ -286,11 +298,8 @@ def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() ->
     assert alone.layouts == list(range(FEWEST_PAIRS))
 
 
-@pytest.mark.parametrize("turns", [TURNS, 4, MOST_TURNS])
-def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int) -> None:
-    """The start of a layout is over in the last of so many turns of the one before."""
-    within, each = world(), timing()
-    starting = Starting(within)
+def ready_after(turns: int, within: World, starting: Starting) -> None:
+    """Let every start be over in the last of so many turns of the one before."""
     starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
 
     def cost(opened: Opened) -> float:
@@ -302,9 +311,27 @@ def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int)
         return A_SECONDS
 
     within.cost = cost
+
+
+@pytest.mark.parametrize("turns", [TURNS, EARLY_TURNS])
+def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int) -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    ready_after(turns, within, starting)
     list(running(within, each, start=starting, in_background=True))
     assert len(each.estimates) == FEWEST_PAIRS
-    assert len(each.a_seconds) == turns * FEWEST_PAIRS
+    assert each.turns == turns * FEWEST_PAIRS
+    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+
+
+@pytest.mark.parametrize("turns", [TURNS, 4, MOST_TURNS])
+def test_after_the_first_look_a_pair_may_have_more_of_them(turns: int) -> None:
+    within, each = world(), after_the_first_look()
+    starting = Starting(within)
+    ready_after(turns, within, starting)
+    list(running(within, each, start=starting, in_background=True))
+    assert len(each.estimates) == LOOKS[1]
+    assert each.turns == turns * FEWEST_PAIRS
     assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
 
 
@@ -312,31 +339,34 @@ def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None
     """Every start is ready after the third turn of the one before, with two cases."""
     within, one, other = world(), timing("one"), timing("other")
     starting = Starting(within)
-    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
-
-    def cost(opened: Opened) -> float:
-        taken = sum((before.layout, before.side) == (opened.layout, "B")
-                    for before in within.opened)  # fmt: skip
-        if taken == 2 * 3:
-            starting.gates[opened.layout + 1].set()
-            starting.wait_for(opened.layout + 1)
-        return A_SECONDS
-
-    within.cost = cost
+    ready_after(3, within, starting)
     list(running(within, one, other, start=starting, in_background=True))
     assert one.turns + other.turns == 3 * FEWEST_PAIRS
     assert one.turns == other.turns
 
 
-def test_there_is_an_end_to_turns_however_long_a_start_takes() -> None:
-    within, each = world(), timing()
+@pytest.mark.parametrize(
+    ("each", "most"), [(timing(), EARLY_TURNS), (after_the_first_look(), MOST_TURNS)]
+)
+def test_there_is_an_end_to_turns_however_long_a_start_takes(each: Timing, most: int) -> None:
+    within = world()
     zygotes = Starting(within)(layout=0)
     take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
     each.begin_pair(zygotes, take)
-    while each.more_turns(zygotes, take):
-        assert len(each.a_seconds) <= MOST_TURNS
-    assert len(each.a_seconds) == MOST_TURNS
+    while each.more_turns(zygotes, take, PLENTY):
+        assert each.turns <= most
+    assert each.turns == most
     assert len(each.control) == 1
+
+
+def test_a_case_whose_time_is_up_waits_for_no_other_start() -> None:
+    within, each = world(), after_the_first_look()
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take)
+    each.seconds = 5.0
+    assert each.more_turns(zygotes, take, 5.1)
+    assert not each.more_turns(zygotes, take, 5.0)
 
 
 def test_what_has_failed_takes_no_more_turns() -> None:
@@ -346,7 +376,7 @@ def test_what_has_failed_takes_no_more_turns() -> None:
     take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
     each.begin_pair(zygotes, take)
     tried = len(within.opened)
-    assert not each.more_turns(zygotes, take)
+    assert not each.more_turns(zygotes, take, PLENTY)
     assert len(within.opened) == tried
 
 
@@ -369,22 +399,20 @@ def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:
 
 
 def test_the_median_of_a_pairs_turns_is_the_pair() -> None:
-    within, each = world(), timing()
+    within, each = world(), after_the_first_look(1.1)
     starting = Starting(within)
-    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
     ratios = (1.0, 3.0, 1.1)
+    ready_after(len(ratios), within, starting)
+    ready = within.cost
 
     def cost(opened: Opened) -> float:
         taken = sum((before.layout, before.side) == (opened.layout, "B")
                     for before in within.opened)  # fmt: skip
-        if taken == 2 * len(ratios):
-            starting.gates[opened.layout + 1].set()
-            starting.wait_for(opened.layout + 1)
-        return A_SECONDS * (ratios[(taken - 1) // 2] if opened.side == "B" else 1.0)
+        return ready(opened) * (ratios[(taken - 1) // 2] if opened.side == "B" else 1.0)
 
     within.cost = cost
     list(running(within, each, start=starting, in_background=True))
-    assert each.estimates == pytest.approx([math.log(1.1)] * FEWEST_PAIRS)
+    assert each.estimates[FEWEST_PAIRS:] == pytest.approx([math.log(1.1)] * FEWEST_PAIRS)
 
 
 @pytest.mark.parametrize("in_background", [True, False])

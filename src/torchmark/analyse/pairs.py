@@ -28,9 +28,13 @@ from torchmark_probe.sampling import QUIET_PACE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FALSE_DISCOVERIES = 0.005
-"""The share of changes, among those that are called one, that may be none. Of comparisons of a
-thing with itself one in a hundred may be called a change; this is half of that."""
+FALSE_ALARMS = 0.005
+"""The share of comparisons of a thing with itself, each by itself, that may be called a change: half
+of the one in a hundred that we promise."""
+
+FALSE_DISCOVERIES = 0.02
+"""Of cases compared together, the share of changes, among those that are called one, that may be
+none. Of twenty cases without a change the first has to be as unlikely as one in a thousand."""
 
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
@@ -124,7 +128,7 @@ def effect_of(estimates: Sequence[float], *, penalty: float = 1.0) -> PairEffect
     p = two_sided_p(centre / error if error else math.copysign(math.inf, centre or 1), freedom)
     if not error and not centre:
         p = 1.0
-    needed = quantile(1 - FALSE_DISCOVERIES, freedom) + _POWER_T
+    needed = quantile(1 - FALSE_ALARMS, freedom) + _POWER_T
     return PairEffect(
         ratio=_exp(centre),
         interval=Interval(_exp(centre - half), _exp(centre + half)),
@@ -143,7 +147,7 @@ def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:
     """Whether more pairs would say nothing new, even if no other of so many cases has changed."""
     if effect.pairs < FEWEST_PAIRS:
         return False
-    verdict = _verdict(effect, FALSE_DISCOVERIES / cases)
+    verdict = _verdict(effect, _share_of_false(cases) / cases)
     return verdict in (Verdict.FASTER, Verdict.SLOWER) or _is_within(effect, SURELY_SAME_WITHIN)
 
 
@@ -172,11 +176,16 @@ def _is_within(effect: PairEffect, share: float) -> bool:
 
 def _discovery_limit(p_values: Sequence[float]) -> float:
     """The largest p-value that is still a discovery (Benjamini and Hochberg)."""
-    limit = 0.0
+    limit, share = 0.0, _share_of_false(len(p_values))
     for rank, p in enumerate(sorted(p_values), start=1):
-        if p <= FALSE_DISCOVERIES * rank / len(p_values):
+        if p <= share * rank / len(p_values):
             limit = p
     return limit
+
+
+def _share_of_false(cases: int) -> float:
+    """Of discoveries among so many cases; never so many that a case by itself had more of them."""
+    return min(FALSE_DISCOVERIES, FALSE_ALARMS * cases)
 
 
 def _trimmed_mean(numbers: Sequence[float]) -> tuple[float, float, int]:

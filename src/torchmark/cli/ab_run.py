@@ -16,6 +16,7 @@ from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.measuring import now
 from torchmark.runner.reservation import reserved
 from torchmark.store import new_run_id
+from torchmark.versus.background import begun
 from torchmark.versus.comparing import Comparing
 from torchmark.versus.planning import plan_of_statements, plan_of_suites
 from torchmark.versus.sentries import remarks_of
@@ -87,8 +88,9 @@ def compare_all(
 ) -> KeyboardInterrupt | TorchmarkError | None:
     """Each environment beside the first; what cut it short after the first result, if anything."""
     try:
-        for side in sides:  # each is checked before anything is measured
-            side.described()
+        checks = [begun(side.described, "check") for side in sides]
+        for check in checks:  # all of them before anything is measured
+            check.result()
         for other in sides[1:]:
             _compare(sides[0], other, asked, kept, quiet=quiet)
     except KeyboardInterrupt as interrupt:

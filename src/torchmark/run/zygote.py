@@ -150,6 +150,7 @@ class Zygote:
         self._starting = threading.Lock()
         self._process: ZygoteProcess | None = None
         self._being_started: ZygoteProcess | None = None
+        self._cores: frozenset[int] = frozenset()
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -166,6 +167,13 @@ class Zygote:
     def start(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
         """Start it unless it runs already, and return what it says of its environment."""
         return self._warm(progress).facts
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """Move its process there, or let it start there; cases may be told to run elsewhere."""
+        self._cores = frozenset(cores)
+        for process in (self._being_started, self._process):
+            if process is not None:
+                process.run_on(self._cores)
 
     def close(self) -> None:
         """End the zygote with all its cases, and remove what they left."""
@@ -416,6 +424,7 @@ class Zygote:
 
     def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
         self._being_started = process = ZygoteProcess(self._launch, self._directory)
+        process.run_on(self._cores)
         try:
             if self._is_closed:
                 raise ZygoteError("this zygote has been closed")

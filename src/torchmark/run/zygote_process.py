@@ -27,7 +27,7 @@ from torchmark.run.probe_archive import archive_bytes
 from torchmark_probe import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from torchmark.run.interpreters import Interpreter
@@ -174,12 +174,23 @@ class ZygoteProcess:
         self._handing_over = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._failure: OSError | None = None
+        self._cores: Collection[int] = ()
         self.facts: dict[str, Any] = {}
         threading.Thread(target=self._live, name="torchmark zygote", daemon=True).start()
 
     @property
     def is_alive(self) -> bool:
         return not self._gone.is_set()
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """Move it to these cores, now or when it is launched; none means that it stays."""
+        self._cores = cores
+        self._move()
+
+    def _move(self) -> None:
+        if self._cores and self._process is not None:
+            with contextlib.suppress(OSError):  # it is gone, or may not be moved: it runs all the same
+                os.sched_setaffinity(self._process.pid, self._cores)
 
     def wait_until_ready(self, progress: Callable[[str], None]) -> None:
         """Return when cases can be handed over; `progress` gets each stage as it begins."""
@@ -259,6 +270,7 @@ class ZygoteProcess:
                 env=canonical_environment(self._launch, os.environ),
                 start_new_session=True,  # Ctrl-C is for the control side
             )
+        self._move()
         self._their_end.close()
         order = {
             "sys_path": self._launch.interpreter.sys_path,

@@ -7,17 +7,14 @@ fails in either environment is a result.
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections import defaultdict
 from dataclasses import replace
-from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.errors import TorchmarkError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.cpp.compiler import stop_compilers
 from torchmark.runner.cores import on_cores
@@ -26,16 +23,15 @@ from torchmark.versus.counting import Counting, counted
 from torchmark.versus.explaining import python_functions
 from torchmark.versus.readying import Readied
 from torchmark.versus.sentries import sentries
-from torchmark.versus.timing import Timing, Zygotes, timed
+from torchmark.versus.starting import starter
+from torchmark.versus.timing import Timing, timed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from torchmark.model.ab_record import Compared
-    from torchmark.run.zygote import Zygote
     from torchmark.runner.cores import Division
     from torchmark.versus.plan import Planned, Wish
-    from torchmark.versus.timing import Starter
     from torchmark.versus.under_test import UnderTest
 
 News: TypeAlias = "Began | Stage | Compared"
@@ -165,30 +161,3 @@ class Comparing:
             time_limit=self._wish.time_limit,
         )
         return replace(compared, python=functions)
-
-
-def starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
-    """Starts zygotes of both at the same time and at the same addresses; one where they are one."""
-    is_same = a.environment.is_same_installation(b.environment)
-
-    def start(layout: int) -> Zygotes:
-        one = a.zygote(threads=threads, layout=layout)
-        other = one if is_same else b.zygote(threads=threads, layout=layout)
-        beside = Thread(target=_start_quietly, args=(other,), daemon=True)
-        beside.start()
-        both = Zygotes(one, other)
-        try:
-            one.start()
-            beside.join()
-            other.start()
-        except BaseException:
-            both.close()
-            raise
-        return both
-
-    return start
-
-
-def _start_quietly(zygote: Zygote) -> None:
-    with contextlib.suppress(TorchmarkError):  # whoever waits for it starts it again and is told
-        zygote.start()

@@ -50,6 +50,12 @@ class Forks:
         assert not beside, "this process forks in one thread alone"
         return ForkedSession(case, limits, shake, cores, time_limit)
 
+    def start(self) -> None:
+        """This process is there."""
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """This process stays where it is."""
+
     def close(self) -> None:
         """There is nothing that outlives its session."""
 

@@ -16,7 +16,8 @@ from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.reservation import reserved
 from torchmark.versus.forks import Forks
 from torchmark.versus.plan import BUDGET, Planned, Wish
-from torchmark.versus.timing import Timing, Zygotes, timed
+from torchmark.versus.starting import Zygotes
+from torchmark.versus.timing import Timing, timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

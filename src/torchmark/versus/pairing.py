@@ -52,7 +52,13 @@ class TakesTurns(Protocol):
 
 
 class Opens(Protocol):
-    """Starts a fresh process for a case at every call."""
+    """An environment that starts a fresh process for a case at every call."""
+
+    def start(self) -> object:
+        """Before the first call; it does nothing where it has been started."""
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """Move it there, whether it is starting or has started."""
 
     def session(
         self,

@@ -16,22 +16,26 @@ import time
 from collections import deque
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
 from torchmark.model.ab_record import PairedTimes
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
-from torchmark.versus.background import begun
 from torchmark.versus.pairing import Side, SideFailedError, turns_of
+from torchmark.versus.starting import Starts
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Generator, Iterator, Sequence
-    from concurrent.futures import Future
 
-    from torchmark.versus.pairing import Opens, Turns
+    from torchmark.versus.pairing import Turns
     from torchmark.versus.plan import Planned, Wish
+    from torchmark.versus.starting import Starter, Zygotes
+
+_TURNS_BEFORE_THE_FIRST_LOOK = 2
+"""Most changes are clear at the first look, which the next starts bring nearer: they have the cores
+for themselves after so many turns."""
 
 _MOST_TURNS = 6
 """After that many, more of them say nothing that another start would not say better."""
@@ -45,23 +49,6 @@ _LAST_LOOK = 2.0
 """The penalty of the look when the time is up. The inverses of all penalties add up to one, so that
 looking does not make false alarms more frequent; the last look gets most of it, since that is when
 small changes are found."""
-
-
-class Zygotes(NamedTuple):
-    """One start of both environments."""
-
-    a: Opens
-    b: Opens
-
-    def close(self) -> None:
-        self.a.close()
-        self.b.close()
-
-
-class Starter(Protocol):
-    """Starts both environments; equal layouts give equal addresses."""
-
-    def __call__(self, layout: int) -> Zygotes: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,9 +93,13 @@ class Timing:
             if self._wants_a_control():
                 self._control(zygotes, take)
 
-    def more_turns(self, zygotes: Zygotes, take: Taker) -> bool:
+    def more_turns(self, zygotes: Zygotes, take: Taker, budget: float) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
-        if self.failure is not None or len(self._present) >= _MOST_TURNS:
+        pairs = len(self.estimates) + 1
+        is_first_look_near = pairs <= FEWEST_PAIRS
+        most = _TURNS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_TURNS
+        is_over = self.seconds >= budget and pairs >= FEWEST_PAIRS
+        if self.failure is not None or is_over or len(self._present) >= most:
             return False
         with self._noting_failures():
             if self._wants_a_control():
@@ -185,7 +176,7 @@ def timed(
     the present ones are measured, for which there must be another core.
     """
     waiting = list(timings)
-    coming = _Coming(start, in_background=in_background)
+    starts = Starts(start, cores, in_background=in_background)
 
     def take(one: Side, other: Side) -> Turns:
         return turns_of(
@@ -198,57 +189,24 @@ def timed(
             in_background=in_background,
         )
 
-    with closing(coming):
+    with closing(starts):
         while waiting:
-            with closing(coming.next()) as zygotes:
+            with closing(starts.next()) as zygotes:
                 for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
                     each.begin_pair(zygotes, take)
-                _use_the_wait(waiting, coming, zygotes, take)
+                _use_the_wait(waiting, starts, zygotes, take, wish.budget)
             over = [each for each in waiting if each.end_pair(wish.budget, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
 
 
 def _use_the_wait(
-    waiting: Sequence[Timing], coming: _Coming, zygotes: Zygotes, take: Taker
+    waiting: Sequence[Timing], starts: Starts, zygotes: Zygotes, take: Taker, budget: float
 ) -> None:
     """More turns one by one, first of the cases that had the fewest."""
     willing = deque(sorted(waiting, key=lambda each: each.turns))
-    while willing and not coming.is_ready():
+    while willing and not starts.is_ready():
         each = willing.popleft()
-        if each.more_turns(zygotes, take):
+        if each.more_turns(zygotes, take, budget):
             willing.append(each)
-
-
-class _Coming:
-    """The zygotes of one layout after the other, the next ones being started meanwhile."""
-
-    def __init__(self, start: Starter, *, in_background: bool) -> None:
-        self._start = start
-        self._in_background = in_background
-        self._layout = 0
-        self._future: Future[Zygotes] | None = None
-
-    def next(self) -> Zygotes:
-        present = self._future or self._begun()
-        zygotes = present.result()
-        self._future = self._begun() if self._in_background else None
-        return zygotes
-
-    def is_ready(self) -> bool:
-        """Whether nobody would have to wait for the next."""
-        return self._future is None or self._future.done()
-
-    def close(self) -> None:
-        if self._future is not None:
-            self._future.add_done_callback(_close)
-
-    def _begun(self) -> Future[Zygotes]:
-        layout, self._layout = self._layout, self._layout + 1
-        return begun(lambda: self._start(layout), "start")
-
-
-def _close(start: Future[Zygotes]) -> None:
-    if start.exception() is None:
-        start.result().close()

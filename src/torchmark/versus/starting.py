@@ -1,0 +1,112 @@
+"""Starts of both environments, the next one going on while the present one is measured.
+
+A start has the cores on which nothing is measured. While it is waited for nothing is measured at
+all, and it has every core: importing torch twice on one core takes seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from threading import Thread
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torchmark.errors import TorchmarkError
+from torchmark.versus.background import begun
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from concurrent.futures import Future
+
+    from torchmark.versus.pairing import Opens
+    from torchmark.versus.under_test import UnderTest
+
+
+class Zygotes(NamedTuple):
+    """One start of both environments; they may be one."""
+
+    a: Opens
+    b: Opens
+
+    def start(self) -> None:
+        """Start both at the same time; if one cannot, neither stays."""
+        beside = Thread(target=_start_quietly, args=(self.b,), daemon=True)
+        beside.start()
+        try:
+            self.a.start()
+            beside.join()
+            self.b.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def run_on(self, cores: Collection[int]) -> None:
+        self.a.run_on(cores)
+        self.b.run_on(cores)
+
+    def close(self) -> None:
+        self.a.close()
+        self.b.close()
+
+
+def _start_quietly(zygote: Opens) -> None:
+    with contextlib.suppress(TorchmarkError):  # whoever waits for it starts it again and is told
+        zygote.start()
+
+
+class Starter(Protocol):
+    """Makes both environments, not yet started; equal layouts give equal addresses."""
+
+    def __call__(self, layout: int) -> Zygotes: ...
+
+
+def starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
+    """Makes zygotes of both at the same addresses; one where they are one."""
+    is_same = a.environment.is_same_installation(b.environment)
+
+    def make(layout: int) -> Zygotes:
+        one = a.zygote(threads=threads, layout=layout)
+        return Zygotes(one, one if is_same else b.zygote(threads=threads, layout=layout))
+
+    return make
+
+
+class Starts:
+    """The zygotes of one layout after the other."""
+
+    def __init__(self, make: Starter, measured: Collection[int], *, in_background: bool) -> None:
+        """`measured` are the cores that times are taken on, beside those of the calling thread."""
+        self._make = make
+        self._in_background = in_background
+        self._beside = os.sched_getaffinity(0)
+        self._everywhere = self._beside | set(measured)
+        self._layout = 0
+        self._coming: _Start | None = None
+
+    def next(self) -> Zygotes:
+        coming = self._coming or self._begun()
+        if not coming.is_over.done():
+            coming.zygotes.run_on(self._everywhere)
+        coming.is_over.result()
+        coming.zygotes.run_on(self._beside)
+        self._coming = self._begun() if self._in_background else None
+        return coming.zygotes
+
+    def is_ready(self) -> bool:
+        """Whether nobody would have to wait for the next."""
+        return self._coming is None or self._coming.is_over.done()
+
+    def close(self) -> None:
+        if self._coming is not None:
+            zygotes = self._coming.zygotes
+            self._coming.is_over.add_done_callback(lambda _: zygotes.close())
+
+    def _begun(self) -> _Start:
+        zygotes = self._make(self._layout)
+        self._layout += 1
+        return _Start(zygotes, begun(zygotes.start, "start"))
+
+
+class _Start(NamedTuple):
+    zygotes: Zygotes
+    is_over: Future[None]

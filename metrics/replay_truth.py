@@ -32,7 +32,8 @@ from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
 from torchmark.report.markdown import pipe_table
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
+from torchmark.run.zygote import Zygote
 from torchmark.suites.recorded import call_text
 from torchmark_probe.sampling import Limits
 

@@ -22,6 +22,7 @@ from torchmark.model.language import Language
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.loop import CppLoop
 from torchmark.run.rounds import Task, timed_blocks
 from torchmark.run.snippet_errors import as_user_error
@@ -29,7 +30,6 @@ from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.run.tracebacks import users_frames_only
 from torchmark.run.transfer import CopyIfCallgrind, recipes_for
-from torchmark.run.zygote import NativeCase, PythonCase
 from torchmark.together import count_together, measure_together
 from torchmark_probe.clocks import wall_clock
 from torchmark_probe.sampling import MAX_NUMBER

@@ -11,11 +11,12 @@ import pytest
 from tests.probe.test_recorded_calls import tensor, text
 from tests.run.zygote_cases import QUICK, case, instructions
 from torchmark.errors import CaseFailedError
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.build import Built, build
 from torchmark.run.cpp.cache import Cache
 from torchmark.run.cpp.compiler import toolchain_of
 from torchmark.run.cpp.source import CppStatement
-from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,8 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.run import zygotes
-from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+from torchmark.run.case_records import NativeCase, PythonCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path

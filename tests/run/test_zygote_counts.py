@@ -8,12 +8,13 @@ import pytest
 
 from tests.run.zygote_cases import QUICK, c_library, case, instructions
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.case_records import NativeCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.run.zygote import PythonCase
+    from torchmark.run.case_records import PythonCase
 
 STATEMENTS = [
     case("pass"),

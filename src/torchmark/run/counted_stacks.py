@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from torchmark.callgrind.parse import parse_file
 from torchmark.flame.counted import from_profile
 from torchmark.flame.stacks import Stack
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.loop import LOOP_FRAME
-from torchmark.run.zygote import TIME_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+    from torchmark.run.case_records import NativeCase, PythonCase
+    from torchmark.run.zygote import Zygote
 
 UNIT = "instructions per run"
 

@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError, ZygoteError
+from torchmark.run.case_records import TIME_LIMIT, Count, Sample
 from torchmark.run.interpreters import interpreter
 from torchmark.run.loop import Loop
 from torchmark.run.pace import process_metronome
@@ -21,97 +21,24 @@ from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.recorded_order import ReplayInOrder, replay_of, request_of
 from torchmark.run.session import Session
 from torchmark.run.sweep_worker import SweepWorker
-from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of, sampling_in
+from torchmark.run.zygote_case import Conversation, Ending, answer_of, sampling_in
 from torchmark.run.zygote_process import Launch, ZygoteProcess
-from torchmark_probe.sampling import Limits, Sampling
+from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
     from typing import Self
 
+    from torchmark.run.case_records import NativeCase, PythonCase
     from torchmark.run.interpreters import Interpreter
+    from torchmark.run.zygote_case import Output
 
 WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
 eight runs, and looks things up to do so; those lookups are not the statement's."""
 
-TIME_LIMIT = 300.0
-"""Seconds that a case may take where nothing else is said."""
-
 _BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
 """How long a loop is timed before others look at it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonCase:
-    """A statement in Python, with all that it needs, as text and files."""
-
-    stmt: str
-    """What is run again and again."""
-
-    setup: str = "pass"
-    """What is run once before."""
-
-    global_setup: str = ""
-    """Run as the code of a module before the setup; its names are globals."""
-
-    globals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
-    {"kind": "torch", "module" or "script", "path": ...}."""
-
-    def request(self) -> dict[str, Any]:
-        return {
-            "stmt": self.stmt,
-            "setup": self.setup,
-            "global_setup": self.global_setup,
-            "globals": {name: dict(recipe) for name, recipe in self.globals.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeCase:
-    """A compiled statement: an entry point of a shared object, as torchmark_probe.native has it."""
-
-    library: Path
-    symbol: str
-
-    def request(self) -> dict[str, Any]:
-        return {"library": str(self.library), "symbol": self.symbol}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """What a case that was counted left."""
-
-    out_file: Path
-    """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
-
-    output: Output
-    """What the case printed."""
-
-    loop_seconds: float
-    """What the counted loop took, under callgrind."""
-
-    seconds: float
-    """What the whole case took, from the fork to the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What a case that was timed left."""
-
-    sampling: Sampling
-    """Every block, in the order taken."""
-
-    first_run: float
-    """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
-
-    output: Output
-    """What the case printed."""
-
-    seconds: float
-    """What the whole case took, from the fork to the end."""
 
 
 class Zygote:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError
+from torchmark.run.case_records import TIME_LIMIT
+from torchmark.run.pace import process_metronome
 from torchmark.run.zygote_case import answer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from torchmark.run.zygote import Zygote
     from torchmark.run.zygote_case import Conversation
 
 SWEEP_MODULES = (
@@ -41,3 +46,21 @@ class SweepWorker:
     def close(self) -> None:
         """End the process."""
         self._conversation.close()
+
+
+def start_sweep(
+    zygote: Zygote,
+    order: Mapping[str, Any],
+    *,
+    cores: Collection[int] = (),
+    time_limit: float = TIME_LIMIT,
+) -> SweepWorker:
+    """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
+
+    The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
+    """
+    request = {
+        "kind": "sweep", "cores": sorted(cores), "memory": None,
+        "quiet_pace": process_metronome().quiet_pace, **order,
+    }  # fmt: skip
+    return zygote.opened(SweepWorker, request, time_limit)

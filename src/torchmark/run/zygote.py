@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.run.case_records import TIME_LIMIT, Count, Sample
@@ -18,9 +18,7 @@ from torchmark.run.interpreters import interpreter
 from torchmark.run.loop import Loop
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.recorded_order import ReplayInOrder, replay_of, request_of
 from torchmark.run.session import Session
-from torchmark.run.sweep_worker import SweepWorker
 from torchmark.run.zygote_case import Conversation, Ending, answer_of, sampling_in
 from torchmark.run.zygote_process import Launch, ZygoteProcess
 from torchmark_probe.sampling import Limits
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from torchmark.run.case_records import NativeCase, PythonCase
     from torchmark.run.interpreters import Interpreter
     from torchmark.run.zygote_case import Output
+
+Opened = TypeVar("Opened")
 
 WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
@@ -117,14 +117,14 @@ class Zygote:
         request = {
             "kind": "run", "cores": sorted(cores), "memory": memory_limit, **case.request(),
         }  # fmt: skip
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        ending = self.held(request, time_limit)
         answer_of(ending)
         return ending.output
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
         """Bytecodes of one run by Python function, named as `torchmark_probe.python_calls` does."""
         request = {"kind": "python calls", "memory": None, **case.request()}
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        ending = self.held(request, time_limit)
         functions: dict[str, int] = answer_of(ending)["functions"]
         return functions
 
@@ -199,26 +199,6 @@ class Zygote:
         }  # fmt: skip
         return self._submit(lambda: _sample(self._run(request, time_limit)))
 
-    def replay_in_order(
-        self,
-        calls: Sequence[str],
-        order: Sequence[int],
-        *,
-        limits: Limits,
-        seed: int = 0,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-        memory_limit: int | None = None,
-    ) -> ReplayInOrder:
-        """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
-
-        One that cannot be made again, or raises, is left out and said so. One that crashes ends
-        the case: run the calls one by one first, and leave out of `order` those that do.
-        """
-        request = {**request_of(calls, order, limits, seed, cores), "memory": memory_limit}
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
-        return replay_of(ending, order)
-
     def session(
         self,
         case: PythonCase | NativeCase,
@@ -236,14 +216,9 @@ class Zygote:
         """
         request = {
             "kind": "session", "limits": list(limits), "cores": sorted(cores), "beside": beside,
-            "memory": None, "shake": shake, "path": self._extra_path(), **case.request(),
+            "memory": None, "shake": shake, **case.request(),
         }  # fmt: skip
-        conversation = self._conversation(self._warm())
-        try:
-            return Session(conversation, request, time_limit)
-        except BaseException:
-            conversation.close()
-            raise
+        return self.opened(Session, request, time_limit)
 
     def loop(
         self,
@@ -255,33 +230,25 @@ class Zygote:
         """The case in a process of its own, set up and warm, that runs until it is stopped."""
         request = {
             "kind": "loop", "limits": list(_BEFORE_A_LOOP), "seed": 0, "cores": sorted(cores),
-            "time_limit": time_limit, "memory": None, "path": self._extra_path(), **case.request(),
+            "time_limit": time_limit, "memory": None, **case.request(),
         }  # fmt: skip
-        conversation = self._conversation(self._warm())
-        try:
-            return Loop(conversation, request, time_limit)
-        except BaseException:
-            conversation.close()
-            raise
+        return self.opened(Loop, request, time_limit)
 
-    def sweep(
+    def held(self, request: Mapping[str, Any], time_limit: float) -> Ending:
+        """How a case of any kind ended, when it has."""
+        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        return ending
+
+    def opened(
         self,
-        order: Mapping[str, Any],
-        *,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-    ) -> SweepWorker:
-        """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
-
-        The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
-        """
-        request = {
-            "kind": "sweep", "cores": sorted(cores), "memory": None, "path": self._extra_path(),
-            "quiet_pace": process_metronome().quiet_pace, **order,
-        }  # fmt: skip
+        kind: Callable[[Conversation, dict[str, Any], float], Opened],
+        request: Mapping[str, Any],
+        time_limit: float,
+    ) -> Opened:
+        """A case of any kind that goes on, in a process of its own, with who talks to it."""
         conversation = self._conversation(self._warm())
         try:
-            return SweepWorker(conversation, request, time_limit)
+            return kind(conversation, self._with_path(request), time_limit)
         except BaseException:
             conversation.close()
             raise
@@ -308,12 +275,11 @@ class Zygote:
         threading.Thread(target=do, name="torchmark case", daemon=True).start()
         return future
 
-    def _run(self, request: dict[str, Any], limit: float) -> Ending:
+    def _run(self, request: Mapping[str, Any], limit: float) -> Ending:
         process = self._warm()
-        request = {**request, "path": self._extra_path()}
         conversation = self._conversation(process)
         try:
-            ending = conversation.hold(request, limit)
+            ending = conversation.hold(self._with_path(request), limit)
         finally:
             conversation.close()
         if ending.status is None:
@@ -353,6 +319,9 @@ class Zygote:
         finally:
             self._being_started = None
         return process
+
+    def _with_path(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {**request, "path": self._extra_path()}
 
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""

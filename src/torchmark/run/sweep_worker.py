@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import CaseFailedError
 from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.pace import process_metronome
-from torchmark.run.zygote_case import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,17 +27,14 @@ class SweepWorker:
     def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
         self._conversation = conversation
         conversation.begin(request, limit)
-        if conversation.next_message() is None:  # the user's file did not come to its end
-            answer_of(conversation.finish())
-            raise CaseFailedError("the sweep ended before its first case", kind="lost")
+        conversation.next_message(
+            "the sweep ended before its first case"
+        )  # the user's file is read
         conversation.begin_anew()
 
     def next_result(self) -> dict[str, Any]:
         """The result of the next case; how the process ended, if it did, is a CaseFailedError."""
-        message = self._conversation.next_message()
-        if message is None:
-            answer_of(self._conversation.finish())
-            raise CaseFailedError("the process ended before this case", kind="lost")
+        message = self._conversation.next_message("the process ended before this case")
         self._conversation.begin_anew()
         return message
 

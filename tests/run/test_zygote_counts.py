@@ -73,7 +73,8 @@ def test_a_fresh_start_elsewhere_by_somebody_else_gives_the_same_counts(
     monkeypatch.setenv("USER", "somebody-else")
     monkeypatch.setenv("SOME_VARIABLE", "x" * 3000)
     stages: list[str] = []
-    with Zygote(under_callgrind=True, progress=stages.append) as fresh:
+    with Zygote(under_callgrind=True) as fresh:
+        fresh.start(stages.append)
         assert [counted(fresh, what) for what in STATEMENTS] == before
     assert stages == [
         "importing torch under valgrind",

@@ -27,9 +27,7 @@ class SweepWorker:
     def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
         self._conversation = conversation
         conversation.begin(request, limit)
-        conversation.next_message(
-            "the sweep ended before its first case"
-        )  # the user's file is read
+        conversation.next_message("the sweep ended before its first case")  # the file is read
         conversation.begin_anew()
 
     def next_result(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Opened = TypeVar("Opened")
 
-WARMUP = 10
+_WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
 eight runs, and looks things up to do so; those lookups are not the statement's."""
 
@@ -55,7 +55,6 @@ class Zygote:
         path: Sequence[str] | None = None,
         modules: Sequence[str] = (),
         at_once: int | None = None,
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         """`path` is where cases find modules beyond the interpreter's own places.
 
@@ -71,7 +70,6 @@ class Zygote:
             modules=tuple(modules),
         )
         self._path = path
-        self._progress = progress or (lambda _stage: None)
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
         self._directory = private_directory()
         self._starting = threading.Lock()
@@ -133,13 +131,12 @@ class Zygote:
         case: PythonCase | NativeCase,
         *,
         number: int = 100,
-        warmup: int = WARMUP,
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Count:
-        """Instructions of `number` runs, after `warmup` uncounted ones; needs callgrind."""
+        """Instructions of `number` runs, after a few uncounted ones; needs callgrind."""
         return self.submit_count(
-            case, number=number, warmup=warmup, time_limit=time_limit, memory_limit=memory_limit
+            case, number=number, time_limit=time_limit, memory_limit=memory_limit
         ).result()
 
     def submit_count(
@@ -147,13 +144,12 @@ class Zygote:
         case: PythonCase | NativeCase,
         *,
         number: int = 100,
-        warmup: int = WARMUP,
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Future[Count]:
         """Like `count`, but the result comes later, and other cases may run at the same time."""
         request = {
-            "kind": "count", "number": number, "warmup": warmup, "memory": memory_limit,
+            "kind": "count", "number": number, "warmup": _WARMUP, "memory": memory_limit,
             **case.request(),
         }  # fmt: skip
         return self._submit(lambda: self._count(self._run(request, time_limit)))
@@ -169,35 +165,19 @@ class Zygote:
         memory_limit: int | None = None,
     ) -> Sample:
         """Times of the statement, block by block, until the limits say stop; on these cores."""
-        return self.submit_sample(
-            case,
-            limits=limits,
-            seed=seed,
-            cores=cores,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-        ).result()
-
-    def submit_sample(
-        self,
-        case: PythonCase | NativeCase,
-        *,
-        limits: Limits,
-        seed: int = 0,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-        memory_limit: int | None = None,
-    ) -> Future[Sample]:
-        """Like `sample`, but the result comes later.
-
-        Cases that are timed side by side disturb each other; that is for the caller to want.
-        """
         request = {
             "kind": "sample", "limits": list(limits), "seed": seed, "memory": memory_limit,
             "cores": sorted(cores), "quiet_pace": process_metronome().quiet_pace,
             **case.request(),
         }  # fmt: skip
-        return self._submit(lambda: _sample(self._run(request, time_limit)))
+        ending = self.held(request, time_limit)
+        answer = answer_of(ending)
+        return Sample(
+            sampling=sampling_in(answer),
+            first_run=answer["first_run"],
+            output=ending.output,
+            seconds=ending.seconds,
+        )
 
     def session(
         self,
@@ -304,7 +284,7 @@ class Zygote:
                 self._process.end()
                 self._process = None
             if self._process is None:
-                self._process = self._started(progress or self._progress)
+                self._process = self._started(progress or (lambda _stage: None))
             return self._process
 
     def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
@@ -357,13 +337,3 @@ class Zygote:
             loop_seconds=answer["seconds"],
             seconds=ending.seconds,
         )
-
-
-def _sample(ending: Ending) -> Sample:
-    answer = answer_of(ending)
-    return Sample(
-        sampling=sampling_in(answer),
-        first_run=answer["first_run"],
-        output=ending.output,
-        seconds=ending.seconds,
-    )

@@ -93,10 +93,6 @@ class GroupedBenchmark:
         """Whether the backward pass is run too."""
         return bool(self.losses)
 
-    @property
-    def is_from_model(self) -> bool:
-        return self.py_model_setup is not None or self.cpp_model_setup is not None
-
     @classmethod
     def init_from_stmts(
         cls,

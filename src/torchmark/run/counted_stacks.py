@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from torchmark.callgrind.parse import parse_file
 from torchmark.flame.counted import from_profile
 from torchmark.flame.stacks import Stack
-from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.loop import LOOP_FRAME
 
 if TYPE_CHECKING:
@@ -34,11 +33,9 @@ class CountedStacks:
     """Of one run."""
 
 
-def counted_stacks(
-    zygote: Zygote, case: PythonCase | NativeCase, *, time_limit: float = TIME_LIMIT
-) -> CountedStacks:
+def counted_stacks(zygote: Zygote, case: PythonCase | NativeCase) -> CountedStacks:
     """Count the case in a zygote that runs under callgrind."""
-    count = zygote.count(case, number=_NUMBER, time_limit=time_limit)
+    count = zygote.count(case, number=_NUMBER)
     try:
         profile = parse_file(count.out_file)
     finally:

@@ -30,8 +30,8 @@ from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.model.case import Case
+from torchmark.run.case_records import PythonCase
 from torchmark.run.processor import cpu_model
-from torchmark.run.zygote import PythonCase
 from torchmark.runner.cores import Division, divided, on_cores, usable_cores
 from torchmark.runner.execution import Stage
 from torchmark.versus.counting import Counting, counted

@@ -31,7 +31,8 @@ import torchmark
 from torchmark.callgrind.parse import parse_file
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.report.markdown import pipe_table
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
+from torchmark.run.zygote import Zygote
 from torchmark.run.zygotes import close_all
 from torchmark.together import count_together
 

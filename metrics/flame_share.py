@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from torchmark.flame.stacks import parsed
+from torchmark.run.case_records import PythonCase
 from torchmark.run.sampling_profiler import is_in_loop, py_spy, record
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.zygote import Zygote
 from torchmark.suites.loading import cases_of, load_suite
 from torchmark.suites.overrides import SEED_KINDS
 

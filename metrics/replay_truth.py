@@ -32,7 +32,9 @@ from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
 from torchmark.report.markdown import pipe_table
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
+from torchmark.run.recorded_order import replay_in_order
+from torchmark.run.zygote import Zygote
 from torchmark.suites.recorded import call_text
 from torchmark_probe.sampling import Limits
 
@@ -111,7 +113,7 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
             whole = zygote.sample(step, limits=LIMITS).sampling
             counted = statistics.median(whole.wall[index] for index in whole.counted())
             uninstrumented = counted / whole.number
-            replay = zygote.replay_in_order(texts, order, limits=LIMITS)
+            replay = replay_in_order(zygote, texts, order, limits=LIMITS)
             ratios.append(statistics.median(replay.seconds_of_passes()) / uninstrumented)
             sums.append(sum(replay.seconds) / uninstrumented)
         long = sum(seconds for seconds in replay.seconds if seconds >= LONG) / sum(replay.seconds)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchmark.errors import CaseFailedError
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torchmark.run.zygote import Zygote
 
 SETUP = """
 import json, warnings

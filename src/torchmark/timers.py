@@ -7,7 +7,6 @@ an interval, and a metronome that tells a slow statement from a slow machine.
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,10 +17,12 @@ from torchmark.errors import (
     UnknownLanguageError,
 )
 from torchmark.model.arithmetic import single
-from torchmark.model.language import Language
+from torchmark.model.language import LANGUAGE_NAMES, Language
 from torchmark.model.measurement import Measurement
+from torchmark.model.source_text import trimmed
 from torchmark.model.task_spec import TaskSpec
 from torchmark.run.callables import describe_call
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.loop import CppLoop
 from torchmark.run.rounds import Task, timed_blocks
 from torchmark.run.snippet_errors import as_user_error
@@ -29,7 +30,6 @@ from torchmark.run.threads import set_torch_threads
 from torchmark.run.torch_import import import_torch
 from torchmark.run.tracebacks import users_frames_only
 from torchmark.run.transfer import CopyIfCallgrind, recipes_for
-from torchmark.run.zygote import NativeCase, PythonCase
 from torchmark.together import count_together, measure_together
 from torchmark_probe.clocks import wall_clock
 from torchmark_probe.sampling import MAX_NUMBER
@@ -122,12 +122,12 @@ class Timer:
             raise InvalidArgumentError("args and kwargs go with a function, not with text")
         self._clock = timer
         self._timer = self._make_loop(
-            _trimmed(cast("str", loop_stmt)), _trimmed(loop_setup), _trimmed(global_setup)
+            trimmed(cast("str", loop_stmt)), trimmed(loop_setup), trimmed(global_setup)
         )
         self._task_spec = TaskSpec(
-            stmt=_trimmed(stmt),
-            setup=_trimmed(setup),
-            global_setup=_trimmed(global_setup),
+            stmt=trimmed(stmt),
+            setup=trimmed(setup),
+            global_setup=trimmed(global_setup),
             label=label,
             sub_label=sub_label,
             description=description,
@@ -283,7 +283,7 @@ class Timer:
     ) -> tuple[str, str]:
         bind, statement, names = call_of(function, args, kwargs)
         self._globals.update(names)
-        return f"{_trimmed(setup)}\n{bind}", statement
+        return f"{trimmed(setup)}\n{bind}", statement
 
     def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
         # A subclass that brings its own loop gets it for every language, so that a fake serves
@@ -346,11 +346,6 @@ def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement
     return Timer(fn, args=args, kwargs=kwargs).measure()
 
 
-def _trimmed(source: str) -> str:
-    """Source as it reads best: without common indent, leading newline and trailing blanks."""
-    return textwrap.dedent(source).removeprefix("\n").rstrip()
-
-
 def _without_pass(source: Any) -> Any:
     """`pass`, the default of every language, is no C++: it means nothing."""
     return "" if isinstance(source, str) and source.strip() == "pass" else source
@@ -381,16 +376,11 @@ def _blocks_of(number: int) -> int:
 
 
 def _checked_language(language: Language | str) -> Language:
-    names = {
-        "py": Language.PYTHON,
-        "python": Language.PYTHON,
-        "cpp": Language.CPP,
-        "c++": Language.CPP,
-    }
     if isinstance(language, Language):
         return language
-    if language not in names:
+    if language not in LANGUAGE_NAMES:
         raise UnknownLanguageError(
-            f"unknown language {language!r}; Timer takes {', '.join(map(repr, names))} or Language"
+            f"unknown language {language!r}; Timer takes {', '.join(map(repr, LANGUAGE_NAMES))} "
+            "or Language"
         )
-    return names[language]
+    return LANGUAGE_NAMES[language]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.errors import CaseFailedError, InvalidArgumentError
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.counting import count, first_failure
 from torchmark.run.cpp.loop import CppLoop, build_together
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.rounds import measure_in_rounds
 from torchmark.run.threads import set_torch_threads
 from torchmark.run.tracebacks import users_frames_only
-from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:

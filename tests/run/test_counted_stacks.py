@@ -8,12 +8,14 @@ import pytest
 
 from tests.run.zygote_cases import c_library, case
 from torchmark.errors import CaseFailedError
+from torchmark.run.case_records import NativeCase
 from torchmark.run.counted_stacks import counted_stacks
 from torchmark.run.loop import LOOP_FRAME
-from torchmark.run.zygote import NativeCase, Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torchmark.run.zygote import Zygote
 
 ADD = case("torch.add(x, x)", "x = torch.ones(1)")
 

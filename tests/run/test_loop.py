@@ -13,10 +13,12 @@ import pytest
 from tests.cli.test_cli import site
 from tests.run.zygote_cases import c_library, case, is_gone, wait_until
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.case_records import NativeCase
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torchmark.run.zygote import Zygote
 
 
 def test_the_process_that_it_names_is_the_one_that_runs_the_statement(
@@ -57,7 +59,8 @@ def test_the_process_ends_with_its_block(plain_zygote: Zygote) -> None:
 
 def test_the_process_ends_when_the_control_side_is_killed() -> None:
     script = (
-        "from torchmark.run.zygote import PythonCase, Zygote\n"
+        "from torchmark.run.case_records import PythonCase\n"
+        "from torchmark.run.zygote import Zygote\n"
         "loop = Zygote().loop(PythonCase(stmt='pass'))\n"
         "print(loop.pid, flush=True)\n"
         "import signal; signal.pause()\n"

@@ -11,11 +11,13 @@ import pytest
 from tests.probe.test_recorded_calls import tensor, text
 from tests.run.zygote_cases import QUICK, case, instructions
 from torchmark.errors import CaseFailedError
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.build import Built, build
 from torchmark.run.cpp.cache import Cache
 from torchmark.run.cpp.compiler import toolchain_of
 from torchmark.run.cpp.source import CppStatement
-from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+from torchmark.run.recorded_order import replay_in_order
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +139,7 @@ def test_an_operator_that_an_old_torch_lacks_is_said(timing: Zygote) -> None:
     recipe = {"text": {"kind": "json", "value": call}}
     with pytest.raises(CaseFailedError, match=r"torch 1\.\S+ has no operator aten._fused_adamw_"):
         timing.run(PythonCase(stmt="pass", setup=REPLAY, globals=recipe))
-    replay = timing.replay_in_order(
-        [call, text("aten.neg.default", tensor(9))], [0, 1], limits=QUICK
+    replay = replay_in_order(
+        timing, [call, text("aten.neg.default", tensor(9))], [0, 1], limits=QUICK
     )
     assert (replay.positions, list(replay.left_out)) == ((1,), [0])

@@ -23,9 +23,10 @@ from torchmark.errors import (
     TorchmarkError,
 )
 from torchmark.flame.stacks import Stack
+from torchmark.run.case_records import NativeCase
 from torchmark.run.loop import LOOP_FRAME
 from torchmark.run.sampling_profiler import Recording, py_spy, record, recording_of
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.zygote import Zygote
 
 ADD = case("torch.add(x, x)", "x = torch.ones(1)")
 

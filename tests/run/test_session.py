@@ -9,12 +9,13 @@ import pytest
 
 from tests.run.zygote_cases import QUICK, c_library, case, is_gone, wait_until
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.case_records import NativeCase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.run.session import Session, TimedBlock
+    from torchmark.run.zygote import Zygote
 
 
 def take_turns(a: Session, b: Session, turns: list[int], folder: Path, number: int = 10) -> None:

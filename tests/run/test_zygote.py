@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,10 +25,13 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.run import zygotes
-from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+from torchmark.run.case_records import NativeCase, PythonCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torchmark.run.case_records import Sample
 
 MEBIBYTE = 1 << 20
 
@@ -212,13 +215,15 @@ def test_two_cases_run_at_once(plain_zygote: Zygote, tmp_path: Path) -> None:
             pass
     """
     names = [str(tmp_path / "a"), str(tmp_path / "b")]
-    futures = [
-        plain_zygote.submit_sample(
-            case("pass", setup.format(mine=mine, other=other)), limits=QUICK, time_limit=60
-        )
-        for mine, other in (names, names[::-1])
-    ]
-    assert all(future.result().sampling.wall for future in futures)
+
+    def sampled(names: list[str]) -> Sample:
+        mine, other = names
+        what = case("pass", setup.format(mine=mine, other=other))
+        return plain_zygote.sample(what, limits=QUICK, time_limit=60)
+
+    with ThreadPoolExecutor() as threads:
+        samples = list(threads.map(sampled, (names, names[::-1])))
+    assert all(sample.sampling.wall for sample in samples)
 
 
 def test_every_case_draws_the_same_random_numbers(plain_zygote: Zygote) -> None:
@@ -242,8 +247,8 @@ def test_a_plain_zygote_does_not_count(plain_zygote: Zygote) -> None:
 
 def test_stages_are_told_and_the_environment_describes_itself() -> None:
     stages: list[str] = []
-    with Zygote(threads=1, progress=stages.append) as zygote:
-        facts = zygote.start()
+    with Zygote(threads=1) as zygote:
+        facts = zygote.start(stages.append)
     assert stages == ["importing torch", "warming up"]
     assert facts["torch"] == torch.__version__
     assert facts["executable"] == sys.executable
@@ -259,11 +264,11 @@ def test_a_zygote_that_was_killed_is_started_again() -> None:
 
 
 def test_a_zygote_that_dies_during_a_case_says_so_and_is_started_again(tmp_path: Path) -> None:
-    with Zygote() as zygote:
+    with ThreadPoolExecutor() as threads, Zygote() as zygote:
         pid = zygote.start()["pid"]
         started = tmp_path / "started"
         setup = f"open({str(started)!r}, 'w').close()\nwhile True: pass"
-        future = zygote.submit_sample(case("pass", setup), limits=QUICK)
+        future = threads.submit(zygote.run, case("pass", setup))
         wait_until(started.exists)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(ZygoteError, match="ended with status -9"):
@@ -283,9 +288,9 @@ def test_closing_ends_the_cases_too(tmp_path: Path) -> None:
         while True:
             pass
     """
-    future = zygote.submit_sample(case("pass", setup), limits=QUICK)
-    wait_until(pid_file.exists)
-    zygote.close()
+    with ThreadPoolExecutor() as threads, zygote:
+        future = threads.submit(zygote.run, case("pass", setup))
+        wait_until(pid_file.exists)
     with pytest.raises(ZygoteError):
         future.result()
     wait_until(lambda: is_gone(int(pid_file.read_text())))
@@ -372,12 +377,12 @@ def test_one_warm_zygote_serves_everybody_who_wants_the_same() -> None:
 
 def test_a_start_ends_at_once_when_the_zygote_is_closed() -> None:
     stages: queue.SimpleQueue[str] = queue.SimpleQueue()
-    zygote = Zygote(progress=stages.put)
+    zygote = Zygote()
     future: Future[object] = Future()
 
     def start() -> None:
         try:
-            future.set_result(zygote.start())
+            future.set_result(zygote.start(stages.put))
         except ZygoteError as error:
             future.set_exception(error)
 

@@ -8,12 +8,13 @@ import pytest
 
 from tests.run.zygote_cases import QUICK, c_library, case, instructions
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark.run.zygote import NativeCase, Zygote
+from torchmark.run.case_records import NativeCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.run.zygote import PythonCase
+    from torchmark.run.case_records import PythonCase
 
 STATEMENTS = [
     case("pass"),
@@ -72,7 +73,8 @@ def test_a_fresh_start_elsewhere_by_somebody_else_gives_the_same_counts(
     monkeypatch.setenv("USER", "somebody-else")
     monkeypatch.setenv("SOME_VARIABLE", "x" * 3000)
     stages: list[str] = []
-    with Zygote(under_callgrind=True, progress=stages.append) as fresh:
+    with Zygote(under_callgrind=True) as fresh:
+        fresh.start(stages.append)
         assert [counted(fresh, what) for what in STATEMENTS] == before
     assert stages == [
         "importing torch under valgrind",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchmark.run.zygote import PythonCase
+from torchmark.run.case_records import PythonCase
 from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError, ZygoteError
-from torchmark.run.zygote import Count, PythonCase, Sample
+from torchmark.run.case_records import Count, PythonCase, Sample
 from torchmark.run.zygote_case import Output
 from torchmark.runner.workers import Workers
 from torchmark_probe.sampling import Sampling
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchmark.errors import TorchmarkError
-    from torchmark.run.zygote import NativeCase
+    from torchmark.run.case_records import NativeCase
 
 _COUNTS = """\
 # callgrind format

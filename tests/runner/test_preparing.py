@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from torchmark.errors import LibtorchMissingError
 from torchmark.model.case import Case
 from torchmark.model.language import Language
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.build import Built
 from torchmark.run.cpp.compiler import Toolchain
-from torchmark.run.zygote import NativeCase, PythonCase
 from torchmark.runner import preparing
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import prepared

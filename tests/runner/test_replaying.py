@@ -14,7 +14,7 @@ from torchmark.errors import CaseFailedError
 from torchmark.model.replay_record import Backend, Replayed
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.model.trace import Place, RecordedCall, Step, Trace
-from torchmark.run.recorded_order import ReplayInOrder
+from torchmark.run.zygote_case import Ending, Output
 from torchmark.runner.measuring import failed
 from torchmark.runner.replaying import (
     ReplayWish,
@@ -127,14 +127,18 @@ class _Zygote:
         facts = json.dumps({"torchmark_replay": {"flops": 5, "remarks": []}})
         return type("Output", (), {"stdout": facts})
 
-    def replay_in_order(self, calls: list[str], order: list[int], **_: Any) -> ReplayInOrder:
+    def held(self, request: dict[str, Any], _: float) -> Ending:
+        order = request["order"]
         self.orders.append(order)
-        return ReplayInOrder(
-            sampling=Sampling(1, (4.0,) * 9, (4.0,) * 9, (1.0,) * 9, 1.0, 1e-9),
-            positions=tuple(range(len(order))),
-            seconds=tuple(float(at) for at in range(len(order))),
-            left_out={},
-        )
+        sampling = Sampling(1, (4.0,) * 9, (4.0,) * 9, (1.0,) * 9, 1.0, 1e-9)
+        answer = {
+            "outcome": "done",
+            "sampling": sampling._asdict(),
+            "seconds": [float(at) for at in range(len(order))],
+            "left_out": {},
+        }
+        nothing = Output(stdout="", stderr="")
+        return Ending(answer=answer, status=0, pid=1, output=nothing, seconds=4.0, limit=None)
 
 
 class _Zygotes:

@@ -12,7 +12,7 @@ from tests.run.zygote_cases import QUICK, case, instructions
 from torchmark.expand import materialize
 from torchmark.expand.selection import selected
 from torchmark.model.language import Language
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.zygote import Zygote
 from torchmark.suites.loading import load_suite
 from torchmark.suites.overrides import PLAIN, SEED_KINDS, SETUPS, SUITE
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchmark.model.case import Case
+    from torchmark.run.case_records import PythonCase
 
 CASES = materialize(SUITE)
 PYTHONS = {"new torch": sys.executable, "old torch": OLD_PYTHON}

@@ -11,7 +11,8 @@ import pytest
 
 from tests.traces.files import HEADER, PLACE, call, step, tensor, written
 from torchmark.errors import CaseFailedError, TraceFileError, TraceNotFoundError
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
+from torchmark.run.zygote import Zygote
 from torchmark.suites.loading import cases_of, load_suite
 from torchmark.suites.recorded import definitions_of
 from torchmark.traces.loading import load_trace

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.run.zygote_cases import wait_until
 from torchmark.errors import CaseFailedError
+from torchmark.run.case_records import Count
 from torchmark.run.session import TimedBlock
-from torchmark.run.zygote import Count
 from torchmark.run.zygote_case import Output
 from torchmark.versus.starting import Zygotes
 

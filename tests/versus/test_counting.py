@@ -12,8 +12,8 @@ from tests.versus.fakes import CountedBy, FakeUnderTest
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.model.run_record import Kind, Outcome
+from torchmark.run.case_records import PythonCase
 from torchmark.run.environments import environment_from
-from torchmark.run.zygote import PythonCase
 from torchmark.runner.execution import Stage
 from torchmark.versus.counting import LAYOUTS, NUMBER, Counting, counted
 from torchmark.versus.plan import Planned

@@ -8,7 +8,7 @@ import pytest
 
 from tests import light_torch
 from tests.run.zygote_cases import TORCH
-from torchmark.run.zygote import NativeCase, PythonCase
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.versus.explaining import python_functions
 from torchmark.versus.under_test import UnderTest, found
 

@@ -9,7 +9,7 @@ import pytest
 from tests import light_torch
 from torchmark.model.case import Case
 from torchmark.model.run_record import Kind, Outcome
-from torchmark.run.zygote import PythonCase
+from torchmark.run.case_records import PythonCase
 from torchmark.versus.plan import Planned, Wish
 from torchmark.versus.planning import plan_of_statements
 from torchmark.versus.readying import Readied

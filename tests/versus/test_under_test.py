@@ -14,8 +14,8 @@ import torch
 
 from tests import light_torch
 from torchmark.errors import MissingTorchError, ZygoteError
+from torchmark.run.case_records import PythonCase
 from torchmark.run.environments import environment_from
-from torchmark.run.zygote import PythonCase
 from torchmark.versus.under_test import WORKS, UnderTest, found, remarks_on
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ from torchmark.flame.stacks import Stack, parsed
 from torchmark.model.case import Case
 from torchmark.model.language import Language
 from torchmark.report.figures import seconds_text
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.counted_stacks import UNIT as COUNTED_UNIT
 from torchmark.run.counted_stacks import counted_stacks
 from torchmark.run.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.run.sampling_profiler import py_spy, record
-from torchmark.run.zygote import TIME_LIMIT
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import prepared
 from torchmark.runner.workers import Workers
@@ -42,7 +42,7 @@ from torchmark.suites.loading import cases_of, load_suite
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchmark.run.zygote import NativeCase, PythonCase
+    from torchmark.run.case_records import NativeCase, PythonCase
 
 _Base: TypeAlias = Case | Path | None
 """What the case is compared with: another one, a file of stacks, or nothing."""

@@ -21,7 +21,7 @@ from torchmark.cli.stores import columns, opened, store_option
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind
 from torchmark.report import overheads_json, overheads_markdown, overheads_text
-from torchmark.run.zygote import TIME_LIMIT
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.runner.suite_run import Wanted
 from torchmark.settings import settings_for
 from torchmark.store import open_store

@@ -19,8 +19,8 @@ from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import replay_csv, replay_page, replay_text
 from torchmark.report.replay_text import TOP
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.machine import free_memory
-from torchmark.run.zygote import TIME_LIMIT
 from torchmark.runner.replaying import BUDGET, ReplayWish
 from torchmark.traces.loading import load_trace
 

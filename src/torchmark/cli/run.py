@@ -26,7 +26,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
-from torchmark.run.zygote import TIME_LIMIT
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.runner.suite_run import Wanted
 from torchmark.settings import Settings, settings_for
 from torchmark.store import open_store

@@ -13,11 +13,11 @@ from torchmark.define.calls import cpp_call, py_call
 from torchmark.define.params import Grid, Value, checked_grid
 from torchmark.define.signature import TENSOR, Signature
 from torchmark.define.skips import SkipCondition, checked_skip
-from torchmark.define.source_text import trimmed
 from torchmark.define.timer_args import checked_threads
 from torchmark.define.variants import parse_block, variants_of
 from torchmark.errors import DefinitionError
 from torchmark.model.language import Language
+from torchmark.model.source_text import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,10 +92,6 @@ class GroupedBenchmark:
     def autograd(self) -> bool:
         """Whether the backward pass is run too."""
         return bool(self.losses)
-
-    @property
-    def is_from_model(self) -> bool:
-        return self.py_model_setup is not None or self.cpp_model_setup is not None
 
     @classmethod
     def init_from_stmts(

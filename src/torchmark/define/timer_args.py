@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 from torchmark.arguments import checked_count
 from torchmark.define.skips import SkipCondition, checked_skip
-from torchmark.define.source_text import trimmed
 from torchmark.errors import DefinitionError, UnknownLanguageError
-from torchmark.model.language import Language
+from torchmark.model.language import LANGUAGE_NAMES, Language
+from torchmark.model.source_text import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-_LANGUAGES = {
-    "py": Language.PYTHON,
-    "python": Language.PYTHON,
-    "cpp": Language.CPP,
-    "c++": Language.CPP,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ def checked_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
 def _checked_language(language: Language | str) -> Language:
     if isinstance(language, Language):
         return language
-    known = _LANGUAGES.get(str(language).lower())
+    known = LANGUAGE_NAMES.get(str(language).lower())
     if known is None:
         raise UnknownLanguageError(f'the language is "py" or "cpp", got {language!r}')
     return known

@@ -21,9 +21,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.source_text import trimmed
 from torchmark.errors import DefinitionError
 from torchmark.model.language import Language
+from torchmark.model.source_text import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

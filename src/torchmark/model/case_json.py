@@ -1,4 +1,4 @@
-"""A case as JSON, one versioned schema, the same in files and in the store.
+"""A case as it stands in the JSON of runs and of results.
 
 What is read is data and is checked field by field, as in `measurement_json`.
 """
@@ -9,15 +9,13 @@ from typing import Annotated
 
 import msgspec
 
-from torchmark.errors import NotSerialisableError, RecordFileError
+from torchmark.errors import RecordFileError
 from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
 from torchmark.model.language import Language
 
-VERSION = 1
-
 
 class CaseRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The fields of a Case as they stand in JSON; part of the records of runs and results."""
+    """The fields of a Case; part of the records of runs and results."""
 
     label: tuple[str, ...]
     stmt: str
@@ -34,42 +32,6 @@ class CaseRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The source of the scripted model."""
 
     skip: str | None
-
-
-class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
-    torchmark: str
-    """What the text is: "case"."""
-
-    version: int
-    case: CaseRecord
-
-
-def encode(case: Case) -> str:
-    """JSON text that `decode` reads back without loss."""
-    try:
-        return msgspec.json.encode(_CaseFile("case", VERSION, record_of(case))).decode()
-    except (TypeError, ValueError) as error:
-        raise NotSerialisableError(
-            f"the case {case.title!r} cannot be kept in JSON: {error}; its fields are valid text"
-        ) from error
-
-
-def decode(text: str | bytes) -> Case:
-    try:
-        record = msgspec.json.decode(text, type=_CaseFile)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise RecordFileError(f"this is not a case in JSON: {error}") from error
-    check_heading(record.torchmark, record.version, "case", VERSION)
-    return case_of(record.case)
-
-
-def check_heading(name: str, version: int, expected: str, newest: int) -> None:
-    """An error unless the text says that it is what the reader wants, in a version it knows."""
-    if name != expected or version != newest:
-        raise RecordFileError(
-            f"this is {name!r} version {version}; this torchmark reads {expected!r} "
-            f"version {newest}"
-        )
 
 
 def record_of(case: Case) -> CaseRecord:

@@ -10,3 +10,12 @@ class Language(enum.Enum):
 
     PYTHON = 0
     CPP = 1
+
+
+LANGUAGE_NAMES = {
+    "py": Language.PYTHON,
+    "python": Language.PYTHON,
+    "cpp": Language.CPP,
+    "c++": Language.CPP,
+}
+"""What people may write for a Language, as in torch."""

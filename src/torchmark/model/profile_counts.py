@@ -32,20 +32,13 @@ def stats_from_profiles(
     stmt: Profile,
     baseline: Profile | None,
     stmt_text: str | None,
-    *,
-    built_with_debug_symbols: bool | None = None,
 ) -> CallgrindStats:
-    """The stats of a statement and, where it was counted, of the empty loop.
-
-    Whether torch has debug symbols is seen in the profile where the caller does not know it.
-    """
-    if built_with_debug_symbols is None:
-        built_with_debug_symbols = has_torch_sources(stmt)
+    """The stats of a statement and, where it was counted, of the empty loop."""
     empty = {inclusive: FunctionCounts((), inclusive) for inclusive in (False, True)}
     return CallgrindStats(
         task_spec=task_spec,
         number_per_run=number_per_run,
-        built_with_debug_symbols=built_with_debug_symbols,
+        built_with_debug_symbols=has_torch_sources(stmt),
         baseline_inclusive_stats=inclusive_counts(baseline) if baseline else empty[True],
         baseline_exclusive_stats=exclusive_counts(baseline) if baseline else empty[False],
         stmt_inclusive_stats=inclusive_counts(stmt),

@@ -19,7 +19,7 @@ from torchmark.errors import (
     RecordFileError,
 )
 from torchmark.model import callgrind_stats_json, measurement_json
-from torchmark.model.case_json import CaseRecord, case_of, check_heading, record_of
+from torchmark.model.case_json import CaseRecord, case_of, record_of
 from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
 from torchmark.model.sweep_record import SweepRow  # noqa: TC001 - msgspec reads it
 from torchmark.model.units import ordered_unique
@@ -102,7 +102,7 @@ def decode_run(text: str | bytes) -> Run:
         record = msgspec.json.decode(text, type=_RunRecord)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise RecordFileError(f"this is not a run in JSON: {error}") from error
-    check_heading(record.torchmark, record.version, "run", VERSION)
+    _check_heading(record, "run")
     cases = [case_of(case) for case in record.cases]
     if any(index >= len(cases) for index, _ in record.plan):
         raise RecordFileError(f"the plan of run {record.id!r} names a case that is not in it")
@@ -150,7 +150,7 @@ def decode_result(text: str | bytes) -> CaseResult:
         record = msgspec.json.decode(text, type=_ResultRecord)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise RecordFileError(f"this is not the result of a case in JSON: {error}") from error
-    check_heading(record.torchmark, record.version, "case result", VERSION)
+    _check_heading(record, "case result")
     case = case_of(record.case)
     try:
         return CaseResult(
@@ -169,6 +169,15 @@ def decode_result(text: str | bytes) -> CaseResult:
         )
     except (MeasurementFileError, CallgrindFileError) as error:
         raise RecordFileError(f"in the result of case {case.title!r}: {error}") from error
+
+
+def _check_heading(record: _RunRecord | _ResultRecord, expected: str) -> None:
+    """An error unless the text says that it is what the reader wants, in a version it knows."""
+    if record.torchmark != expected or record.version != VERSION:
+        raise RecordFileError(
+            f"this is {record.torchmark!r} version {record.version}; this torchmark reads "
+            f"{expected!r} version {VERSION}"
+        )
 
 
 def _plain(run: Run, name: str, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from torchmark.callgrind.parse import parse_file
 from torchmark.flame.counted import from_profile
 from torchmark.flame.stacks import Stack
 from torchmark.run.loop import LOOP_FRAME
-from torchmark.run.zygote import TIME_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+    from torchmark.run.case_records import NativeCase, PythonCase
+    from torchmark.run.zygote import Zygote
 
 UNIT = "instructions per run"
 
@@ -33,11 +33,9 @@ class CountedStacks:
     """Of one run."""
 
 
-def counted_stacks(
-    zygote: Zygote, case: PythonCase | NativeCase, *, time_limit: float = TIME_LIMIT
-) -> CountedStacks:
+def counted_stacks(zygote: Zygote, case: PythonCase | NativeCase) -> CountedStacks:
     """Count the case in a zygote that runs under callgrind."""
-    count = zygote.count(case, number=_NUMBER, time_limit=time_limit)
+    count = zygote.count(case, number=_NUMBER)
     try:
         profile = parse_file(count.out_file)
     finally:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from torchmark.callgrind.parse import parse_file, parse_text, read_text
 from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.profile_counts import stats_from_profiles
-from torchmark.run.zygote import TIME_LIMIT, NativeCase, PythonCase
+from torchmark.run.case_records import TIME_LIMIT, NativeCase, PythonCase
 from torchmark.run.zygote_process import valgrind
 from torchmark.run.zygotes import zygote_for
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torchmark.callgrind.profile import Profile
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.task_spec import TaskSpec
-    from torchmark.run.zygote import Count, Zygote
+    from torchmark.run.case_records import Count
+    from torchmark.run.zygote import Zygote
 
 
 def count(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import CaseFailedError
 from torchmark.run.zygote_case import answer_of
 
 if TYPE_CHECKING:
@@ -22,10 +21,7 @@ class Loop:
     def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
         self._conversation = conversation
         conversation.begin(request, limit)
-        ready = conversation.next_message()
-        if ready is None:
-            answer_of(conversation.finish())
-            raise CaseFailedError("the case ended before it was told to", kind="lost")
+        ready = conversation.next_message("the case ended before it was told to")
         self.pid: int = ready["process"]
         """The process that runs the statement."""
 

@@ -1,15 +1,17 @@
-"""The calls of a step replayed in their order in a child: `Zygote.replay_in_order`."""
+"""The calls of a step replayed in their order in one child."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.zygote_case import answer_of, sampling_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from torchmark.run.zygote import Zygote
     from torchmark.run.zygote_case import Ending
     from torchmark_probe.sampling import Limits, Sampling
 
@@ -37,21 +39,30 @@ class ReplayInOrder:
         )
 
 
-def request_of(
-    calls: Sequence[str], order: Sequence[int], limits: Limits, seed: int, cores: Collection[int]
-) -> dict[str, Any]:
-    return {
-        "kind": "order",
-        "calls": list(calls),
-        "order": list(order),
-        "limits": list(limits),
-        "seed": seed,
-        "cores": sorted(cores),
-    }
+def replay_in_order(
+    zygote: Zygote,
+    calls: Sequence[str],
+    order: Sequence[int],
+    *,
+    limits: Limits,
+    seed: int = 0,
+    cores: Collection[int] = (),
+    time_limit: float = TIME_LIMIT,
+    memory_limit: int | None = None,
+) -> ReplayInOrder:
+    """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
+
+    One that cannot be made again, or raises, is left out and said so. One that crashes ends
+    the case: run the calls one by one first, and leave out of `order` those that do.
+    """
+    request = {
+        "kind": "order", "calls": list(calls), "order": list(order), "limits": list(limits),
+        "seed": seed, "cores": sorted(cores), "memory": memory_limit,
+    }  # fmt: skip
+    return _replay_of(zygote.held(request, time_limit), order)
 
 
-def replay_of(ending: Ending, order: Sequence[int]) -> ReplayInOrder:
-    """What a case answered; one that did not come to its end is a CaseFailedError."""
+def _replay_of(ending: Ending, order: Sequence[int]) -> ReplayInOrder:
     answer = answer_of(ending)
     left_out = {int(number): reason for number, reason in answer["left_out"].items()}
     return ReplayInOrder(

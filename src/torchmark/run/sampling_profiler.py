@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
 from torchmark.flame.stacks import Stack, parsed
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.loop import LOOP_FRAME
 from torchmark.run.machine import find_tool
 from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.zygote import TIME_LIMIT
 from torchmark_probe.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from torchmark.run.zygote import NativeCase, PythonCase, Zygote
+    from torchmark.run.case_records import NativeCase, PythonCase
+    from torchmark.run.zygote import Zygote
 
 UNIT = "ns per run"
 """Of the weights of `Recording.per_run`."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchmark.errors import CaseFailedError
-from torchmark.run.zygote_case import answer_of
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -80,8 +77,4 @@ class Session:
         self._conversation.close()
 
     def _next(self) -> dict[str, Any]:
-        message = self._conversation.next_message()
-        if message is not None:
-            return message
-        answer_of(self._conversation.finish())
-        raise CaseFailedError("the case ended before it was told to", kind="lost")
+        return self._conversation.next_message("the case ended before it was told to")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import CaseFailedError
-from torchmark.run.zygote_case import answer_of
+from torchmark.run.case_records import TIME_LIMIT
+from torchmark.run.pace import process_metronome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from torchmark.run.zygote import Zygote
     from torchmark.run.zygote_case import Conversation
 
 SWEEP_MODULES = (
@@ -24,20 +27,33 @@ class SweepWorker:
     def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
         self._conversation = conversation
         conversation.begin(request, limit)
-        if conversation.next_message() is None:  # the user's file did not come to its end
-            answer_of(conversation.finish())
-            raise CaseFailedError("the sweep ended before its first case", kind="lost")
+        conversation.next_message("the sweep ended before its first case")  # the file is read
         conversation.begin_anew()
 
     def next_result(self) -> dict[str, Any]:
         """The result of the next case; how the process ended, if it did, is a CaseFailedError."""
-        message = self._conversation.next_message()
-        if message is None:
-            answer_of(self._conversation.finish())
-            raise CaseFailedError("the process ended before this case", kind="lost")
+        message = self._conversation.next_message("the process ended before this case")
         self._conversation.begin_anew()
         return message
 
     def close(self) -> None:
         """End the process."""
         self._conversation.close()
+
+
+def start_sweep(
+    zygote: Zygote,
+    order: Mapping[str, Any],
+    *,
+    cores: Collection[int] = (),
+    time_limit: float = TIME_LIMIT,
+) -> SweepWorker:
+    """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
+
+    The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
+    """
+    request = {
+        "kind": "sweep", "cores": sorted(cores), "memory": None,
+        "quiet_pace": process_metronome().quiet_pace, **order,
+    }  # fmt: skip
+    return zygote.opened(SweepWorker, request, time_limit)

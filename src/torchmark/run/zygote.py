@@ -10,108 +10,35 @@ import os
 import sys
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchmark.errors import CaseFailedError, ZygoteError
+from torchmark.run.case_records import TIME_LIMIT, Count, Sample
 from torchmark.run.interpreters import interpreter
 from torchmark.run.loop import Loop
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.recorded_order import ReplayInOrder, replay_of, request_of
 from torchmark.run.session import Session
-from torchmark.run.sweep_worker import SweepWorker
-from torchmark.run.zygote_case import Conversation, Ending, Output, answer_of, sampling_in
+from torchmark.run.zygote_case import Conversation, Ending, answer_of, sampling_in
 from torchmark.run.zygote_process import Launch, ZygoteProcess
-from torchmark_probe.sampling import Limits, Sampling
+from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
     from typing import Self
 
+    from torchmark.run.case_records import NativeCase, PythonCase
     from torchmark.run.interpreters import Interpreter
+    from torchmark.run.zygote_case import Output
 
-WARMUP = 10
+Opened = TypeVar("Opened")
+
+_WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
 eight runs, and looks things up to do so; those lookups are not the statement's."""
 
-TIME_LIMIT = 300.0
-"""Seconds that a case may take where nothing else is said."""
-
 _BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
 """How long a loop is timed before others look at it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonCase:
-    """A statement in Python, with all that it needs, as text and files."""
-
-    stmt: str
-    """What is run again and again."""
-
-    setup: str = "pass"
-    """What is run once before."""
-
-    global_setup: str = ""
-    """Run as the code of a module before the setup; its names are globals."""
-
-    globals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
-    {"kind": "torch", "module" or "script", "path": ...}."""
-
-    def request(self) -> dict[str, Any]:
-        return {
-            "stmt": self.stmt,
-            "setup": self.setup,
-            "global_setup": self.global_setup,
-            "globals": {name: dict(recipe) for name, recipe in self.globals.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeCase:
-    """A compiled statement: an entry point of a shared object, as torchmark_probe.native has it."""
-
-    library: Path
-    symbol: str
-
-    def request(self) -> dict[str, Any]:
-        return {"library": str(self.library), "symbol": self.symbol}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """What a case that was counted left."""
-
-    out_file: Path
-    """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
-
-    output: Output
-    """What the case printed."""
-
-    loop_seconds: float
-    """What the counted loop took, under callgrind."""
-
-    seconds: float
-    """What the whole case took, from the fork to the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What a case that was timed left."""
-
-    sampling: Sampling
-    """Every block, in the order taken."""
-
-    first_run: float
-    """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
-
-    output: Output
-    """What the case printed."""
-
-    seconds: float
-    """What the whole case took, from the fork to the end."""
 
 
 class Zygote:
@@ -128,7 +55,6 @@ class Zygote:
         path: Sequence[str] | None = None,
         modules: Sequence[str] = (),
         at_once: int | None = None,
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         """`path` is where cases find modules beyond the interpreter's own places.
 
@@ -144,7 +70,6 @@ class Zygote:
             modules=tuple(modules),
         )
         self._path = path
-        self._progress = progress or (lambda _stage: None)
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
         self._directory = private_directory()
         self._starting = threading.Lock()
@@ -198,14 +123,14 @@ class Zygote:
         request = {
             "kind": "run", "cores": sorted(cores), "memory": memory_limit, **case.request(),
         }  # fmt: skip
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        ending = self.held(request, time_limit)
         answer_of(ending)
         return ending.output
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
         """Bytecodes of one run by Python function, named as `torchmark_probe.python_calls` does."""
         request = {"kind": "python calls", "memory": None, **case.request()}
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        ending = self.held(request, time_limit)
         functions: dict[str, int] = answer_of(ending)["functions"]
         return functions
 
@@ -214,13 +139,12 @@ class Zygote:
         case: PythonCase | NativeCase,
         *,
         number: int = 100,
-        warmup: int = WARMUP,
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Count:
-        """Instructions of `number` runs, after `warmup` uncounted ones; needs callgrind."""
+        """Instructions of `number` runs, after a few uncounted ones; needs callgrind."""
         return self.submit_count(
-            case, number=number, warmup=warmup, time_limit=time_limit, memory_limit=memory_limit
+            case, number=number, time_limit=time_limit, memory_limit=memory_limit
         ).result()
 
     def submit_count(
@@ -228,13 +152,12 @@ class Zygote:
         case: PythonCase | NativeCase,
         *,
         number: int = 100,
-        warmup: int = WARMUP,
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Future[Count]:
         """Like `count`, but the result comes later, and other cases may run at the same time."""
         request = {
-            "kind": "count", "number": number, "warmup": warmup, "memory": memory_limit,
+            "kind": "count", "number": number, "warmup": _WARMUP, "memory": memory_limit,
             **case.request(),
         }  # fmt: skip
         return self._submit(lambda: self._count(self._run(request, time_limit)))
@@ -250,55 +173,19 @@ class Zygote:
         memory_limit: int | None = None,
     ) -> Sample:
         """Times of the statement, block by block, until the limits say stop; on these cores."""
-        return self.submit_sample(
-            case,
-            limits=limits,
-            seed=seed,
-            cores=cores,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-        ).result()
-
-    def submit_sample(
-        self,
-        case: PythonCase | NativeCase,
-        *,
-        limits: Limits,
-        seed: int = 0,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-        memory_limit: int | None = None,
-    ) -> Future[Sample]:
-        """Like `sample`, but the result comes later.
-
-        Cases that are timed side by side disturb each other; that is for the caller to want.
-        """
         request = {
             "kind": "sample", "limits": list(limits), "seed": seed, "memory": memory_limit,
             "cores": sorted(cores), "quiet_pace": process_metronome().quiet_pace,
             **case.request(),
         }  # fmt: skip
-        return self._submit(lambda: _sample(self._run(request, time_limit)))
-
-    def replay_in_order(
-        self,
-        calls: Sequence[str],
-        order: Sequence[int],
-        *,
-        limits: Limits,
-        seed: int = 0,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-        memory_limit: int | None = None,
-    ) -> ReplayInOrder:
-        """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
-
-        One that cannot be made again, or raises, is left out and said so. One that crashes ends
-        the case: run the calls one by one first, and leave out of `order` those that do.
-        """
-        request = {**request_of(calls, order, limits, seed, cores), "memory": memory_limit}
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
-        return replay_of(ending, order)
+        ending = self.held(request, time_limit)
+        answer = answer_of(ending)
+        return Sample(
+            sampling=sampling_in(answer),
+            first_run=answer["first_run"],
+            output=ending.output,
+            seconds=ending.seconds,
+        )
 
     def session(
         self,
@@ -317,14 +204,9 @@ class Zygote:
         """
         request = {
             "kind": "session", "limits": list(limits), "cores": sorted(cores), "beside": beside,
-            "memory": None, "shake": shake, "path": self._extra_path(), **case.request(),
+            "memory": None, "shake": shake, **case.request(),
         }  # fmt: skip
-        conversation = self._conversation(self._warm())
-        try:
-            return Session(conversation, request, time_limit)
-        except BaseException:
-            conversation.close()
-            raise
+        return self.opened(Session, request, time_limit)
 
     def loop(
         self,
@@ -336,33 +218,25 @@ class Zygote:
         """The case in a process of its own, set up and warm, that runs until it is stopped."""
         request = {
             "kind": "loop", "limits": list(_BEFORE_A_LOOP), "seed": 0, "cores": sorted(cores),
-            "time_limit": time_limit, "memory": None, "path": self._extra_path(), **case.request(),
+            "time_limit": time_limit, "memory": None, **case.request(),
         }  # fmt: skip
-        conversation = self._conversation(self._warm())
-        try:
-            return Loop(conversation, request, time_limit)
-        except BaseException:
-            conversation.close()
-            raise
+        return self.opened(Loop, request, time_limit)
 
-    def sweep(
+    def held(self, request: Mapping[str, Any], time_limit: float) -> Ending:
+        """How a case of any kind ended, when it has."""
+        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
+        return ending
+
+    def opened(
         self,
-        order: Mapping[str, Any],
-        *,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-    ) -> SweepWorker:
-        """A process of its own for the cases of a sweep, as `torchmark_probe.sweep_worker` has it.
-
-        The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
-        """
-        request = {
-            "kind": "sweep", "cores": sorted(cores), "memory": None, "path": self._extra_path(),
-            "quiet_pace": process_metronome().quiet_pace, **order,
-        }  # fmt: skip
+        kind: Callable[[Conversation, dict[str, Any], float], Opened],
+        request: Mapping[str, Any],
+        time_limit: float,
+    ) -> Opened:
+        """A case of any kind that goes on, in a process of its own, with who talks to it."""
         conversation = self._conversation(self._warm())
         try:
-            return SweepWorker(conversation, request, time_limit)
+            return kind(conversation, self._with_path(request), time_limit)
         except BaseException:
             conversation.close()
             raise
@@ -389,12 +263,11 @@ class Zygote:
         threading.Thread(target=do, name="torchmark case", daemon=True).start()
         return future
 
-    def _run(self, request: dict[str, Any], limit: float) -> Ending:
+    def _run(self, request: Mapping[str, Any], limit: float) -> Ending:
         process = self._warm()
-        request = {**request, "path": self._extra_path()}
         conversation = self._conversation(process)
         try:
-            ending = conversation.hold(request, limit)
+            ending = conversation.hold(self._with_path(request), limit)
         finally:
             conversation.close()
         if ending.status is None:
@@ -419,7 +292,7 @@ class Zygote:
                 self._process.end()
                 self._process = None
             if self._process is None:
-                self._process = self._started(progress or self._progress)
+                self._process = self._started(progress or (lambda _stage: None))
             return self._process
 
     def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
@@ -435,6 +308,9 @@ class Zygote:
         finally:
             self._being_started = None
         return process
+
+    def _with_path(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {**request, "path": self._extra_path()}
 
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""
@@ -470,13 +346,3 @@ class Zygote:
             loop_seconds=answer["seconds"],
             seconds=ending.seconds,
         )
-
-
-def _sample(ending: Ending) -> Sample:
-    answer = answer_of(ending)
-    return Sample(
-        sampling=sampling_in(answer),
-        first_run=answer["first_run"],
-        output=ending.output,
-        seconds=ending.seconds,
-    )

@@ -136,14 +136,13 @@ class Conversation:
         """Send the next order to a case that takes several."""
         self._send(wire.encoded(message), self._limit)
 
-    def next_message(self) -> dict[str, Any] | None:
-        """What the case says next; None if it has given its answer, ended, or run out of time."""
-        while not self._replies:
-            remaining = self._began + self._limit - time.monotonic()
-            if remaining <= 0 or self._told("outcome") is not None or self._has_ended:
-                return None
-            self._wait(remaining)
-        return self._replies.popleft()
+    def next_message(self, otherwise: str) -> dict[str, Any]:
+        """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
+        message = self._next_reply()
+        if message is not None:
+            return message
+        answer_of(self.finish())
+        raise CaseFailedError(otherwise, kind="lost")
 
     def finish(self) -> Ending:
         """Stay until the case has ended, by itself or by the limit."""
@@ -167,6 +166,15 @@ class Conversation:
         with contextlib.suppress(OSError):  # the case is gone: what follows shows how
             self._talk.sendall(data)
         self._talk.setblocking(False)
+
+    def _next_reply(self) -> dict[str, Any] | None:
+        """None if the case has given its answer, ended, or run out of time."""
+        while not self._replies:
+            remaining = self._began + self._limit - time.monotonic()
+            if remaining <= 0 or self._told("outcome") is not None or self._has_ended:
+                return None
+            self._wait(remaining)
+        return self._replies.popleft()
 
     def _listen(self, deadline: float) -> bool:
         """Read until the keeper has told the end or is gone itself; False if time ran out."""

@@ -6,58 +6,35 @@ import atexit
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchmark.run.interpreters import interpreter
 from torchmark.run.zygote import Zygote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class _Key(NamedTuple):
     """What makes two zygotes the same."""
 
-    executable: str
     torch_file: str
     torch_version: str | None
     threads: int
     under_callgrind: bool
-    environment: tuple[tuple[str, str], ...]
 
 
 _warm: dict[_Key, Zygote] = {}
 _lock = threading.Lock()
 
 
-def zygote_for(
-    *,
-    python: str = sys.executable,
-    threads: int = 1,
-    under_callgrind: bool = False,
-    environment: Mapping[str, str] | None = None,
-) -> Zygote:
-    """The zygote for this interpreter, torch, number of threads and mode.
+def zygote_for(*, threads: int = 1, under_callgrind: bool = False) -> Zygote:
+    """The zygote for this interpreter's torch, number of threads and mode.
 
     It starts with its first case, or by its `start`, and stays warm.
     """
-    asked = interpreter(python)
-    key = _Key(
-        asked.executable,
-        asked.torch_file,
-        asked.torch_version,
-        threads,
-        under_callgrind,
-        tuple(sorted((environment or {}).items())),
-    )
+    ours = interpreter(sys.executable)
+    key = _Key(ours.torch_file, ours.torch_version, threads, under_callgrind)
     with _lock:
         if key not in _warm:
-            _warm[key] = Zygote(
-                python=python,
-                threads=threads,
-                under_callgrind=under_callgrind,
-                environment=environment,
-            )
+            _warm[key] = Zygote(threads=threads, under_callgrind=under_callgrind)
         return _warm[key]
 
 

@@ -13,15 +13,16 @@ from torchmark.model.case import Case, Runtime
 from torchmark.model.measurement import Measurement
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.model.task_spec import TaskSpec
+from torchmark.run.case_records import TIME_LIMIT, PythonCase
 from torchmark.run.counting import loop_profile, stats_of
 from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.zygote import TIME_LIMIT, PythonCase
 from torchmark_probe.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from torchmark.run.zygote import NativeCase, Sample, Zygote
+    from torchmark.run.case_records import NativeCase, Sample
+    from torchmark.run.zygote import Zygote
 
 
 _LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import CaseFailedError
 from torchmark.expand.model_files import MODULE_NAME
+from torchmark.run.case_records import PythonCase
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.run.user_directories import cache_directory
-from torchmark.run.zygote import PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchmark.errors import TorchmarkError
 from torchmark.expand.model_files import setup_with_model
 from torchmark.model.language import Language
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.run.cpp.build import Built, build
 from torchmark.run.cpp.compiler import find_toolchain
 from torchmark.run.cpp.source import CppStatement
-from torchmark.run.zygote import NativeCase, PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

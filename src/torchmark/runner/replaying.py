@@ -25,7 +25,7 @@ from torchmark.model.replay_record import (
     ReplayedCall,
 )
 from torchmark.model.run_record import Kind, Outcome
-from torchmark.run.zygote import TIME_LIMIT, PythonCase
+from torchmark.run.case_records import TIME_LIMIT, PythonCase
 from torchmark.runner.measuring import Effort, counted, timed
 from torchmark.suites.recorded import call_text, definitions_of
 from torchmark_probe.sampling import Limits

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torchmark.errors import TorchmarkError
 from torchmark.model.replay_record import Backend, CallTime
 from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.run.recorded_order import replay_in_order
 from torchmark.runner.measuring import failed, now
 from torchmark.runner.replaying import case_of, python_case, with_result
 from torchmark.suites.recorded import call_text
@@ -87,7 +88,8 @@ class OrderReplay:
         places = {number: place for place, number in enumerate(good)}
         order = [places[number] for number in self._order if number in places]
         try:
-            passes = self._zygote.replay_in_order(
+            passes = replay_in_order(
+                self._zygote,
                 [call_text(self._calls[number].call) for number in good],
                 order,
                 limits=_PASSES,

@@ -8,7 +8,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import TorchmarkError, ZygoteError
-from torchmark.run.zygote import PythonCase, Zygote
+from torchmark.run.case_records import PythonCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,7 +19,7 @@ override that returned None would save the addition, and cost less than a Tensor
 from __future__ import annotations
 
 from torchmark.define.grouped import GroupedSetup, GroupedStmts
-from torchmark.define.source_text import joined
+from torchmark.model.source_text import joined
 
 PLAIN = "Tensor"
 """The kind that nobody overrides: what the others are compared with."""

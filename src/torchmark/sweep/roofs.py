@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import TorchmarkError
 from torchmark.report.sweep_roofline import Roofs
-from torchmark.run.zygote import PythonCase
+from torchmark.run.case_records import PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import CaseFailedError
 from torchmark.model.units import ordered_unique
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.run.pace import process_metronome
 from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.sweep_worker import SWEEP_MODULES
+from torchmark.run.sweep_worker import SWEEP_MODULES, start_sweep
 from torchmark.run.threads import set_torch_threads
-from torchmark.run.zygote import TIME_LIMIT, Zygote
+from torchmark.run.zygote import Zygote
 from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.reservation import reserved
 from torchmark.runner.workers import Workers
@@ -89,7 +90,7 @@ def _through(
     left = deque(zip(cases, order["cases"], strict=True))
     while left:
         order = {**order, "cases": [described for _, described in left]}
-        worker = zygote.sweep(order, cores=cores, time_limit=time_limit)
+        worker = start_sweep(zygote, order, cores=cores, time_limit=time_limit)
         with contextlib.closing(worker):
             is_there = True
             while left and is_there:

@@ -21,8 +21,8 @@ from torchmark.analyse.run_differences import CountVerdict
 from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.ab_record import PairedCounts
 from torchmark.model.run_record import Kind, Outcome
+from torchmark.run.case_records import PythonCase
 from torchmark.run.counting import loop_profile, stats_of
-from torchmark.run.zygote import PythonCase
 from torchmark.runner.execution import Stage
 from torchmark.runner.measuring import spec_of
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from torchmark.model.ab_record import Compared
     from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.run.zygote import Count, NativeCase, Zygote
+    from torchmark.run.case_records import Count, NativeCase
+    from torchmark.run.zygote import Zygote
     from torchmark.versus.plan import Planned
     from torchmark.versus.under_test import UnderTest
 

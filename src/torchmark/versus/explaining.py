@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.errors import TorchmarkError
 from torchmark.model.ab_record import PythonCalls
-from torchmark.run.zygote import PythonCase
+from torchmark.run.case_records import PythonCase
 
 if TYPE_CHECKING:
     from torchmark.versus.readying import Ready

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.model.ab_record import Compared
 from torchmark.model.run_record import Kind, Outcome
-from torchmark.run.zygote import TIME_LIMIT
+from torchmark.run.case_records import TIME_LIMIT
 from torchmark.runner.execution import reason_to_skip
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.errors import TorchmarkError
 from torchmark.model.run_record import Outcome
-from torchmark.run.zygote import NativeCase, PythonCase
+from torchmark.run.case_records import NativeCase, PythonCase
 from torchmark.runner.execution import Stage
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import prepared

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import count_row
 from torchmark.model.case import Case
-from torchmark.run.zygote import PythonCase
+from torchmark.run.case_records import PythonCase
 from torchmark.versus.counting import Counting
 from torchmark.versus.plan import Planned
 

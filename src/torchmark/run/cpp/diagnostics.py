@@ -82,11 +82,11 @@ def problems_in(output: str) -> list[Problem]:
     return problems
 
 
-def first_errors(output: str, most: int = 3) -> list[str]:
-    """The first messages of an output that names no statement, for want of anything better."""
+def first_errors(output: str) -> list[str]:
+    """The first three messages of an output that names no statement, for want of better ones."""
     said = [_shortened(line.strip()) for line in output.splitlines() if line.strip()]
     errors = [line for line in said if "error" in line]
-    return (errors or said)[:most]
+    return (errors or said)[:3]
 
 
 def _of_compiler(

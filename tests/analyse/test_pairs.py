@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchmark.analyse.pairs import (
+    FALSE_ALARMS,
+    FALSE_DISCOVERIES,
     FEWEST_PAIRS,
     Round,
     Verdict,
@@ -60,6 +63,17 @@ def test_over_many_cases_false_discoveries_are_held() -> None:
     called = [v in (Verdict.FASTER, Verdict.SLOWER) for v in verdicts]
     assert sum(called[180:]) == 20
     assert sum(called[:180]) <= 2
+
+
+def test_among_many_cases_one_must_be_clearer_than_by_itself() -> None:
+    """But not as clear as if each of them had a share of what one alone may have."""
+    nothing = [effect_of([0.001, -0.001] * 10) for _ in range(20)]
+    changed = replace(effect_of([0.02, 0.021] * 10), p=FALSE_ALARMS)
+    assert verdicts_of([changed]) == [Verdict.SLOWER]
+    assert verdicts_of([changed, *nothing])[0] is not Verdict.SLOWER
+    clearer = replace(changed, p=FALSE_DISCOVERIES / 21)
+    assert clearer.p > FALSE_ALARMS / 21
+    assert verdicts_of([clearer, *nothing])[0] is Verdict.SLOWER
 
 
 def test_what_spreads_widely_is_unclear_and_says_what_could_have_been_seen() -> None:

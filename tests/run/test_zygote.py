@@ -254,6 +254,17 @@ def test_stages_are_told_and_the_environment_describes_itself() -> None:
     assert facts["executable"] == sys.executable
 
 
+def test_it_is_moved_before_its_start_and_after_it() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    one, other = cores[0], cores[-1]
+    with Zygote() as zygote:
+        zygote.run_on([one])
+        pid = zygote.start()["pid"]
+        assert os.sched_getaffinity(pid) == {one}
+        zygote.run_on([other])
+        assert os.sched_getaffinity(pid) == {other}
+
+
 def test_a_zygote_that_was_killed_is_started_again() -> None:
     with Zygote() as zygote:
         pid = zygote.start()["pid"]

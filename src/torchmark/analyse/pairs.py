@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FALSE_ALARMS = 0.005
-"""The share of comparisons of a thing with itself, each by itself, that may be called a change: half
-of the one in a hundred that we promise."""
+"""The share of comparisons of a thing with itself, each judged alone, that may be called a change:
+half of the one in a hundred that we promise."""
 
 FALSE_DISCOVERIES = 0.02
 """Of cases compared together, the share of changes, among those that are called one, that may be

@@ -189,7 +189,9 @@ class ZygoteProcess:
 
     def _move(self) -> None:
         if self._cores and self._process is not None:
-            with contextlib.suppress(OSError):  # it is gone, or may not be moved: it runs all the same
+            with contextlib.suppress(
+                OSError
+            ):  # it is gone, or may not be moved: it runs all the same
                 os.sched_setaffinity(self._process.pid, self._cores)
 
     def wait_until_ready(self, progress: Callable[[str], None]) -> None:

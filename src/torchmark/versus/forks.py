@@ -51,10 +51,10 @@ class Forks:
         return ForkedSession(case, limits, shake, cores, time_limit)
 
     def start(self) -> None:
-        """This process is there."""
+        """Nothing: the process that forks is there."""
 
     def run_on(self, cores: Collection[int]) -> None:
-        """This process stays where it is."""
+        """Nothing: the process that forks stays where it is."""
 
     def close(self) -> None:
         """There is nothing that outlives its session."""

@@ -11,8 +11,8 @@ after every block that the sweep times, a block of the bare loop is timed, withi
 the metronome beats before, between and after the two. What is compared is `median_s` of the row,
 as the CSV would have it, with the median of the bare blocks that stand beside the blocks that
 count. Whether a pair counts depends on the beats alone, never on the time of either block. The
-ratio is formed for each turn, and its median over the turns is shown. A cost that the sweep put
-around a run would be in its blocks alone, and so in the ratio.
+ratio is formed for each turn, and its median over the turns is shown with its 95 % interval. A
+cost that the sweep put around a run would be in its blocks alone, and so in the ratio.
 
 Wanted: every ratio within 3 %; the exit status is 1 where one is not.
 """
@@ -34,6 +34,7 @@ from torchmark.sweep.points import Choice, all_cases
 from torchmark.sweep.rows import filled_in
 from torchmark.sweep.spec import spec_of
 from torchmark.sweep.workers import _order
+from torchmark_probe.intervals import median_interval
 from torchmark_probe.sampling import Metronome
 from torchmark_probe.sweep_worker import Sweeper
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from torchmark.sweep.points import SweepCase
 
 WANTED = 0.03
-TURNS = 15
+TURNS = 25
 BLOCK_SECONDS = 300e-6
 
 
@@ -126,7 +127,8 @@ def ratio_of(case: SweepCase, described: Any, sweeper: Sweeper, beside: BareBesi
     return row.median_s / statistics.median(beside.seconds[1 + index] for index in counted)
 
 
-def ratios_of(name: str, turns: int, folder: Path) -> list[tuple[str, float]]:
+def ratios_of(name: str, turns: int, folder: Path) -> list[tuple[str, list[float]]]:
+    """The ratios of each case, one for each turn."""
     spec = spec_of(**SPECS[name], job_configs=["pt fp32", "ort fp32"])
     cases = all_cases(spec, Choice())
     order = _order(spec, cases, folder, kernels=False)
@@ -146,7 +148,7 @@ def ratios_of(name: str, turns: int, folder: Path) -> list[tuple[str, float]]:
             beside.take(function, argument)
             pairs.append(ratio_of(case, described, sweeper, beside))
         sizes_text = " ".join(f"{name}={size}" for name, size in case.dims)
-        found.append((f"{name}, {case.row.backend}, {sizes_text}", statistics.median(pairs)))
+        found.append((f"{name}, {case.row.backend}, {sizes_text}", pairs))
     return found
 
 
@@ -159,9 +161,10 @@ def main() -> None:
         ratios = [pair for name in SPECS for pair in ratios_of(name, turns, folder)]
     finally:
         discard(folder)
-    for name, ratio in ratios:
-        print(f"{name:50} {ratio:.4f}")
-    worst = max(abs(ratio - 1) for _, ratio in ratios)
+    for name, each in ratios:
+        low, high = median_interval(each)
+        print(f"{name:50} {statistics.median(each):.4f} ({low:.4f} to {high:.4f})")
+    worst = max(abs(statistics.median(each) - 1) for _, each in ratios)
     print(f"largest difference {worst:.1%} (wanted: within {WANTED:.0%})")
     sys.exit(worst > WANTED)
 

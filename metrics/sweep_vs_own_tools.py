@@ -35,6 +35,7 @@ from torchmark.sweep.points import Choice, all_cases
 from torchmark.sweep.rows import filled_in
 from torchmark.sweep.spec import spec_of
 from torchmark.sweep.workers import _order
+from torchmark_probe import sweep_worker
 from torchmark_probe.sampling import Metronome
 from torchmark_probe.sweep_worker import Sweeper
 
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 WANTED = 0.03
 TURNS = 25
 BLOCK_SECONDS = 300e-6
+MOST_SECONDS = 0.5
+"""Of a turn on a machine that is not steady: longer than a sweep's, since it is the sweep's blocks
+alone that use it up, and with few of them the long ones that end a turn would weigh."""
 
 
 class Softmax(torch.nn.Module):
@@ -169,6 +173,7 @@ def pairs_of(name: str, turns: int, folder: Path) -> list[tuple[str, Pairs]]:
 def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     torch.set_num_threads(1)
+    sweep_worker._MOST_SECONDS = MOST_SECONDS
     torch.set_grad_enabled(False)
     folder = private_directory()
     try:

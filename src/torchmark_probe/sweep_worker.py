@@ -125,6 +125,8 @@ class Sweeper:
         _refuse_what_cannot_be(case)
         point = self._at(case)
         run, onnx = self._first_run(case, point)
+        if not case["timed"]:
+            return {"status": "measured", "kernels": self._kernels(case, point, run.call)}
         results = onnx.outputs if onnx is not None else sweep_facts.results_of(run.result)
         error = sweep_facts.largest_error(point.expected, results)
         sampling = self._sampled(run.call)

@@ -158,6 +158,25 @@ def test_what_could_not_run_is_tried_again_and_then_in_the_store(
     assert kept == rows
 
 
+def test_kernels_are_added_to_rows_that_are_there(tmp_path: Path) -> None:
+    some = ("--where", "dtype == 'fp32'")
+    assert swept(*some, "--set", "batch=1").exit_code == 0
+    before = (tmp_path / "layer.csv").read_text()
+    done = swept(*some, "--set", "batch=1,2", "--kernels")
+    assert done.exit_code == 0, done.output
+    assert "1 of 2 rows are in layer.csv already" in done.stderr
+    assert "the kernels of 1 are added" in done.stderr
+    after = (tmp_path / "layer.csv").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == 3
+    kernels = (tmp_path / "layer.kernels.csv").read_text()
+    ids = [line[:16] for line in kernels.splitlines() if "aten::addmm" in line]
+    assert ids == [row.case_id for row in rows_in(tmp_path / "layer.csv")]
+    again = swept(*some, "--set", "batch=1,2", "--kernels")
+    assert "are added" not in again.stderr
+    assert (tmp_path / "layer.kernels.csv").read_text() == kernels
+
+
 def test_sizes_filter_and_sample_choose_the_cases(tmp_path: Path) -> None:
     chosen = ("--set", "batch=range(1, 101)", "--where", "dtype == 'fp32' and batch > 50")
     assert swept("--csv", "some.csv", "--sample", "2", *chosen).exit_code == 0
@@ -184,6 +203,8 @@ def test_mistakes_are_told_before_anything_is_measured(tmp_path: Path, spec: Pat
     unused = failure()
     assert "nobody uses the dimension 'heads'" in str(unused)
     assert code_of(unused) is ExitCode.USAGE
+    spec.write_text(SPEC.replace('"features": [8]', '"features": [2.5]'))
+    assert "layer.py: the dimension 'features' has the size 2.5" in str(failure())
     assert not (tmp_path / "layer.csv").exists()
 
 

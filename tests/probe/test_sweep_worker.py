@@ -60,7 +60,7 @@ def sweeper(
 
 def told(made: Sweeper, **case: Any) -> dict[str, Any]:
     dims = {"batch": 4, "features": 8, "hidden": 16, **case.pop("dims", {})}
-    usual = {"id": "x", "dtype": "fp32", "backend": "pt", "phase": "forward"}
+    usual = {"id": "x", "dtype": "fp32", "backend": "pt", "phase": "forward", "timed": True}
     return made.measured({**usual, "dims": dims, **case})
 
 

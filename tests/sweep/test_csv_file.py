@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +14,10 @@ from tests.sweep.specs import cases
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.sweep_record import Phase, Status, SweepRow
 from torchmark.report.sweep_csv import COLUMNS, line_of, row_of, values_of
-from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
+from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from torchmark.sweep.points import SweepCase
 
@@ -176,17 +177,62 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path) -> None:
         os.close(full)
 
 
-def test_kernels_begin_anew_unless_their_rows_are_kept(tmp_path: Path) -> None:
-    path = kernels_file(tmp_path / "rows.csv")
+KERNELS = [
+    {"kernel": "aten::add", "calls": 2.0, "seconds": 1e-6},
+    {"kernel": "aten::mm", "calls": 1.0, "seconds": 2e-6},
+]
+
+
+def with_kernels(path: Path, every: Sequence[SweepCase]) -> None:
+    with KernelsFile(path, ()) as file:
+        for case in every:
+            file.append(case.row, KERNELS)
+
+
+def test_kernels_stay_as_long_as_their_rows(tmp_path: Path) -> None:
+    path, every = kernels_file(tmp_path / "rows.csv"), cases()
     assert path.name == "rows.kernels.csv"
-    row = cases()[0].row
-    kernels = [{"kernel": "aten::add", "calls": 2.0, "seconds": 1e-6},
-               {"kernel": "aten::mm", "calls": 1.0, "seconds": 2e-6}]  # fmt: skip
-    for goes_on, lines in ((False, 3), (True, 5), (False, 3)):
-        with KernelsFile(path, goes_on=goes_on) as file:
-            file.append(row, kernels)
-        assert len(path.read_text().splitlines()) == lines
-    assert "aten::mm,1.0,2e-06" in path.read_text().splitlines()[1]
+    with_kernels(path, every[:2])
+    lines = path.read_text().splitlines()
+    assert "aten::mm,1.0,2e-06" in lines[1]
+    one, other = every[0].row.case_id, every[1].row.case_id
+    with KernelsFile(path, [other]) as file:
+        assert (file.has(one), file.has(other)) == (False, True)
+    assert path.read_text().splitlines() == [lines[0], *lines[3:]]
+    with_kernels(path, [])
+    assert path.read_text().splitlines() == lines[:1]
+
+
+@pytest.mark.parametrize("lost", [1, 5, 40])
+def test_kernels_that_were_cut_short_are_done_again(tmp_path: Path, lost: int) -> None:
+    path, every = tmp_path / "rows.kernels.csv", cases()
+    with_kernels(path, every[:2])
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - lost)
+    rows = [case.row.case_id for case in every[:2]]
+    with KernelsFile(path, rows) as file:
+        assert to_be_done(every[:2], rows, file) == [every[1]]
+        file.append(every[1].row, KERNELS)
+    assert path.read_bytes() == whole
+
+
+def test_what_is_to_be_done_lacks_its_row_or_its_kernels(tmp_path: Path) -> None:
+    path, every = tmp_path / "rows.kernels.csv", cases()[:3]
+    with_kernels(path, every[:1])
+    rows = [case.row.case_id for case in every[:2]]
+    assert to_be_done(every, rows, None) == every[2:]
+    with KernelsFile(path, rows) as file:
+        assert to_be_done(every, rows, file) == every[1:]
+
+
+def test_a_file_that_has_no_kernels_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.kernels.csv"
     path.write_text("something,else\n")
     with pytest.raises(InvalidArgumentError, match="other columns"):
-        KernelsFile(path, goes_on=True)
+        KernelsFile(path, ())
+    assert path.read_text() == "something,else\n"
+
+
+def test_what_is_no_ordinary_file_is_refused_and_not_read() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"/dev/full is no ordinary file.*another --csv"):
+        SweepFile(Path("/dev/full"), cases(), HERE)

@@ -81,6 +81,12 @@ def test_a_filter_that_is_not_understood_is_told_with_its_place(text: str, said:
     assert "^" in str(raised.value)
 
 
+def test_a_filter_that_ends_too_early_is_marked_at_its_end() -> None:
+    with pytest.raises(WhereError) as raised:
+        filter_of("batch <", ["batch"])
+    assert "\n    batch <\n           ^" in str(raised.value)
+
+
 def test_what_cannot_be_compared_is_told_when_it_is_met() -> None:
     for text in ("batch < dtype", "dtype * 1000000000 > batch", "batch / 0 > 1"):
         with pytest.raises(WhereError):
@@ -94,6 +100,6 @@ def test_a_filter_that_leaves_nothing_is_told() -> None:
 
 def test_a_product_that_nobody_can_wait_for_can_be_sampled_but_not_gone_through() -> None:
     huge = {"batch": range(1, 10_001), "features": range(1, 10_001), "times": [2]}
-    with pytest.raises(InvalidArgumentError, match=r"200,000,000 cases.*--sample"):
+    with pytest.raises(InvalidArgumentError, match=r"200,000,000 cases, about 463 days.*--sample"):
         cases(input_scales=huge)
     assert len(all_cases(spec(input_scales=huge), Choice(sample=5))) == 10

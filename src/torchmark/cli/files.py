@@ -23,7 +23,13 @@ def check_writable(files: Iterable[Path | None]) -> None:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """All of it or nothing, whenever Ctrl-C comes: it gets its name when it is complete."""
+    """All of it or nothing, whenever Ctrl-C comes: it gets its name when it is complete.
+
+    A pipe or a device is written as it is: whoever renames a file to it puts an end to it.
+    """
+    if file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return
     part = file.with_name(f".{file.name}.part{os.getpid()}")
     try:
         part.write_bytes(content)

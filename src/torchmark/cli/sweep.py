@@ -24,7 +24,7 @@ from torchmark.run.environment_facts import environment_of
 from torchmark.runner.ownership import owned
 from torchmark.settings import settings_for
 from torchmark.store import open_store
-from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
+from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
 from torchmark.sweep.estimate import duration_text, seconds_for
 from torchmark.sweep.keeping import run_of_sweep, with_id
 from torchmark.sweep.points import Choice, all_cases, size_of_product
@@ -35,7 +35,7 @@ from torchmark.sweep.spec import read_spec
 from torchmark.sweep.workers import in_workers, sweep_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from torchmark.model.sweep_record import SweepRow
     from torchmark.report.sweep_roofline import Roofs
@@ -133,6 +133,8 @@ class _Sweeping:
         self._by_id: dict[str, SweepRow] = {}
         self.environment: dict[str, Any] = {}
         self.was_interrupted = False
+        self.without_kernels: list[str] = []
+        """Why the kernels of cases that were measured before could not be had."""
 
     @property
     def rows(self) -> list[SweepRow]:
@@ -147,27 +149,36 @@ class _Sweeping:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(path, self._cases, environment["id"]))
             beside = (
-                stack.enter_context(KernelsFile(kernels_file(path), goes_on=bool(file.measured)))
+                stack.enter_context(KernelsFile(kernels_file(path), file.measured))
                 if kernels
                 else None
             )
             self._by_id.update(file.measured)
             run = run_of_sweep(self._store, self._cases, environment, path, file.measured)
-            missing = [case for case in self._cases if case.row.case_id not in file.measured]
-            self._say_what_is_there(path, len(self._cases) - len(missing))
+            known = frozenset(file.measured)
+            to_do = to_be_done(self._cases, known, beside)
+            self._say_what_is_there(path, known, to_do)
             state = RunState.INTERRUPTED
             stack.enter_context(owned(run.id))
             self._store.finish(run.id, RunState.RUNNING)
             told_by = stack.enter_context(
-                contextlib.closing(in_workers(self._spec, missing, self._workers, kernels=kernels))
+                contextlib.closing(
+                    in_workers(self._spec, to_do, self._workers, kernels=kernels, known=known)
+                )
             )
             try:
-                with display_for(len(missing), quiet=self._quiet) as display:
+                with display_for(len(to_do), quiet=self._quiet) as display:
                     for case, told in told_by:
+                        if beside is not None:
+                            beside.append(case.row, told.get("kernels", []))
+                        if case.row.case_id in known:
+                            row = self._by_id[case.row.case_id]
+                            if told["status"] != Status.MEASURED.value:
+                                self.without_kernels.append(told["reason"])
+                            display.show(result_of(case, row, None))
+                            continue
                         row = filled_in(case.row, told, environment["id"])
                         file.append(row)
-                        if beside is not None:
-                            beside.append(row, told.get("kernels", []))
                         result = result_of(case, row, told)
                         self._store.add(run.id, result)
                         self._by_id[row.case_id] = row
@@ -185,13 +196,19 @@ class _Sweeping:
     def _zygote(self) -> Zygote:
         return self._workers.started(self._cases[0].row.threads, under_callgrind=False)
 
-    def _say_what_is_there(self, path: Path, there: int) -> None:
-        if there and not self._quiet:
-            click.echo(
-                f"{there} of {len(self._cases)} rows are in {path} already; remove it, or name "
-                "another --csv, to measure them anew",
-                err=True,
-            )
+    def _say_what_is_there(
+        self, path: Path, known: Collection[str], to_do: Sequence[SweepCase]
+    ) -> None:
+        there = sum(case.row.case_id in known for case in self._cases)
+        if not there or self._quiet:
+            return
+        without_kernels = sum(case.row.case_id in known for case in to_do)
+        click.echo(
+            f"{there} of {len(self._cases)} rows are in {path} already; remove it, or name "
+            "another --csv, to measure them anew"
+            + (f"; the kernels of {without_kernels} are added" if without_kernels else ""),
+            err=True,
+        )
 
 
 def _announce(
@@ -200,7 +217,7 @@ def _announce(
     """How much it is and how long it may take, before it starts."""
     seconds = seconds_for(spec, cases)
     points, configs = size_of_product(spec, choice)
-    if not quiet:
+    if not quiet or seconds > _LONG:
         click.echo(
             f"{spec.model_name}: {len(cases):,} cases of {points:,} points with {configs} configs "
             f"each, about {duration_text(seconds)} for a small model, into {path}",
@@ -216,6 +233,12 @@ def _announce(
 
 def _finish(done: _Sweeping, path: Path) -> None:
     click.echo(f"{path}: {len(done.rows)} rows")
+    if done.without_kernels:
+        click.echo(
+            f"torchmark: no kernels of {len(done.without_kernels)} rows that were there: "
+            f"{done.without_kernels[0]}",
+            err=True,
+        )
     if done.was_interrupted:
         click.echo("torchmark: interrupted; the same command goes on from here", err=True)
         sys.exit(ExitCode.INTERRUPTED)

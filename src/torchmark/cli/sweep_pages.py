@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.cli.files import write_whole
-from torchmark.errors import MissingToolError
+from torchmark.errors import MissingToolError, OutputFileError
 from torchmark.report import sweep_page, sweep_pictures
 
 if TYPE_CHECKING:
@@ -25,10 +25,15 @@ def write_page(
     roofs: Roofs | None = None,
 ) -> None:
     """Write both and say so; without the program that draws PNGs the page is all there is."""
-    write_whole(file, sweep_page.render(rows, environment=environment, roofs=roofs).encode())
-    click.echo(f"{file}: the page")
     try:
+        write_whole(file, sweep_page.render(rows, environment=environment, roofs=roofs).encode())
+        click.echo(f"{file}: the page")
         for picture in sweep_pictures.write_pictures(rows, file.parent, file.stem, roofs):
             click.echo(f"{picture}: a picture of it")
     except MissingToolError as error:
         click.echo(f"torchmark: no pictures beside the page: {error}", err=True)
+    except OSError as error:
+        raise OutputFileError(
+            f"{file} or its pictures cannot be written: {error.strerror}; the rows are kept, and "
+            "the same command makes the page of them"
+        ) from error

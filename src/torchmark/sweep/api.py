@@ -10,7 +10,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.sweep_record import Phase
 from torchmark.run.environment_facts import environment_of
 from torchmark.run.torch_import import import_torch
-from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file
+from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
 from torchmark.sweep.keeping import with_id
 from torchmark.sweep.points import Choice, all_cases
 from torchmark.sweep.rows import filled_in
@@ -69,7 +69,7 @@ class Sweep:
 
         A case that fails is a row with its reason. With `csv` rows are appended to that file as
         they come, and what it has already is not measured again; `kernels` needs it, and writes
-        a second file beside it.
+        a second file beside it, also of cases whose rows are there and whose kernels are not.
         """
         if kernels and csv is None:
             raise InvalidArgumentError("kernels=True writes a file beside csv; give csv too")
@@ -79,24 +79,24 @@ class Sweep:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(SweepFile(Path(csv), cases, environment)) if csv else None
             beside = (
-                stack.enter_context(
-                    KernelsFile(kernels_file(file.path), goes_on=bool(file.measured))
-                )
+                stack.enter_context(KernelsFile(kernels_file(file.path), file.measured))
                 if (kernels and file)
                 else None
             )
             rows = dict(file.measured) if file else {}
-            missing = [case for case in cases if case.row.case_id not in rows]
+            known = frozenset(rows)
+            to_do = to_be_done(cases, known, beside)
             told_by = stack.enter_context(
-                contextlib.closing(in_this_process(self._spec, missing, kernels=kernels))
+                contextlib.closing(in_this_process(self._spec, to_do, kernels=kernels, known=known))
             )
             for case, told in told_by:
-                row = filled_in(case.row, told, environment)
-                rows[row.case_id] = row
-                if file:
-                    file.append(row)
+                if case.row.case_id not in known:
+                    row = filled_in(case.row, told, environment)
+                    rows[row.case_id] = row
+                    if file:
+                        file.append(row)
                 if beside:
-                    beside.append(row, told.get("kernels", []))
+                    beside.append(case.row, told.get("kernels", []))
         return [rows[case.row.case_id] for case in cases]
 
 

@@ -18,7 +18,7 @@ from torchmark.report.sweep_csv import kernel_values_of as kernel_cells
 from torchmark.run.file_locks import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from typing import Any, Self
 
@@ -67,9 +67,7 @@ class SweepFile:
         elif kept.startswith(there):
             self._write(kept[len(there) :].decode())
         else:
-            part = self.path.with_name(f".{self.path.name}.part{os.getpid()}")
-            part.write_bytes(kept)
-            part.replace(self.path)
+            _replace_whole(self.path, kept)
             os.close(self._descriptor)
             self._descriptor = _opened(self.path)
 
@@ -88,19 +86,20 @@ class SweepFile:
 class KernelsFile:
     """The kernels of the cases, one line for each of a case."""
 
-    def __init__(self, path: Path, *, goes_on: bool) -> None:
-        """`goes_on` keeps what the file has: it belongs to rows that are kept too."""
+    def __init__(self, path: Path, kept: Collection[str]) -> None:
+        """Keep what the file has of the cases with these ids: those whose rows are kept too."""
         self.path = path
-        heading = line_of(KERNEL_COLUMNS)
         try:
-            content = path.read_bytes() if path.exists() else b""
-            if content and not content.startswith(heading.encode()):
-                raise InvalidArgumentError(_other_columns(path))
-            self._file = path.open("a" if goes_on else "w", encoding="utf-8", newline="")
-            if not (goes_on and content):
-                self._file.write(heading)
-        except OSError as error:
-            raise InvalidArgumentError(f"{path} cannot be written: {error.strerror}") from error
+            content = path.read_bytes().decode() if path.exists() else ""
+            lines = _kernel_lines(path, content)
+            known = [line for line in lines if line.split(",")[0] in kept]
+            self._known = {line.split(",")[0] for line in known}
+            text = "".join([line_of(KERNEL_COLUMNS), *known])
+            if text != content:
+                _replace_whole(path, text.encode())
+            self._file = path.open("a", encoding="utf-8", newline="")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidArgumentError(f"{path} cannot be written: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -108,17 +107,51 @@ class KernelsFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    def has(self, case_id: str) -> bool:
+        """Whether the kernels of this case were there from the beginning."""
+        return case_id in self._known
+
     def append(self, row: SweepRow, kernels: Sequence[Mapping[str, Any]]) -> None:
         """Add the kernels of a case, those that take longest first."""
         ordered = sorted(kernels, key=lambda kernel: -kernel["seconds"])
         try:
-            self._file.writelines(line_of(kernel_cells(row, kernel)) for kernel in ordered)
+            self._file.write("".join(line_of(kernel_cells(row, kernel)) for kernel in ordered))
             self._file.flush()
         except OSError as error:
             raise OutputFileError(f"{self.path} cannot be written: {error.strerror}") from error
 
 
+def to_be_done(
+    cases: Sequence[SweepCase], rows: Collection[str], kernels: KernelsFile | None
+) -> list[SweepCase]:
+    """What has no row yet, and what has one but not its kernels, where these are asked for."""
+    return [
+        case
+        for case in cases
+        if case.row.case_id not in rows
+        or (kernels is not None and not kernels.has(case.row.case_id))
+    ]
+
+
+def _kernel_lines(path: Path, content: str) -> list[str]:
+    """The lines below the heading; a case whose last line was cut short is left out."""
+    if line_of(KERNEL_COLUMNS).startswith(content):
+        return []
+    heading, *lines = content.splitlines(keepends=True)
+    if heading != line_of(KERNEL_COLUMNS):
+        raise InvalidArgumentError(_other_columns(path))
+    if lines and not lines[-1].endswith("\n"):
+        cut = lines[-1].split(",")[0]
+        return [line for line in lines if not line.startswith(cut)]
+    return lines
+
+
 def _opened(path: Path) -> int:
+    if path.exists() and not path.is_file():
+        raise InvalidArgumentError(
+            f"{path} is no ordinary file: rows are appended to it, and read again by a second call "
+            "that goes on; name another --csv"
+        )
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
@@ -133,6 +166,16 @@ def _opened(path: Path) -> int:
         )
     fcntl.fcntl(held, fcntl.F_SETFL, os.O_APPEND)
     return held
+
+
+def _replace_whole(path: Path, content: bytes) -> None:
+    """All of it or nothing, whatever happens: it gets its name when it is complete."""
+    part = path.with_name(f".{path.name}.part{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _rows_in(path: Path) -> list[SweepRow]:

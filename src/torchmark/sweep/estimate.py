@@ -24,6 +24,11 @@ _PREPARING = {"pt": 0.0, "ort": 2.0, "compile": 8.0}
 """Seconds for each model and dtype that a backend has to prepare."""
 
 
+def seconds_of(cases: int) -> float:
+    """What so many cases take if nothing has to be prepared for them."""
+    return _START + _CASE * cases
+
+
 def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
     """What these cases take, give or take a factor of two."""
     prepared = {
@@ -35,7 +40,7 @@ def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
         )
         for case in cases
     }
-    return _START + _CASE * len(cases) + sum(_PREPARING[backend] for _, _, backend, _ in prepared)
+    return seconds_of(len(cases)) + sum(_PREPARING[backend] for _, _, backend, _ in prepared)
 
 
 def duration_text(seconds: float) -> str:

@@ -17,6 +17,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Autograd, Case, Runtime
 from torchmark.model.sweep_record import Phase, SweepRow
 from torchmark.report.sweep_csv import dims_text
+from torchmark.sweep.estimate import duration_text, seconds_of
 from torchmark.sweep.spec import CONFIG_FIELDS
 from torchmark.sweep.where import filter_of
 
@@ -114,10 +115,12 @@ def _chosen_points(
     total = math.prod(map(len, spec.scales.values()))
     if choice.sample is None or choice.where:
         if total * len(configs) > _MOST_CASES:
+            number = total * len(configs)
             raise InvalidArgumentError(
-                f"{total:,} points with {len(configs)} configs each are {total * len(configs):,} "
-                f"cases, and at most {_MOST_CASES:,} are gone through; give dimensions fewer sizes "
-                "with --set, or draw some with --sample N without --where"
+                f"{total:,} points with {len(configs)} configs each are {number:,} cases, about "
+                f"{duration_text(seconds_of(number))}, and at most {_MOST_CASES:,} are gone "
+                "through; give dimensions fewer sizes with --set, or draw some with --sample N "
+                "without --where"
             )
         wanted = _filter(spec, choice)
         points = [dims for dims in _points(spec) if any(wanted(dims, *each) for each in configs)]

@@ -127,7 +127,9 @@ def _made(
     try:
         return _FORMS[name](*arguments, **keywords)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"the dimension {dim!r}: {name}: {error}") from error
+        raise InvalidArgumentError(
+            f"the dimension {dim!r}: {name}: {error}; write it like {_FORMS_TEXT}"
+        ) from error
 
 
 def _read(dim: str, text: str) -> Iterable[Any]:

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
+from torchmark.errors import (
+    DefinitionError,
+    InvalidArgumentError,
+    SuiteFileError,
+    SuiteNotFoundError,
+)
 from torchmark.suites.loading import run_file
 from torchmark.sweep.configs import JobConfig, configs_of
 from torchmark.sweep.inputs import Input, inputs_of
@@ -122,7 +127,7 @@ def read_spec(file: Path) -> SweepSpec:
         )
     try:
         return spec_of(**{name: found[name] for name in NAMES}, file=file)
-    except DefinitionError as error:
+    except (DefinitionError, InvalidArgumentError) as error:
         raise SuiteFileError(str(error), file=str(file)) from error
 
 

@@ -61,7 +61,8 @@ def filter_of(text: str, names: Collection[str]) -> Where:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError) as error:
-        position = (getattr(error, "offset", None) or 1) - 1
+        offset = getattr(error, "offset", None)
+        position = offset - 1 if offset else len(text.strip())  # what ends too early has none
         said = getattr(error, "msg", str(error))
         raise WhereError(f"--where: {said}", text=text.strip(), position=position) from error
     _check(tree, text.strip(), names)

@@ -49,29 +49,36 @@ def in_workers(
     workers: Workers,
     *,
     kernels: bool = False,
+    known: Collection[str] = (),
     time_limit: float = TIME_LIMIT,
 ) -> Told:
     """Measured in worker processes; the model is made there by the spec's file.
 
-    `time_limit` is the seconds that one case may take.
+    Of cases whose ids are `known` nothing but the kernels is told; `time_limit` is the seconds that
+    one case may take.
     """
     for threads, group in _by_threads(cases):
         zygote = workers.started(threads, under_callgrind=False)
         with reserved(usable_cores(), threads) as division, _private_folder() as folder:
             lane = division.lanes[0] if threads <= division.lane_width else division.everything
             with on_cores(division.others):
-                yield from _through(
-                    zygote, _order(spec, group, folder, kernels=kernels), group, lane, time_limit
-                )
+                order = _order(spec, group, folder, kernels=kernels, known=known)
+                yield from _through(zygote, order, group, lane, time_limit)
 
 
-def in_this_process(spec: SweepSpec, cases: Sequence[SweepCase], *, kernels: bool = False) -> Told:
+def in_this_process(
+    spec: SweepSpec,
+    cases: Sequence[SweepCase],
+    *,
+    kernels: bool = False,
+    known: Collection[str] = (),
+) -> Told:
     """Measured here, as `Timer` does: the model may be anything, and a crash is the caller's."""
     from torchmark_probe.sweep_worker import Sweeper  # noqa: PLC0415 - it imports torch
 
     for threads, group in _by_threads(cases):
         with _private_folder() as folder, _compile_cache(folder), set_torch_threads(threads):
-            order = _order(spec, group, folder, kernels=kernels)
+            order = _order(spec, group, folder, kernels=kernels, known=known)
             sweeper = Sweeper(spec.model, order, process_metronome())
             for case, described in zip(group, order["cases"], strict=True):
                 with warnings.catch_warnings():
@@ -108,7 +115,12 @@ def _by_threads(cases: Sequence[SweepCase]) -> list[tuple[int, list[SweepCase]]]
 
 
 def _order(
-    spec: SweepSpec, cases: Sequence[SweepCase], folder: Path, *, kernels: bool
+    spec: SweepSpec,
+    cases: Sequence[SweepCase],
+    folder: Path,
+    *,
+    kernels: bool,
+    known: Collection[str] = (),
 ) -> dict[str, Any]:
     """What `torchmark_probe.sweep_worker` is told."""
     return {
@@ -128,6 +140,7 @@ def _order(
                 "dtype": case.row.dtype,
                 "backend": case.row.backend,
                 "phase": case.row.phase.value,
+                "timed": case.row.case_id not in known,
             }
             for case in cases
         ],

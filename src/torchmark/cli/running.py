@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from torchmark.model.run_record import CaseResult, Run
     from torchmark.runner.cores import Division
     from torchmark.store import Store
+    from torchmark.suites.loading import LoadedSuite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +91,14 @@ def run_suites(
     options: RunOptions, store: Store, resume: str | None, *, quiet: bool
 ) -> tuple[Run, bool]:
     """Begin a run or go on with one; it, and whether Ctrl-C cut it short."""
+    # Before a worker imports torch: a suite that cannot be read is told at once.
+    names = () if resume is not None else options.suites
+    loaded = [load_suite(name) for name in dict.fromkeys(names)]
     workers = Workers()
     with contextlib.closing(workers):
         environment = environment_of(workers.facts(), Path.cwd())
         if resume is None:
-            run = _begun(options, store, workers, environment)
+            run = _begun(options, loaded, store, workers, environment)
         else:
             run = store.run(resume)
             check_free(run.id)
@@ -131,9 +135,12 @@ def _follow(run: Run, store: Store, division: Division, workers: Workers, displa
 
 
 def _begun(
-    options: RunOptions, store: Store, workers: Workers, environment: dict[str, object]
+    options: RunOptions,
+    loaded: Sequence[LoadedSuite],
+    store: Store,
+    workers: Workers,
+    environment: dict[str, object],
 ) -> Run:
-    loaded = [load_suite(name) for name in dict.fromkeys(options.suites)]
     effort = effort_of(quick=options.wanted.quick, repeats=options.repeats, timeout=options.timeout)
     run = new_run(loaded, options.wanted, effort, workers, environment, options.tags)
     store.create(run)

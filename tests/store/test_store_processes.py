@@ -53,7 +53,7 @@ class Writer:
     def end(self) -> list[int]:
         """What it said last."""
         rest = [int(line) for line in self._out.readlines() if line.strip().isdigit()]
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=900)
         self._in.close()
         self._out.close()
         return rest

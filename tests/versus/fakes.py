@@ -158,7 +158,7 @@ class Starting:
         self.layouts.append(layout)
         self.threads[layout] = threading.current_thread()
         if layout in self.gates:
-            assert self.gates[layout].wait(60)
+            assert self.gates[layout].wait(900)
         return Zygotes(self._world.opens("A", layout), self._world.opens("B", layout))
 
     def wait_for(self, layout: int) -> None:

@@ -126,7 +126,7 @@ def test_a_step_is_replayed_in_its_order_without_the_call_that_does_not_run(
 ) -> None:
     trace = written(tmp_path, relu(64), product(64), NOPE, order=[0, 1, 0, 2, 1, 0])
     table = tmp_path / "replay.csv"
-    done = torchmark_command("replay", str(trace), "--mode", "order", "--csv", str(table))
+    done = torchmark_command("replay", str(trace), "--mode", "order", *QUICK, "--csv", str(table))
     assert done.returncode == 0, done.stderr
     rows = rows_of(table)
     assert [(row["op"], row["calls"], row["outcome"]) for row in rows] == [

@@ -46,7 +46,7 @@ def browser() -> Iterator[Browser]:
     if executable is None:
         pytest.fail("these tests need a browser: call scripts/test_tools.sh (apt: chromium)")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable)
+        browser = playwright.chromium.launch(executable_path=executable, timeout=300_000)
         yield browser
         browser.close()
 
@@ -61,7 +61,7 @@ def visit(browser: Browser) -> Iterator[Callable[[Path], Visit]]:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         contexts.append(context)
         visit = Visit(context.new_page())
-        visit.page.set_default_timeout(10_000)  # milliseconds; enough to fail by
+        visit.page.set_default_timeout(120_000)  # milliseconds; for a page that hangs
         visits.append(visit)
         _listen(visit)
         visit.page.goto(file.resolve().as_uri())

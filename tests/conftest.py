@@ -1,11 +1,14 @@
-"""What every test relies on: the wheel under test, a cache of its own, nothing left behind."""
+"""What every test relies on: the wheel under test, a cache of its own, nothing left behind.
+
+And zygotes for a whole session: a start costs seconds, and half a minute under callgrind.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -14,9 +17,10 @@ from hypothesis import settings
 import torchmark
 from tests.browsing import browser, visit  # noqa: F401 - fixtures for every test of a page
 from torchmark.run.pace import process_metronome
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Shared machines stall for longer than hypothesis' default patience with one example.
 settings.register_profile("torchmark", deadline=None)
@@ -56,3 +60,30 @@ def fresh_metronome() -> Iterator[None]:
     process_metronome.cache_clear()
     yield
     process_metronome.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def plain_zygote() -> Iterator[Zygote]:
+    with Zygote(at_once=2) as zygote:
+        zygote.start()
+        yield zygote
+
+
+@pytest.fixture(scope="session")
+def callgrind_zygote() -> Iterator[Zygote]:
+    with Zygote(under_callgrind=True, at_once=2) as zygote:
+        zygote.start()
+        yield zygote
+
+
+@pytest.fixture
+def lent_zygotes(
+    callgrind_zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Zygote]:
+    """Makes zygotes as they are asked for; whoever counts gets the one of the session."""
+    monkeypatch.setattr(callgrind_zygote, "close", lambda: None)
+
+    def made(**options: Any) -> Zygote:
+        return callgrind_zygote if options.get("under_callgrind") else Zygote(**options)
+
+    return made

@@ -22,7 +22,7 @@ def example(name: str, *args: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
         env=os.environ | {"PYTHONPATH": SITE},
     )

@@ -15,7 +15,7 @@ import torch
 import torch.utils.benchmark as reference
 
 import torchmark
-from tests.fakes import FakeLoop
+from tests.fakes import FakeLoop, ScriptedMetronome
 from torchmark import Language, Measurement, Timer
 from torchmark.errors import (
     InvalidArgumentError,
@@ -265,7 +265,8 @@ def test_measure_keeps_every_sample_with_wall_and_cpu_time() -> None:
     counted = [m.sampling.wall[index] for index in m.sampling.counted()]
     assert m.raw_times == counted
     assert m.cpu_times is not None
-    assert 0.3 < sorted(m.cpu_times)[len(counted) // 2] / m.median < 3
+    # Whatever else wants the core, some blocks had it to themselves.
+    assert 0.3 < min(m.cpu_times) / min(m.times) < 3
     low, high = m.median_interval
     assert low <= m.median <= high
     assert Measurement.from_json(m.to_json()) == pickle.loads(pickle.dumps(m)) == m
@@ -297,6 +298,7 @@ def test_measure_works_on_a_loop_that_has_timeit_alone() -> None:
 def test_a_precise_result_stops_early_and_a_noisy_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("torchmark.run.rounds.process_metronome", ScriptedMetronome)
     monkeypatch.setattr(FakeLoop, "noise", 0.0)
     steady = FakeTimer("cheap()").measure(min_run_time=0.01, max_run_time=10.0)
     monkeypatch.setattr(FakeLoop, "noise", 0.5)

@@ -29,7 +29,7 @@ def script(*words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedPro
         env=os.environ
         | {"PYTHONPATH": site(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         check=False,
-        timeout=300,
+        timeout=900,
     )
 
 

@@ -38,7 +38,7 @@ def torchmark_command(
         cwd=cwd,
         env=os.environ | {"PYTHONPATH": site()} | environment,
         check=False,
-        timeout=120,
+        timeout=900,
     )
 
 

@@ -8,16 +8,23 @@ import random
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
+from torchmark.cli import cli
 from torchmark.model.run_record import CaseResult, Kind, Outcome, RunState
+from torchmark.runner.workers import Workers
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from torchmark.run.zygote import Zygote
 
 MANY = 24
 
@@ -70,7 +77,7 @@ def stopped_after(running: subprocess.Popen[str], results: int, how: signal.Sign
         if line.startswith(f"[{results}/"):
             running.send_signal(how)
             break
-    _, after = running.communicate(timeout=60)
+    _, after = running.communicate(timeout=900)
     return after
 
 
@@ -78,8 +85,8 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     (tmp_path / "bench_bad.py").write_text(BAD)
     (tmp_path / "bench_broken.py").write_text("SUITE = {\n  'a': = 1\n}\n")
     done = torchmark_command(
-        "run", ".", "--time", "--timeout", "4", "--store", "marks.db", "--json", "run.json",
-        cwd=tmp_path,
+        "run", ".", "--time", "--quick", "--timeout", "8", "--store", "marks.db",
+        "--json", "run.json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     rows = {result.case.label[0]: result for result in results_in(tmp_path / "marks.db")}
@@ -89,7 +96,7 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     assert "bytes left out" in rows["prints"].stdout
     reasons = {name: row.reason for name, row in rows.items() if row.outcome is Outcome.FAILED}
     assert "SIGSEGV" in reasons["crashes"]
-    assert "stopped at its limit of 4 s" in reasons["never ends"]
+    assert "stopped at its limit of 8 s" in reasons["never ends"]
     assert "'onse' is not a member of 'torch'" in reasons["no C++"]
     assert "name 'nowhere' is not defined" in reasons["raises"]
     assert rows["raises"].stderr == "why not"
@@ -146,20 +153,30 @@ def test_a_run_that_is_killed_again_and_again_is_complete_in_the_end(
 
 def test_two_runs_may_write_into_one_store(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "marks.db"
-    both = [started(str(suite), "--time", "--store", str(store), cwd=tmp_path) for _ in range(2)]
+    asked = (str(suite), "--time", "--quick", "--store", str(store))
+    both = [started(*asked, cwd=tmp_path) for _ in range(2)]
     for running in both:
-        running.communicate(timeout=300)
+        running.communicate(timeout=900)
     assert [running.returncode for running in both] == [0, 0]
     with open_store(store) as opened:
         assert [(run.done, run.failed) for run in opened.runs()] == [(MANY, 0)] * 2
 
 
-def test_times_and_counts_of_a_case_and_its_documents(tmp_path: Path, suite: Path) -> None:
-    done = torchmark_command(
-        "run", str(suite), "-k", '"case 7"', "--store", "marks.db", "--tag", "mine",
-        "--csv", "run.csv", "--markdown", "run.md", "--html", "run.html", cwd=tmp_path,
+def test_times_and_counts_of_a_case_and_its_documents(
+    tmp_path: Path,
+    suite: Path,
+    lent_zygotes: Callable[..., Zygote],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torchmark.cli.running.Workers", partial(Workers, lent_zygotes))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder of the suite comes to it
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(
+        cli,
+        ["run", str(suite), "-k", '"case 7"', "--store", "marks.db", "--tag", "mine",
+         "--csv", "run.csv", "--markdown", "run.md", "--html", "run.html"],
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.output
     results = results_in(tmp_path / "marks.db", "mine")
     assert {result.kind for result in results} == set(Kind)
     assert all(result.outcome is Outcome.DONE for result in results)

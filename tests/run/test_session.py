@@ -32,7 +32,7 @@ def taken(a: Session, b: Session, turns: list[int], folder: Path) -> list[list[T
 
 
 def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> None:
-    small, large = case("x + x", "x = torch.ones(4)"), case("x + x", "x = torch.ones(100_000)")
+    small, large = case("x + x", "x = torch.ones(4)"), case("x + x", "x = torch.ones(3_000_000)")
     with (
         plain_zygote.session(small, limits=QUICK) as one,
         plain_zygote.session(large, limits=QUICK) as other,
@@ -40,7 +40,9 @@ def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> 
         assert one.number > other.number
         quick, slow = taken(one, other, [0, 1, 1, 0, 0, 1], tmp_path)
     assert len(quick) == len(slow) == 3
-    assert all(0 < a.wall < b.wall for a, b in zip(quick, slow, strict=True))
+    assert all(block.wall > 0 for block in [*quick, *slow])
+    # A pause of the machine may hit any block, but not the fastest of several.
+    assert min(block.wall for block in quick) < min(block.wall for block in slow)
     assert all(0 < block.fastest <= block.slowest for block in [*quick, *slow])
 
 

@@ -32,19 +32,26 @@ def counted(zygote: Zygote, what: PythonCase | NativeCase, number: int = 100) ->
     return instructions(zygote.count(what, number=number).out_file)
 
 
-@pytest.mark.parametrize("what", STATEMENTS, ids=lambda what: what.stmt)
+@pytest.fixture(scope="module")
+def alone(callgrind_zygote: Zygote) -> list[int]:
+    """The counts of the statements, one after the other."""
+    return [counted(callgrind_zygote, what) for what in STATEMENTS]
+
+
+@pytest.mark.parametrize("index", range(len(STATEMENTS)), ids=lambda n: STATEMENTS[n].stmt)
 def test_repeats_give_the_same_count_to_the_instruction(
-    callgrind_zygote: Zygote, what: PythonCase
+    callgrind_zygote: Zygote, alone: list[int], index: int
 ) -> None:
-    first = counted(callgrind_zygote, what)
-    assert first > 0
-    assert {counted(callgrind_zygote, what) for _ in range(2)} == {first}
+    assert alone[index] > 0
+    again = {counted(callgrind_zygote, STATEMENTS[index]) for _ in range(2)}
+    assert again == {alone[index]}
 
 
-def test_cases_that_run_at_once_count_what_they_count_alone(callgrind_zygote: Zygote) -> None:
-    alone = [counted(callgrind_zygote, what) for what in STATEMENTS[:4]]
+def test_cases_that_run_at_once_count_what_they_count_alone(
+    callgrind_zygote: Zygote, alone: list[int]
+) -> None:
     futures = [callgrind_zygote.submit_count(what) for what in STATEMENTS[:4]]
-    assert [instructions(future.result().out_file) for future in futures] == alone
+    assert [instructions(future.result().out_file) for future in futures] == alone[:4]
 
 
 def test_the_count_grows_with_the_number_of_runs(callgrind_zygote: Zygote) -> None:
@@ -54,20 +61,18 @@ def test_the_count_grows_with_the_number_of_runs(callgrind_zygote: Zygote) -> No
 
 
 def test_a_count_does_not_depend_on_where_it_is_taken(
-    callgrind_zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    callgrind_zygote: Zygote, alone: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = [counted(callgrind_zygote, what) for what in STATEMENTS]
     directory = tmp_path / ("long" * 30)
     directory.mkdir()
     monkeypatch.chdir(directory)
     monkeypatch.setenv("SOME_VARIABLE", "x" * 3000)
-    assert [counted(callgrind_zygote, what) for what in STATEMENTS] == before
+    assert [counted(callgrind_zygote, what) for what in STATEMENTS] == alone
 
 
 def test_a_fresh_start_elsewhere_by_somebody_else_gives_the_same_counts(
-    callgrind_zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = [counted(callgrind_zygote, what) for what in STATEMENTS]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USER", "somebody-else")
@@ -75,7 +80,7 @@ def test_a_fresh_start_elsewhere_by_somebody_else_gives_the_same_counts(
     stages: list[str] = []
     with Zygote(under_callgrind=True) as fresh:
         fresh.start(stages.append)
-        assert [counted(fresh, what) for what in STATEMENTS] == before
+        assert [counted(fresh, what) for what in STATEMENTS] == alone
     assert stages == [
         "importing torch under valgrind",
         "warming up under valgrind",
@@ -111,12 +116,13 @@ def test_output_is_kept_beside_the_count(callgrind_zygote: Zygote) -> None:
         ("torch.empty(10**10)", "memory"),
     ],
 )
-def test_a_failing_case_costs_only_itself(callgrind_zygote: Zygote, stmt: str, kind: str) -> None:
-    before = counted(callgrind_zygote, STATEMENTS[0])
+def test_a_failing_case_costs_only_itself(
+    callgrind_zygote: Zygote, alone: list[int], stmt: str, kind: str
+) -> None:
     with pytest.raises(CaseFailedError) as caught:
         callgrind_zygote.count(case(stmt), number=1, memory_limit=2 << 30)
     assert caught.value.kind == kind
-    assert counted(callgrind_zygote, STATEMENTS[0]) == before
+    assert counted(callgrind_zygote, STATEMENTS[0]) == alone[0]
 
 
 def test_a_case_that_never_ends_is_stopped_at_its_limit(callgrind_zygote: Zygote) -> None:

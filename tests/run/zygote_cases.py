@@ -17,7 +17,7 @@ TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
 QUICK = Limits(precision=0.5, min_run_time=0.001, max_run_time=0.01)
 
-_PATIENCE = 60.0
+_PATIENCE = 600.0
 """Seconds after which a condition that does not come true is a failure."""
 
 _C_STATEMENT = """

@@ -162,7 +162,7 @@ def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
 
 
 def test_cores_that_are_apart_work_at_the_same_time(world: FakeWorld) -> None:
-    world.meeting_seconds = 60.0  # until the other comes, which nothing holds back
+    world.meeting_seconds = 900.0  # until the other comes, which nothing holds back
     executed(world, [(case("a"), Kind.TIME), (cpp("b"), Kind.COUNT)])
     assert world.overlaps == {frozenset({"a", "count b"})}
 

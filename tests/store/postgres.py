@@ -69,7 +69,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                timeout=120,
+                timeout=900,
                 **identity,
             )
 

@@ -53,7 +53,7 @@ class Writer:
     def end(self) -> list[int]:
         """What it said last."""
         rest = [int(line) for line in self._out.readlines() if line.strip().isdigit()]
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=900)
         self._in.close()
         self._out.close()
         return rest
@@ -119,6 +119,8 @@ def test_a_writer_that_is_killed_again_and_again_loses_nothing_that_it_had_added
     acknowledged: list[int] = []
     for _ in range(10):
         missing = sorted(set(range(100)) - set(held(place, "run")))
+        if not missing:
+            break  # it was done before the machine let us kill it
         process = Writer(place, "run", missing).wait_until_open()
         process.begin()
         acknowledged += process.read(draw.randrange(min(9, len(missing))))

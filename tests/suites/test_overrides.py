@@ -14,7 +14,13 @@ from torchmark.expand.selection import selected
 from torchmark.model.language import Language
 from torchmark.run.zygote import Zygote
 from torchmark.suites.loading import load_suite
-from torchmark.suites.overrides import PLAIN, SEED_KINDS, SETUPS, SUITE
+from torchmark.suites.overrides import (
+    IMPORTED_BY_DISPATCH,
+    PLAIN,
+    SEED_KINDS,
+    SETUPS,
+    SUITE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,14 +69,19 @@ assert result.tolist() == [EXPECTED], result
 
 @pytest.fixture(scope="module", params=PYTHONS)
 def zygote(request: pytest.FixtureRequest) -> Iterator[Zygote]:
-    with Zygote(python=PYTHONS[request.param]) as started:
+    # The first dispatch of a process imports these, in seconds; so all cases share them.
+    modules = IMPORTED_BY_DISPATCH if request.param == "new torch" else ()
+    with Zygote(python=PYTHONS[request.param], modules=modules) as started:
         assert started.start()["torch"].startswith("1.") is (request.param == "old torch")
         yield started
 
 
-@pytest.fixture(scope="module", params=PYTHONS)
+@pytest.fixture(params=PYTHONS)
 def counting(request: pytest.FixtureRequest) -> Iterator[Zygote]:
-    with Zygote(python=PYTHONS[request.param], under_callgrind=True, at_once=2) as started:
+    if request.param == "new torch":
+        yield request.getfixturevalue("callgrind_zygote")
+        return
+    with Zygote(python=OLD_PYTHON, under_callgrind=True, at_once=2) as started:
         yield started
 
 

@@ -134,7 +134,7 @@ def test_a_trace_is_listed_without_torch(cnt_file: Path) -> None:
         f"cli.main(['summary', {str(cnt_file)!r}], standalone_mode=False)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "4 cases: 4 Python; 4 explicit; 1 skipped" in done.stdout

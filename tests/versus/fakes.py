@@ -170,7 +170,7 @@ class Starting:
         def start_a() -> None:
             self.threads[layout] = threading.current_thread()
             if layout in self.gates:
-                assert self.gates[layout].wait(60)
+                assert self.gates[layout].wait(900)
 
         return Zygotes(self._world.opens("A", layout, start_a), self._world.opens("B", layout))
 

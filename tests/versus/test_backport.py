@@ -401,6 +401,6 @@ def test_of_several_that_patch_at_once_one_writes_and_the_others_find_it(
         assert patcher.stdout is not None
         assert patcher.stdout.readline() == "ready\n"
     os.close(lock)
-    said = sorted(patcher.communicate(timeout=60)[0].strip() for patcher in patchers)
+    said = sorted(patcher.communicate(timeout=900)[0].strip() for patcher in patchers)
     assert said == ["already there", "already there", "already there", "written"]
     assert sorted(os.listdir(folder.parent)) == ["__init__.py", "utils", FOLDER]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from torchmark.run.environments import Environment
     from torchmark.run.zygote import Zygote
 
 ALL = list(range(LAYOUTS))
@@ -196,21 +198,24 @@ def test_nothing_to_count_starts_nothing(tmp_path: Path) -> None:
 
 
 class Watched(UnderTest):
-    """Remembers which zygotes were asked for."""
+    """Remembers which zygotes were asked for, and lends the one that all tests share."""
 
-    asked: list[dict[str, Any]]
+    def __init__(self, environment: Environment, lent: Zygote) -> None:
+        super().__init__(environment)
+        self.asked: list[dict[str, Any]] = []
+        self._lent = lent
 
     def zygote(self, **options: Any) -> Zygote:
-        self.__dict__.setdefault("asked", []).append(options)
-        return super().zygote(**options)
+        self.asked.append(options)
+        return nullcontext(self._lent)  # type: ignore[return-value]
 
 
 Exactly = tuple[dict[str, Counting], list[list[dict[str, Any]]]]
 
 
 @pytest.fixture(scope="module")
-def exactly() -> Exactly:
-    """Statements counted for real, in one start under valgrind; and who was asked for zygotes."""
+def exactly(callgrind_zygote: Zygote) -> Exactly:
+    """Statements counted for real, under valgrind; and who was asked for zygotes."""
     setup = "x = torch.ones(4)"
     cases = {
         "identical": counting("x + x", setup=setup),
@@ -218,9 +223,9 @@ def exactly() -> Exactly:
         "another op": counting("x + x", "x.add(x).neg()", setup=setup),
         "fails in B": counting("a = 1", "nowhere"),
     }
-    sides = [Watched(environment_from(name, "")) for name in ("A", "B")]
+    sides = [Watched(environment_from(name, ""), callgrind_zygote) for name in ("A", "B")]
     list(counted(list(cases.values()), *sides, threads=1, time_limit=300.0))
-    return cases, [side.__dict__.get("asked", []) for side in sides]
+    return cases, [side.asked for side in sides]
 
 
 def test_one_real_installation_is_started_once(exactly: Exactly) -> None:

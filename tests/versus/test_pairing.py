@@ -219,7 +219,7 @@ def test_the_first_two_failing_does_not_wait_for_the_second() -> None:
 
     def fails(opened: Opened) -> bool:
         if len(within.opened) > 2:
-            assert may_open.wait(60)
+            assert may_open.wait(900)
         return False
 
     within.fails = fails

@@ -85,8 +85,8 @@ def ab(
     which starts processes anew, is free of that.
 
     >>> import torch
-    >>> x = torch.ones(100, 100)
-    >>> print(ab(lambda: x + x, lambda: x + x + x, budget=5).verdict.value)
+    >>> x = torch.ones(300, 300)
+    >>> print(ab(lambda: x + x, lambda: x @ x).verdict.value)
     slower
     """
     checked_positive("budget", budget)

@@ -54,7 +54,7 @@ def build_at_once(fake: FakeBuilds, batches: list[list[str]]) -> list[list[str]]
         assert worker.stdin is not None
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    printed = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
+    printed = [worker.communicate(timeout=900)[0].splitlines() for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * len(workers)
     return printed
 

@@ -8,10 +8,15 @@ many runs it has, and never once per run. On a machine without accelerator the c
 import time
 from typing import Any, Callable, NamedTuple, Optional
 
+from torchmark_probe.intervals import median
+
 Clock = Callable[[], float]
 
 _READINGS = 200
 """Readings from which a clock's resolution and cost are taken: some 10 µs of a good clock."""
+
+_SPAN = 20
+"""Readings over which a cost is taken, so that it is seen on a clock of coarse steps too."""
 
 _PATIENCE = 0.1
 """Seconds to wait for a coarse clock to move; the coarsest in use steps by 16 ms."""
@@ -40,9 +45,10 @@ def clock_facts(clock: Clock) -> ClockFacts:
             raise StoppedClockError(clock)
         readings.append(clock())
     steps = [later - earlier for earlier, later in zip(readings, readings[1:])]
+    # Not the mean of all: one pause of the machine would be in it.
+    spans = [later - earlier for earlier, later in zip(readings, readings[_SPAN:])]
     return ClockFacts(
-        resolution=min(step for step in steps if step > 0),
-        cost=(readings[-1] - readings[0]) / len(steps),
+        resolution=min(step for step in steps if step > 0), cost=median(spans) / _SPAN
     )
 
 

@@ -194,11 +194,23 @@ def _block_size(loop: Any, block_seconds: float, limits: Limits) -> Tuple[int, f
         growth = 0.75 * block_seconds / taken if taken > 0 else 10.0
         number = min(MAX_NUMBER, max(number + 1, int(number * min(10.0, max(growth, 2.0)))))
     if taken > 0:
-        fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
-        number, taken = fitting, taken * fitting / number
+        number, taken = _fitted(number, taken, block_seconds)
+    best = taken
     while taken > 0 and spent < _WARM_UP_SHARE * limits.min_run_time:
-        spent += loop.run(number).wall or taken
-    return number, taken
+        wall = loop.run(number).wall
+        best = min(best, wall or best)
+        spent += wall or taken
+    return _fitted(number, best, block_seconds) if best > 0 else (number, taken)
+
+
+def _fitted(number: int, taken: float, block_seconds: float) -> Tuple[int, float]:
+    """Runs of a block that lasts as long as wanted, if so many took that long, and what they take.
+
+    In a process that was just forked the first runs take several times as long as later ones, so a
+    block is fitted again once it is warm.
+    """
+    fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
+    return fitting, taken * fitting / number
 
 
 def _least_time(loop: Any, number: int, block_seconds: float) -> float:

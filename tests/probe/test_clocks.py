@@ -107,6 +107,12 @@ def test_the_facts_of_a_clock_are_its_step_and_its_cost() -> None:
     assert facts.cost == pytest.approx(0.05, rel=0.1)
 
 
+def test_a_pause_of_the_machine_is_not_what_a_reading_costs() -> None:
+    readings = itertools.count()
+    facts = clock_facts(lambda: (reading := next(readings)) * 50e-9 + (reading > 100) * 1e-3)
+    assert facts.cost == pytest.approx(50e-9, rel=0.1)
+
+
 def test_a_coarse_clock_is_waited_for() -> None:
     readings = itertools.count()
     facts = clock_facts(lambda: next(readings) // 10_000 * 0.02)

@@ -205,6 +205,17 @@ def test_a_quick_statement_beside_a_slow_one_gets_its_time() -> None:
     assert sum(quick.wall) > 0.2
 
 
+def test_a_block_is_sized_by_warm_runs_though_the_first_ones_take_much_longer() -> None:
+    """As those of a process that was just forked."""
+    cold = 20
+
+    def seconds(run: int) -> float:
+        return 2e-4 if run < cold else 1e-5
+
+    (sampling,) = take(ScriptedLoop(seconds))
+    assert sampling.number == pytest.approx(BLOCK_SECONDS / 1e-5, rel=0.1)
+
+
 def test_precision_is_asked_of_both_sides_of_the_median() -> None:
     draw = random.Random(3)
     (sampling,) = take(

@@ -133,7 +133,7 @@ def test_when_the_time_is_up_it_is_the_last_look(clocked: World, pairs: int) -> 
     steady, each = timing(), timing()
     list(running(clocked, steady))
     one = steady.seconds / takes_of(FEWEST_PAIRS)
-    clocked.cost = world(jitter=0.1).cost
+    clocked.cost = world(jitter=0.02).cost
     list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
     assert len(each.estimates) == pairs
     assert each.times().penalty == LAST_LOOK

@@ -27,10 +27,10 @@ _FEWEST_ROUNDS = 5
 _MOST_ROUNDS = 2000
 """Of statements that are over in no time: more would say nothing new."""
 
-_ALIKE = 3.0
+_ALIKE = 8.0
 """Two that are no further apart in speed run equally often in a block. A block begins with cold
-caches, and that must weigh the same in both. A neighbour on the core can make one of two equal
-processes look twice as slow as the other while its blocks are sized."""
+caches, and that must weigh the same in both. A process that was just forked, beside a neighbour on
+the core, can look four times as slow as its equal while its blocks are sized."""
 
 
 class TakesTurns(Protocol):
@@ -240,9 +240,9 @@ def _blocks(role: int, session: TakesTurns) -> list[TimedBlock]:
 
 
 def _numbers(a: TakesTurns, b: TakesTurns) -> tuple[int, int]:
-    """Runs in a block of each."""
+    """Runs in a block of each; of two that are alike the one that was disturbed less knows."""
     one, other = sorted((a.seconds / a.number, b.seconds / b.number))
     if other > _ALIKE * one:
         return a.number, b.number
-    number = max(1, round((a.number + b.number) / 2))
+    number = max(a.number, b.number)
     return number, number

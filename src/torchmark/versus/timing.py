@@ -173,7 +173,8 @@ def timed(
     """Take pairs of every case until it is over; each is handed on when it is.
 
     `cases` is how many are judged together. `in_background` lets the next processes be made while
-    the present ones are measured, for which there must be another core.
+    the present ones are measured, for which there must be another core. It is one thing at a time
+    that is made there: while a start goes on it would hold up what is measured.
     """
     waiting = list(timings)
     starts = Starts(start, cores, in_background=in_background)
@@ -186,7 +187,7 @@ def timed(
             cores,
             time_limit=wish.time_limit,
             seconds=wish.turns_seconds,
-            in_background=in_background,
+            in_background=in_background and starts.is_ready(),
         )
 
     with closing(starts):

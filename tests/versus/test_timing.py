@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import threading
 from contextlib import closing
@@ -333,6 +334,30 @@ def test_after_the_first_look_a_pair_may_have_more_of_them(turns: int) -> None:
     assert len(each.estimates) == LOOKS[1]
     assert each.turns == turns * FEWEST_PAIRS
     assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+
+
+def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
+    """During a start they are made on the core that then measures them."""
+    within, each = world(), timing()
+    starting = Starting(within)
+    ready_after(EARLY_TURNS, within, starting)
+    beside = frozenset(os.sched_getaffinity(0))
+    list(running(within, each, start=starting, in_background=True))
+    assert set(within.environments[0].moves) == {beside | {3}}
+    assert not any(opened.beside for opened in within.opened if opened.layout == 0)
+
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def cost(opened: Opened) -> float:
+        starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    turn_and_control = [opened.beside for opened in within.opened if opened.layout == 0]
+    assert turn_and_control == [False] * 4 + [False, False, True, True]
+    assert within.environments[0].moves[-1] == beside
 
 
 def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None:

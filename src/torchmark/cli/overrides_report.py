@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from torchmark.analyse.ab import TimeRow, Understood
     from torchmark.versus.under_test import UnderTest
 
-_WISH = Wish(kinds=(Kind.TIME,), budget=2.5, turns_seconds=0.05)
-"""Some ten pairs of each of the 21 cases in a minute: what is looked for is two per cent and more,
+_WISH = Wish(kinds=(Kind.TIME,), budget=2.0, turns_seconds=0.05)
+"""Some seven pairs of each of the 21 cases in a minute: what is looked for is two per cent and more,
 so short turns and many of them are better than few long ones."""
 
 

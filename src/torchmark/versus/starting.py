@@ -78,17 +78,17 @@ class Starts:
         """`measured` are the cores that times are taken on, beside those of the calling thread."""
         self._make = make
         self._in_background = in_background
-        self._beside = os.sched_getaffinity(0)
-        self._everywhere = self._beside | set(measured)
+        self.beside = os.sched_getaffinity(0)
+        """Where nothing is measured."""
+        self.everywhere = self.beside | set(measured)
         self._layout = 0
         self._coming: _Start | None = None
 
     def next(self) -> Zygotes:
         coming = self._coming or self._begun()
         if not coming.is_over.done():
-            coming.zygotes.run_on(self._everywhere)
+            coming.zygotes.run_on(self.everywhere)
         coming.is_over.result()
-        coming.zygotes.run_on(self._beside)
         self._coming = self._begun() if self._in_background else None
         return coming.zygotes
 

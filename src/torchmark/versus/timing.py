@@ -173,13 +173,16 @@ def timed(
     """Take pairs of every case until it is over; each is handed on when it is.
 
     `cases` is how many are judged together. `in_background` lets the next processes be made while
-    the present ones are measured, for which there must be another core. It is one thing at a time
-    that is made there: while a start goes on it would hold up what is measured.
+    the present ones are measured, for which there must be another core. One thing at a time is made
+    there: while a start goes on, processes are made on the core that then measures them.
     """
     waiting = list(timings)
     starts = Starts(start, cores, in_background=in_background)
 
     def take(one: Side, other: Side) -> Turns:
+        is_beside = in_background and starts.is_ready()
+        for side in (one, other):
+            side.opens.run_on(starts.beside if is_beside else starts.everywhere)
         return turns_of(
             one,
             other,
@@ -187,7 +190,7 @@ def timed(
             cores,
             time_limit=wish.time_limit,
             seconds=wish.turns_seconds,
-            in_background=in_background and starts.is_ready(),
+            in_background=is_beside,
         )
 
     with closing(starts):

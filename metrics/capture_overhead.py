@@ -5,8 +5,9 @@
 Steps of about 1.3 and 10 ms have a limit, shorter and longer ones are for interest: the batch is
 chosen here so that a plain step takes about that long. Plain steps, steps under an empty
 TorchDispatchMode and steps under `torchmark.Capture` take turns in one process, in random order;
-the ratios are those of the medians. A capture's first steps describe every distinct call, so they
-are given by themselves, as a ratio of the slowest of them.
+the ratios are those of the tenth percentiles, in which a neighbour on the core is not. A capture's
+first steps describe every distinct call, so they are given by themselves, as a ratio of the slowest
+of them.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ def seconds(step: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
+def undisturbed(times: list[float]) -> float:
+    return statistics.quantiles(times, n=10)[0]
+
+
 def of_length(milliseconds: float) -> tuple[Callable[[], None], str]:
     """A step of about this length, and its name."""
     make = encoder if milliseconds > 1 else perceptron
@@ -104,7 +109,7 @@ def of_length(milliseconds: float) -> tuple[Callable[[], None], str]:
     batch = 1
     while not found or (batch <= 4096 and found[-1][0] < milliseconds / 1000):
         step = make(batch)
-        found.append((statistics.median(seconds(step) for _ in range(15)), batch))
+        found.append((undisturbed([seconds(step) for _ in range(20)]), batch))
         batch *= 2
     _, batch = min(found, key=lambda pair: abs(pair[0] - milliseconds / 1000))
     return make(batch), f"{make.__name__}, batch {batch}"
@@ -140,9 +145,9 @@ def row(milliseconds: float, rounds: int, steps: int) -> list[str]:
         counting = stack.enter_context(Counting())  # type: ignore[no-untyped-call]
         step()
     times = measured(step, rounds, steps)
-    plain = statistics.median(times.plain)
+    plain = undisturbed(times.plain)
     empty, captured, first = (
-        statistics.median(values) / plain for values in (times.empty, times.captured, times.first)
+        undisturbed(values) / plain for values in (times.empty, times.captured, times.first)
     )
     limit = LIMITS.get(milliseconds)
     verdict = "" if limit is None else ("kept" if captured <= limit else "EXCEEDED")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from torchmark.versus.under_test import UnderTest
 
 _WISH = Wish(kinds=(Kind.TIME,), budget=2.0, turns_seconds=0.05)
-"""Some seven pairs of each of the 21 cases in a minute: what is looked for is two per cent and more,
-so short turns and many of them are better than few long ones."""
+"""Six to eight pairs of each of the 21 cases in a minute: what is looked for is two per cent and
+more, so short turns and many of them are better than few long ones."""
 
 
 @click.command("report")

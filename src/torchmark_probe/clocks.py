@@ -8,8 +8,6 @@ many runs it has, and never once per run. On a machine without accelerator the c
 import time
 from typing import Any, Callable, NamedTuple, Optional
 
-from torchmark_probe.intervals import median
-
 Clock = Callable[[], float]
 
 _READINGS = 200
@@ -46,9 +44,9 @@ def clock_facts(clock: Clock) -> ClockFacts:
         readings.append(clock())
     steps = [later - earlier for earlier, later in zip(readings, readings[1:])]
     # Not the mean of all: one pause of the machine would be in it.
-    spans = [later - earlier for earlier, later in zip(readings, readings[_SPAN:])]
+    spans = sorted(later - earlier for earlier, later in zip(readings, readings[_SPAN:]))
     return ClockFacts(
-        resolution=min(step for step in steps if step > 0), cost=median(spans) / _SPAN
+        resolution=min(step for step in steps if step > 0), cost=spans[len(spans) // 2] / _SPAN
     )
 
 

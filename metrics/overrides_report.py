@@ -1,10 +1,10 @@
 """Does `torchmark overrides report` find a hundred nanoseconds in one case, and nothing else?
 
-    python metrics/overrides_report.py [--runs 20] [--loops 2]
+    python metrics/overrides_report.py [--runs 20] [--more 'len(args)']
 
 The branch is the same torch, in which what `F.relu` calls below a TorchFunctionMode, and nothing
-else in the suite, is a little slower: a function around it, with an empty loop of `--loops`. What
-that costs is measured first. The reports run one after the other, as a person would call them.
+else in the suite, is a little slower: a function around it, that does `--more` first. What that
+costs is measured first. The reports run one after the other, as a person would call them.
 """
 
 from __future__ import annotations
@@ -46,19 +46,13 @@ class Report(NamedTuple):
         return self.slower == [SLOWER_CASE] and not self.others
 
 
-def extra_nanoseconds(loops: int) -> float:
+def extra_nanoseconds(more: str) -> float:
     """What the patch adds to a call; the fastest of many, so that the machine's noise is out."""
-
-    def original() -> None:
-        pass
-
-    def patched(*args: object, **kwargs: object) -> None:
-        for _ in range(loops):
-            pass
-        return original(*args, **kwargs)
-
+    original = "def original():\n    pass\n"
+    patched = f"def patched(*args, **kwargs):\n    {more}\n    return original(*args, **kwargs)"
     plain, slower = (
-        min(timeit.repeat(function, number=10_000, repeat=100)) for function in (original, patched)
+        min(timeit.repeat(call, original + patched, number=10_000, repeat=200))
+        for call in ("original()", "patched()")
     )
     return (slower - plain) / 10_000 * 1e9
 
@@ -87,15 +81,15 @@ def one_report(folder: Path) -> Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--loops", type=int, default=2)
+    parser.add_argument("--more", default="len(args)", help="a statement of one line")
     options = parser.parse_args()
-    print(f"injected: {extra_nanoseconds(options.loops):.0f} ns in {SLOWER_CASE}", flush=True)
+    print(f"injected: {extra_nanoseconds(options.more):.0f} ns in {SLOWER_CASE}", flush=True)
     reports = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for side in ("base", "branch"):
             (folder / side).mkdir()
-        patch = sitecustomize(MODULE, FUNCTION, loops=options.loops)
+        patch = sitecustomize(MODULE, FUNCTION, more=options.more)
         (folder / "base" / "sitecustomize.py").write_text("")
         (folder / "branch" / "sitecustomize.py").write_text(patch)
         for _ in range(options.runs):

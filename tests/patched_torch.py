@@ -18,8 +18,7 @@ class Finder(importlib.abc.MetaPathFinder):
             original = module.{function}
 
             def {function}(*args, **kwargs):
-                for _ in range({loops}):
-                    pass
+                {more}
                 return original(*args, **kwargs)
 
             module.{function} = {function}
@@ -31,6 +30,9 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-def sitecustomize(module: str, function: str, *, loops: int) -> str:
-    """Importing torch there would move every object; so the function is exchanged when it comes."""
-    return _PATCH.format(module=module, function=function, loops=loops)
+def sitecustomize(module: str, function: str, *, more: str) -> str:
+    """The function does `more` first, a statement of one line.
+
+    Importing torch there would move every object; so the function is exchanged when it comes.
+    """
+    return _PATCH.format(module=module, function=function, more=more)

@@ -66,7 +66,8 @@ def patched(
     light_torch.put_into(folder, "def relu(x):\n    return x * 2\n")
     # The length of a variable moves where objects lie, and then more layouts are needed: minutes.
     with tempfile.TemporaryDirectory() as nothing, tempfile.TemporaryDirectory() as patch:
-        (Path(patch) / "sitecustomize.py").write_text(sitecustomize("torch", "relu", loops=200))
+        slower = sitecustomize("torch", "relu", more="for _ in range(200): pass")
+        (Path(patch) / "sitecustomize.py").write_text(slower)
         done = ab(
             "--A", f"export PYTHONPATH={folder}:{nothing}",
             "--B", f"export PYTHONPATH={folder}:{patch}",

@@ -70,6 +70,7 @@ def running(
     *timings: Timing,
     start: Any = None,
     budget: float = PLENTY,
+    looks: bool = True,
     in_background: bool = False,
 ) -> Generator[Began | Timing, None, None]:
     return timed(
@@ -77,7 +78,7 @@ def running(
         start or Starting(within),
         rng=random.Random(0),
         cores=[3],
-        wish=Wish(budget=budget, time_limit=7.0),
+        wish=Wish(budget=budget, looks=looks, time_limit=7.0),
         cases=len(timings),
         in_background=in_background,
     )
@@ -138,6 +139,16 @@ def test_when_the_time_is_up_it_is_the_last_look(clocked: World, pairs: int) -> 
     list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
     assert len(each.estimates) == pairs
     assert each.times().penalty == LAST_LOOK
+
+
+def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: World) -> None:
+    once, each = timing(), timing()
+    list(running(clocked, once))
+    budget = 3 * once.seconds
+    list(running(clocked, each, budget=budget, looks=False))
+    assert each.seconds >= budget
+    assert len(each.estimates) > 2 * FEWEST_PAIRS
+    assert each.times().penalty == 1
 
 
 def test_between_two_looks_nothing_is_decided() -> None:
@@ -348,12 +359,7 @@ def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
 
     within, each = world(), timing()
     starting = Starting(within)
-
-    def cost(opened: Opened) -> float:
-        starting.wait_for(opened.layout + 1)
-        return A_SECONDS
-
-    within.cost = cost
+    ready_after(TURNS, within, starting)
     list(running(within, each, start=starting, in_background=True))
     turn_and_control = [opened.beside for opened in within.opened if opened.layout == 0]
     assert turn_and_control == [False] * 4 + [False, False, True, True]

@@ -57,6 +57,9 @@ class Wish:
     turns_seconds: float = TURNS_SECONDS
     """Of measured blocks of two processes: the less, the more pairs fit into the budget."""
 
+    looks: bool = True
+    """Whether a case may be over before its budget; looking costs, so that one look sees more."""
+
     time_limit: float = TIME_LIMIT
     """Seconds that a case may take in one process."""
 

@@ -50,6 +50,8 @@ _LAST_LOOK = 2.0
 looking does not make false alarms more frequent; the last look gets most of it, since that is when
 small changes are found."""
 
+_ONLY_LOOK = 1.0
+
 
 @dataclass(slots=True, kw_only=True)
 class Timing:
@@ -108,17 +110,17 @@ class Timing:
                 self._turn(zygotes, take)
         return True
 
-    def end_pair(self, budget: float, cases: int) -> bool:
+    def end_pair(self, wish: Wish, cases: int) -> bool:
         """Take the pair as one; whether the case has failed, is decided, or has had its time."""
         if self.failure is not None:
             return True
         self.estimates.append(statistics.median(self._present))
         self._present.clear()
         pairs = len(self.estimates)
-        if self.seconds >= budget and pairs >= FEWEST_PAIRS:
-            self.penalty = _LAST_LOOK
+        if self.seconds >= wish.budget and pairs >= FEWEST_PAIRS:
+            self.penalty = _LAST_LOOK if wish.looks else _ONLY_LOOK
             return True
-        if pairs not in _LOOKS:
+        if not wish.looks or pairs not in _LOOKS:
             return False
         self.penalty = _LOOKS[pairs]
         return is_decided(effect_of(self.estimates, penalty=self.penalty), cases=cases)
@@ -200,7 +202,7 @@ def timed(
                     yield Began(each.planned.case, Kind.TIME)
                     each.begin_pair(zygotes, take)
                 _use_the_wait(waiting, starts, zygotes, take, wish.budget)
-            over = [each for each in waiting if each.end_pair(wish.budget, cases)]
+            over = [each for each in waiting if each.end_pair(wish, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
 

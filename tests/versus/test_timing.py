@@ -70,7 +70,8 @@ def running(
     *timings: Timing,
     start: Any = None,
     budget: float = PLENTY,
-    looks: bool = True,
+    pairs: int = FEWEST_PAIRS,
+    hurry: bool = False,
     in_background: bool = False,
 ) -> Generator[Began | Timing, None, None]:
     return timed(
@@ -78,7 +79,7 @@ def running(
         start or Starting(within),
         rng=random.Random(0),
         cores=[3],
-        wish=Wish(budget=budget, looks=looks, time_limit=7.0),
+        wish=Wish(budget=budget, pairs=pairs, hurry=hurry, time_limit=7.0),
         cases=len(timings),
         in_background=in_background,
     )
@@ -145,10 +146,22 @@ def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: W
     once, each = timing(), timing()
     list(running(clocked, once))
     budget = 3 * once.seconds
-    list(running(clocked, each, budget=budget, looks=False))
+    list(running(clocked, each, budget=budget, hurry=True))
     assert each.seconds >= budget
     assert len(each.estimates) > 2 * FEWEST_PAIRS
     assert each.times().penalty == 1
+
+
+def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    gate = starting.gates[1] = threading.Event()
+    news = running(within, each, start=starting, budget=0, pairs=9, hurry=True, in_background=True)
+    next(news)
+    gate.set()
+    list(news)
+    assert len(each.estimates) == 9
+    assert each.turns == 9, "none more for a start that was not ready"
 
 
 def test_between_two_looks_nothing_is_decided() -> None:
@@ -384,7 +397,7 @@ def test_there_is_an_end_to_turns_however_long_a_start_takes(each: Timing, most:
     zygotes = Starting(within)(layout=0)
     take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
     each.begin_pair(zygotes, take)
-    while each.more_turns(zygotes, take, PLENTY):
+    while each.more_turns(zygotes, take, Wish(budget=PLENTY)):
         assert each.turns <= most
     assert each.turns == most
     assert len(each.control) == 1
@@ -396,8 +409,8 @@ def test_a_case_whose_time_is_up_waits_for_no_other_start() -> None:
     take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
     each.begin_pair(zygotes, take)
     each.seconds = 5.0
-    assert each.more_turns(zygotes, take, 5.1)
-    assert not each.more_turns(zygotes, take, 5.0)
+    assert each.more_turns(zygotes, take, Wish(budget=5.1))
+    assert not each.more_turns(zygotes, take, Wish(budget=5.0))
 
 
 def test_what_has_failed_takes_no_more_turns() -> None:
@@ -407,7 +420,7 @@ def test_what_has_failed_takes_no_more_turns() -> None:
     take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
     each.begin_pair(zygotes, take)
     tried = len(within.opened)
-    assert not each.more_turns(zygotes, take, PLENTY)
+    assert not each.more_turns(zygotes, take, Wish(budget=PLENTY))
     assert len(within.opened) == tried
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.pairs import FEWEST_PAIRS
 from torchmark.model.ab_record import Compared
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.case_records import TIME_LIMIT
@@ -57,8 +58,12 @@ class Wish:
     turns_seconds: float = TURNS_SECONDS
     """Of measured blocks of two processes: the less, the more pairs fit into the budget."""
 
-    looks: bool = True
-    """Whether a case may be over before its budget; looking costs, so that one look sees more."""
+    pairs: int = FEWEST_PAIRS
+    """That are taken of every case whatever the budget."""
+
+    hurry: bool = False
+    """Whether pairs are wanted soon rather than precise ones: no more turns while a start is waited
+    for, and one look at all pairs in the end. Looking costs, so one look sees more."""
 
     time_limit: float = TIME_LIMIT
     """Seconds that a case may take in one process."""

@@ -95,12 +95,12 @@ class Timing:
             if self._wants_a_control():
                 self._control(zygotes, take)
 
-    def more_turns(self, zygotes: Zygotes, take: Taker, budget: float) -> bool:
+    def more_turns(self, zygotes: Zygotes, take: Taker, wish: Wish) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
         pairs = len(self.estimates) + 1
         is_first_look_near = pairs <= FEWEST_PAIRS
         most = _TURNS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_TURNS
-        is_over = self.seconds >= budget and pairs >= FEWEST_PAIRS
+        is_over = self.seconds >= wish.budget and pairs >= wish.pairs
         if self.failure is not None or is_over or len(self._present) >= most:
             return False
         with self._noting_failures():
@@ -117,10 +117,10 @@ class Timing:
         self.estimates.append(statistics.median(self._present))
         self._present.clear()
         pairs = len(self.estimates)
-        if self.seconds >= wish.budget and pairs >= FEWEST_PAIRS:
-            self.penalty = _LAST_LOOK if wish.looks else _ONLY_LOOK
+        if self.seconds >= wish.budget and pairs >= wish.pairs:
+            self.penalty = _ONLY_LOOK if wish.hurry else _LAST_LOOK
             return True
-        if not wish.looks or pairs not in _LOOKS:
+        if wish.hurry or pairs not in _LOOKS:
             return False
         self.penalty = _LOOKS[pairs]
         return is_decided(effect_of(self.estimates, penalty=self.penalty), cases=cases)
@@ -201,18 +201,19 @@ def timed(
                 for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
                     each.begin_pair(zygotes, take)
-                _use_the_wait(waiting, starts, zygotes, take, wish.budget)
+                if not wish.hurry:
+                    _use_the_wait(waiting, starts, zygotes, take, wish)
             over = [each for each in waiting if each.end_pair(wish, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
 
 
 def _use_the_wait(
-    waiting: Sequence[Timing], starts: Starts, zygotes: Zygotes, take: Taker, budget: float
+    waiting: Sequence[Timing], starts: Starts, zygotes: Zygotes, take: Taker, wish: Wish
 ) -> None:
     """More turns one by one, first of the cases that had the fewest."""
     willing = deque(sorted(waiting, key=lambda each: each.turns))
     while willing and not starts.is_ready():
         each = willing.popleft()
-        if each.more_turns(zygotes, take, budget):
+        if each.more_turns(zygotes, take, wish):
             willing.append(each)

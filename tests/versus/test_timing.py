@@ -162,6 +162,7 @@ def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> No
     list(news)
     assert len(each.estimates) == 9
     assert each.turns == 9, "none more for a start that was not ready"
+    assert starting.layouts == list(range(9)), "and no start that nobody needs"
 
 
 def test_between_two_looks_nothing_is_decided() -> None:

@@ -84,12 +84,13 @@ class Starts:
         self._layout = 0
         self._coming: _Start | None = None
 
-    def next(self) -> Zygotes:
+    def next(self, *, is_last: bool = False) -> Zygotes:
+        """Wait for the next ones; after the last nobody needs another start."""
         coming = self._coming or self._begun()
         if not coming.is_over.done():
             coming.zygotes.run_on(self.everywhere)
         coming.is_over.result()
-        self._coming = self._begun() if self._in_background else None
+        self._coming = self._begun() if self._in_background and not is_last else None
         return coming.zygotes
 
     def is_ready(self) -> bool:

@@ -100,8 +100,8 @@ class Timing:
         pairs = len(self.estimates) + 1
         is_first_look_near = pairs <= FEWEST_PAIRS
         most = _TURNS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_TURNS
-        is_over = self.seconds >= wish.budget and pairs >= wish.pairs
-        if self.failure is not None or is_over or len(self._present) >= most:
+        is_enough = self.is_in_its_last_pair(wish) or len(self._present) >= most
+        if self.failure is not None or is_enough:
             return False
         with self._noting_failures():
             if self._wants_a_control():
@@ -109,6 +109,10 @@ class Timing:
             else:
                 self._turn(zygotes, take)
         return True
+
+    def is_in_its_last_pair(self, wish: Wish) -> bool:
+        """Whether it is over with the present pair, or the one that comes, whatever that says."""
+        return self.seconds >= wish.budget and len(self.estimates) + 1 >= wish.pairs
 
     def end_pair(self, wish: Wish, cases: int) -> bool:
         """Take the pair as one; whether the case has failed, is decided, or has had its time."""
@@ -197,7 +201,8 @@ def timed(
 
     with closing(starts):
         while waiting:
-            with closing(starts.next()) as zygotes:
+            is_last = all(each.is_in_its_last_pair(wish) for each in waiting)
+            with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
                     each.begin_pair(zygotes, take)

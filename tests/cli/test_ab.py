@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from benchmarks.instruction_counts.main import arguments_for_torchmark
 from tests import light_torch
@@ -24,6 +25,7 @@ from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from tests.patched_torch import sitecustomize
 from tests.run.test_old_torch import OLD_PYTHON
 from torchmark.analyse.pairs import FEWEST_PAIRS
+from torchmark.cli import ab as ab_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -352,3 +354,14 @@ def test_the_help_shows_how_environments_are_given() -> None:
     done = torchmark_command("ab", "--help")
     assert done.returncode == 0
     assert 'torchmark ab --A "source activate base"' in done.stdout
+
+
+def test_ctrl_c_before_anything_was_compared_names_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(ab_command, "compare_all", lambda *_, **__: KeyboardInterrupt())
+    told = CliRunner().invoke(ab_command.command, ["--A-stmt", "1", "--B-stmt", "2"])
+    assert told.exit_code == 130
+    assert told.output == "torchmark: interrupted before anything was compared\n"
+    assert not list(tmp_path.rglob("*.json"))

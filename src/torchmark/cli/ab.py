@@ -140,6 +140,9 @@ def _finish(
     cut_short_by: KeyboardInterrupt | TorchmarkError | None,
 ) -> None:
     """Show and write what there is, and end with the code that says how it went."""
+    if cut_short_by is not None and not kept.comparisons:
+        click.echo("torchmark: interrupted before anything was compared", err=True)
+        sys.exit(ExitCode.INTERRUPTED)
     kept.save()
     results = kept.understood()
     click.echo(ab_text.render(results, width=columns()), nl=False)

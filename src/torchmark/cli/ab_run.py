@@ -12,6 +12,7 @@ from torchmark.cli.run_display import display_for
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.ab_record import Compared, Comparison
 from torchmark.report.ab_formats import RENDERERS
+from torchmark.run.whole_files import write_whole
 from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.measuring import now
 from torchmark.runner.reservation import reserved
@@ -71,11 +72,9 @@ class Kept:
 
     def save(self) -> None:
         begun = time.monotonic()
-        part = self.file.with_suffix(".part")
         with contextlib.suppress(OSError):  # a full disk: what is shown in the end is not lost
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            part.write_text(RENDERERS["json"](self.understood()), encoding="utf-8")
-            part.replace(self.file)
+            write_whole(self.file, RENDERERS["json"](self.understood()).encode())
         took = time.monotonic() - begun  # grows with the comparison: a tenth of the time at most
         self._next_save = time.monotonic() + max(_SAVE_SECONDS, 10 * took)
 

@@ -14,7 +14,7 @@ import click
 
 from torchmark.arguments import checked_count
 from torchmark.cli.abilities import check_that_counting_works
-from torchmark.cli.files import check_writable, write_whole
+from torchmark.cli.files import check_writable
 from torchmark.cli.flame_files import ENDINGS, check_ending, difference_file, flame_file
 from torchmark.cli.list import installed
 from torchmark.cli.one_case import case_meant
@@ -32,6 +32,7 @@ from torchmark.run.counted_stacks import UNIT as COUNTED_UNIT
 from torchmark.run.counted_stacks import counted_stacks
 from torchmark.run.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.run.sampling_profiler import py_spy, record
+from torchmark.run.whole_files import write_whole
 from torchmark.runner.models import Models
 from torchmark.runner.preparing import prepared
 from torchmark.runner.workers import Workers

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.replay import understood
-from torchmark.cli.files import write_whole
 from torchmark.cli.run_display import display_for
 from torchmark.cli.running import heed_signals
 from torchmark.errors import InvalidArgumentError
@@ -18,6 +17,7 @@ from torchmark.model.replay_record import Backend, Replay, ReplayMode
 from torchmark.model.run_record import Kind
 from torchmark.report import replay_csv
 from torchmark.run.environment_facts import environment_of
+from torchmark.run.whole_files import write_whole
 from torchmark.runner.cores import on_cores, usable_cores
 from torchmark.runner.execution import Stage
 from torchmark.runner.measuring import now

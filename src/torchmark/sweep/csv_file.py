@@ -16,6 +16,7 @@ from torchmark.model.sweep_record import Status
 from torchmark.report.sweep_csv import COLUMNS, KERNEL_COLUMNS, line_of, row_of, values_of
 from torchmark.report.sweep_csv import kernel_values_of as kernel_cells
 from torchmark.run.file_locks import locked
+from torchmark.run.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -67,7 +68,7 @@ class SweepFile:
         elif kept.startswith(there):
             self._write(kept[len(there) :].decode())
         else:
-            _replace_whole(self.path, kept)
+            write_whole(self.path, kept)
             os.close(self._descriptor)
             self._descriptor = _opened(self.path)
 
@@ -96,7 +97,7 @@ class KernelsFile:
             self._known = {line.split(",")[0] for line in known}
             text = "".join([line_of(KERNEL_COLUMNS), *known])
             if text != content:
-                _replace_whole(path, text.encode())
+                write_whole(path, text.encode())
             self._file = path.open("a", encoding="utf-8", newline="")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidArgumentError(f"{path} cannot be written: {error}") from error
@@ -166,16 +167,6 @@ def _opened(path: Path) -> int:
         )
     fcntl.fcntl(held, fcntl.F_SETFL, os.O_APPEND)
     return held
-
-
-def _replace_whole(path: Path, content: bytes) -> None:
-    """All of it or nothing, whatever happens: it gets its name when it is complete."""
-    part = path.with_name(f".{path.name}.part{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _rows_in(path: Path) -> list[SweepRow]:

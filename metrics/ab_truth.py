@@ -186,7 +186,7 @@ def trials_of(
             if not isinstance(timing, Timing):
                 continue
             op = op_of[id(timing)]
-            effect = effect_of(timing.estimates, penalty=timing.penalty)
+            effect = effect_of(timing.pairs, penalty=timing.penalty)
             yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
 
 

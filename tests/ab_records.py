@@ -21,8 +21,9 @@ from torchmark.model.function_counts import counts_of
 from torchmark.model.run_record import Kind, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from torchmark.model.ab_record import Turn
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
 
@@ -40,12 +41,21 @@ A = ComparedEnvironment(name="A", command="", facts=FACTS_A)
 B = ComparedEnvironment(name="B", command="source envs/new/bin/activate", facts=FACTS_B)
 
 
-def estimates(ratio: float, spread: float = 0.001, pairs: int = 20) -> tuple[float, ...]:
+def alone(logs: Iterable[float]) -> tuple[tuple[Turn, ...], ...]:
+    """Pairs that had one turn each, whose two couples agreed."""
+    return tuple(((each, each),) for each in logs)
+
+
+def logs_around(ratio: float, spread: float = 0.001, count: int = 20) -> tuple[float, ...]:
     """The logs of ratios that lie evenly around `ratio`."""
     return tuple(
-        math.log(ratio) + spread * ((index * 7) % pairs / (pairs - 1) * 2 - 1)
-        for index in range(pairs)
+        math.log(ratio) + spread * ((index * 7) % count / (count - 1) * 2 - 1)
+        for index in range(count)
     )
+
+
+def turns_around(ratio: float, spread: float = 0.001, count: int = 20) -> tuple[Turn, ...]:
+    return tuple((each, each) for each in logs_around(ratio, spread, count))
 
 
 def timed(
@@ -60,8 +70,8 @@ def timed(
     """Two microseconds in A, and in B `ratio` as long."""
     times = PairedTimes(
         a_seconds=2e-6,
-        estimates=estimates(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs,
-        control=estimates(1.0, spread, controls) if controls else (),
+        pairs=alone(logs_around(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs),
+        control=turns_around(1.0, spread, controls) if controls else (),
         penalty=1.0,
     )
     return Compared(case=of, kind=Kind.TIME, outcome=Outcome.DONE, times=times, **fields)
@@ -111,7 +121,7 @@ def comparison(*results: Compared, **fields: Any) -> Comparison:
 environments = st.builds(
     ComparedEnvironment, name=records.texts, command=records.texts, facts=records.objects
 )
-logs = st.lists(st.floats(-1, 1), max_size=9).map(tuple)
+turns = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
 positive_seconds = st.floats(min_value=1e-12, max_value=1e6)
 function_counts = st.dictionaries(records.texts, st.integers(0, 10**9), max_size=3)
 many_stats = st.lists(st.builds(stats, function_counts), min_size=1, max_size=2).map(tuple)
@@ -132,8 +142,8 @@ done_times = st.builds(
     times=st.builds(
         PairedTimes,
         a_seconds=positive_seconds,
-        estimates=logs,
-        control=logs,
+        pairs=st.lists(turns, max_size=6).map(lambda each: tuple((turn,) for turn in each)),
+        control=st.lists(turns, max_size=6).map(tuple),
         penalty=st.floats(1, 12),
     ),
     **common,

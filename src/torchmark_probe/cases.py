@@ -180,7 +180,6 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
     rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
     addresses.move_heap(rng)
     started = _started({**request, "cores": []} if request["beside"] else request, around)
-    metronome = Metronome()
 
     def serve() -> None:
         started.blocks.run(1)
@@ -192,7 +191,7 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
             if order is None:
                 return
             _move_to(request["cores"])
-            wire.send(talk, turns.taken(started.blocks, metronome, order))
+            wire.send(talk, {"seconds": turns.taken(started.blocks, order)})
 
     with garbage_collection_off():
         addresses.with_moved_stack(rng, serve)

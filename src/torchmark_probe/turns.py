@@ -12,16 +12,14 @@ import os
 import select
 from typing import Any, Dict, List
 
-from torchmark_probe.sampling import Metronome
-
 BLOCK_SECONDS = 100e-6
 """A block begins with cold caches, but so does that of the other: the ratio hardly feels it. On a
 noisy host one block differs from the next by 10 %, however long they are, so many short ones say
 more: with 100 µs in place of 300 µs the ratio of two small ops spreads 0.5 to 0.8 times as much."""
 
 
-def taken(blocks: Any, metronome: Metronome, order: Dict[str, Any]) -> Dict[str, List[float]]:
-    """Run a block at every turn of ours (`blocks` has `run(number)`), as the order says.
+def taken(blocks: Any, order: Dict[str, Any]) -> List[float]:
+    """The seconds of a block for every turn of ours (`blocks` has `run(number)`).
 
     `turns` has a role for every turn; `role` is ours; `own` and `other` are the two pipes. If the
     other process ends before its last turn, what there is until then is returned.
@@ -35,32 +33,26 @@ def taken(blocks: Any, metronome: Metronome, order: Dict[str, Any]) -> Dict[str,
         waiting.poll()
         os.set_blocking(own, True)
         os.read(own, 1)
-        return _taken(blocks, metronome, order, own, other)
+        return _taken(blocks, order, own, other)
     finally:
         os.close(own)
         os.close(other)
 
 
-def _taken(
-    blocks: Any, metronome: Metronome, order: Dict[str, Any], own: int, other: int
-) -> Dict[str, List[float]]:
+def _taken(blocks: Any, order: Dict[str, Any], own: int, other: int) -> List[float]:
     turns = order["turns"]
     role, number = order["role"], order["number"]
-    wall, fastest, slowest = [], [], []  # type: List[float], List[float], List[float]
+    seconds = []  # type: List[float]
     for index, whose in enumerate(turns):
         if whose != role:
             continue
         if index and turns[index - 1] != role and not os.read(own, 1):
             break
-        beats = [metronome.beat()]
         block = blocks.run(number)
-        beats.append(metronome.beat())
         if index + 1 < len(turns) and turns[index + 1] != role:
             try:
                 os.write(other, b".")
             except BrokenPipeError:
                 break
-        wall.append(block.wall)
-        fastest.append(min(beats))
-        slowest.append(max(beats))
-    return {"wall": wall, "fastest": fastest, "slowest": slowest}
+        seconds.append(block.wall)
+    return seconds

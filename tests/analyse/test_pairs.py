@@ -5,48 +5,98 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ab_records import alone
 from torchmark.analyse.pairs import (
     FALSE_ALARMS,
     FALSE_DISCOVERIES,
     FEWEST_PAIRS,
-    Round,
     Verdict,
     effect_of,
-    estimate_of,
     is_decided,
     verdicts_of,
 )
 from torchmark.errors import EmptyMeasurementError
 
+if TYPE_CHECKING:
+    from torchmark.model.ab_record import Turn
 
-def pairs(truth: float, count: int, draw: random.Random, spread: float = 0.003) -> list[float]:
-    """Log ratios; one in ten comes from a pair that was disturbed."""
-    return [truth + draw.gauss(0, spread) * (4 if draw.random() < 0.1 else 1) for _ in range(count)]
+TURNS = 2
+"""Of a pair."""
+
+FIRST = 0.01
+"""What it costs to be started first."""
 
 
-def rounds(*ratios: float, slowest: float = 1.0) -> list[Round]:
-    return [Round(a=1.0, b=ratio, fastest=1.0, slowest=slowest) for ratio in ratios]
+def pairs(
+    truth: float, count: int, draw: random.Random, spread: float = 0.006, starts: float = 0.0
+) -> list[list[Turn]]:
+    """Log ratios; one couple in ten was disturbed. Starts by themselves differ by `starts`."""
+
+    def couple(middle: float) -> float:
+        return middle + draw.gauss(0, spread) * (4 if draw.random() < 0.1 else 1)
+
+    middles = [truth + draw.gauss(0, starts) for _ in range(count)]
+    return [
+        [(couple(middle - FIRST), couple(middle + FIRST)) for _ in range(TURNS)]
+        for middle in middles
+    ]
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+@pytest.mark.parametrize("count", [FEWEST_PAIRS, 20])
+@pytest.mark.parametrize("starts", [0.0, 0.006, 0.03])
+def test_the_interval_covers_the_truth_as_often_as_it_says(count: int, starts: float) -> None:
+    """Whether starts differ no more than their couples do, as much again, or far more."""
     draw = random.Random(1)
     covered = 0
     for _ in range(1000):
-        interval = effect_of(pairs(0.01, 20, draw)).interval
+        interval = effect_of(pairs(0.01, count, draw, starts=starts)).interval
         covered += interval.low <= math.exp(0.01) <= interval.high
-    assert 925 <= covered <= 975
+    assert 920 <= covered <= 980
 
 
-def test_no_difference_is_called_a_change_in_one_of_a_hundred_at_most() -> None:
+@pytest.mark.parametrize("starts", [0.0, 0.006, 0.03])
+def test_no_difference_is_called_a_change_in_one_of_a_hundred_at_most(starts: float) -> None:
+    """By the fewest pairs, at the look that they are judged by."""
     draw = random.Random(2)
-    effects = [effect_of(pairs(0.0, 20, draw)) for _ in range(500)]
+    effects = [
+        effect_of(pairs(0.0, FEWEST_PAIRS, draw, starts=starts), penalty=4.0) for _ in range(1000)
+    ]
     alarms = sum(verdicts_of([effect])[0] in (Verdict.FASTER, Verdict.SLOWER) for effect in effects)
-    assert alarms <= 10
+    assert alarms <= 15
+
+
+def test_couples_that_agree_make_few_starts_say_more() -> None:
+    """The same starts with couples that spread widely, or in one with couples as near as that."""
+    starts = [0.010, 0.012, 0.008, 0.011, 0.009]
+    alike = [[(each - 0.002, each + 0.002), (each + 0.002, each - 0.002)] for each in starts]
+    once = effect_of(alone(starts))
+    assert effect_of(alike).p < once.p / 10
+    assert effect_of(alike).ratio == pytest.approx(once.ratio)
+
+
+def test_starts_that_differ_more_than_their_couples_are_what_counts() -> None:
+    starts = [0.010, 0.020, 0.000, 0.015, 0.005]
+    apart = [[(each - 0.0001, each + 0.0001), (each + 0.0001, each)] for each in starts]
+    assert effect_of(apart).p == pytest.approx(effect_of(alone(starts)).p, rel=0.05)
+
+
+def test_one_couple_that_was_disturbed_costs_little() -> None:
+    steady = pairs(0.02, 10, random.Random(8), spread=0.002)
+    disturbed = [*steady[1:], [(0.5, steady[0][0][1]), *steady[0][1:]]]
+    assert effect_of(disturbed).ratio == pytest.approx(effect_of(steady).ratio, abs=0.001)
+    assert verdicts_of([effect_of(disturbed)]) == [Verdict.SLOWER]
+
+
+def test_what_costs_whoever_is_started_first_neither_moves_nor_widens_the_interval() -> None:
+    plain = pairs(0.0, 10, random.Random(9))
+    more = [[(one - 0.2, other + 0.2) for one, other in turns] for turns in plain]
+    assert effect_of(more).interval == pytest.approx(effect_of(plain).interval)
 
 
 @pytest.mark.parametrize(("truth", "verdict"), [(0.01, Verdict.SLOWER), (-0.01, Verdict.FASTER)])
@@ -67,8 +117,8 @@ def test_over_many_cases_false_discoveries_are_held() -> None:
 
 def test_among_many_cases_one_must_be_clearer_than_by_itself() -> None:
     """But not as clear as if each of them had a share of what one alone may have."""
-    nothing = [effect_of([0.001, -0.001] * 10) for _ in range(20)]
-    changed = replace(effect_of([0.02, 0.021] * 10), p=FALSE_ALARMS)
+    nothing = [effect_of(alone([0.001, -0.001] * 10)) for _ in range(20)]
+    changed = replace(effect_of(alone([0.02, 0.021] * 10)), p=FALSE_ALARMS)
     assert verdicts_of([changed]) == [Verdict.SLOWER]
     assert verdicts_of([changed, *nothing])[0] is not Verdict.SLOWER
     clearer = replace(changed, p=FALSE_DISCOVERIES / 21)
@@ -77,61 +127,50 @@ def test_among_many_cases_one_must_be_clearer_than_by_itself() -> None:
 
 
 def test_what_spreads_widely_is_unclear_and_says_what_could_have_been_seen() -> None:
-    effect = effect_of(pairs(0.0, 20, random.Random(5), spread=0.05))
+    effect = effect_of(pairs(0.0, 20, random.Random(5), spread=0.1))
     assert verdicts_of([effect]) == [Verdict.UNCLEAR]
     assert effect.smallest > 0.02
     assert not is_decided(effect)
 
 
 def test_what_agrees_is_decided_but_not_by_few_pairs() -> None:
-    steady = [0.0005, -0.0005] * 10
+    steady = alone([0.0005, -0.0005] * 10)
     assert is_decided(effect_of(steady))
     assert not is_decided(effect_of(steady[: FEWEST_PAIRS - 1]))
-    assert verdicts_of([effect_of([0.1, 0.1001])]) == [Verdict.UNCLEAR]
+    assert verdicts_of([effect_of(alone([0.1, 0.1001]))]) == [Verdict.UNCLEAR]
 
 
 def test_looking_often_costs() -> None:
-    estimates = pairs(0.003, 20, random.Random(6))
-    once, often = effect_of(estimates), effect_of(estimates, penalty=5.0)
+    taken = pairs(0.003, 20, random.Random(6))
+    once, often = effect_of(taken), effect_of(taken, penalty=5.0)
     assert often.p == pytest.approx(min(1.0, 5 * once.p))
     assert often.interval == once.interval
 
 
-@given(st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=60))
+turns = st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5))
+
+
+@given(st.lists(st.lists(turns, min_size=1, max_size=4), min_size=2, max_size=30))
 def test_the_ratio_lies_in_its_interval_and_swapping_sides_turns_it_over(
-    estimates: list[float],
+    taken: list[list[Turn]],
 ) -> None:
-    effect = effect_of(estimates)
+    effect = effect_of(taken)
     assert effect.interval.low <= effect.ratio * (1 + 1e-12)
     assert effect.ratio <= effect.interval.high * (1 + 1e-12)
     assert 0 <= effect.p <= 1
-    turned = effect_of([-each for each in estimates])
+    turned = effect_of([[(-other, -one) for one, other in pair] for pair in taken])
     assert turned.ratio == pytest.approx(1 / effect.ratio)
-
-
-def test_a_pair_is_judged_by_the_rounds_during_which_the_core_kept_its_pace() -> None:
-    steady = rounds(1.01, 1.02, 1.03, 1.02, 1.02)
-    disturbed = rounds(*[5.0] * 20, slowest=2.0)
-    assert estimate_of([*steady, *disturbed]) == pytest.approx(math.log(1.02))
-    assert estimate_of(disturbed) == pytest.approx(math.log(5.0)), "where none was steady"
-
-
-def test_a_core_that_is_slow_all_the_time_is_steady() -> None:
-    slow = [Round(a=2.0, b=2.1, fastest=2.0, slowest=2.1)] * 5
-    assert estimate_of([*slow, *rounds(*[5.0] * 20, slowest=2.0)]) == pytest.approx(math.log(1.05))
 
 
 def test_with_many_cases_it_takes_more_to_be_decided() -> None:
     effect = effect_of(pairs(0.004, 12, random.Random(7)))
     assert effect.p > 0.00001
     assert is_decided(effect_of(pairs(0.05, 12, random.Random(7))), cases=181)
-    wide = effect_of([0.02, 0.03, 0.025, 0.021, 0.029, 0.024, 0.026])
+    wide = effect_of(alone([0.02, 0.03, 0.025, 0.021, 0.029, 0.024, 0.026]))
     assert is_decided(wide, cases=1)
     assert not is_decided(wide, cases=100_000)
 
 
 def test_nothing_says_nothing() -> None:
     with pytest.raises(EmptyMeasurementError):
-        estimate_of([])
-    with pytest.raises(EmptyMeasurementError):
-        effect_of([0.1])
+        effect_of(alone([0.1]))

@@ -132,7 +132,7 @@ def test_two_statements_give_a_table_and_every_document(tmp_path: Path, light: s
     assert "no difference is expected" not in " ".join(done.stdout.split())
     (result,) = results_in(tmp_path / "ab.json")
     assert (result["case"]["stmt"], result["other"]["stmt"]) == ("sum(x)", "sum(x * 99)")
-    assert len(result["times"]["estimates"]) >= FEWEST_PAIRS
+    assert len(result["times"]["pairs"]) >= FEWEST_PAIRS
     (row,) = csv.DictReader((tmp_path / "ab.csv").read_text().splitlines())
     assert row["verdict"] == "slower"
     for name in ("ab.md", "ab.html"):
@@ -154,7 +154,7 @@ def test_an_old_torch_of_another_python_is_compared_with_this_one(tmp_path: Path
     assert all(version in done.stdout for version in versions)
     (result,) = comparison["results"]
     assert result["times"]["a_seconds"] > 0
-    assert len(result["times"]["estimates"]) == FEWEST_PAIRS
+    assert len(result["times"]["pairs"]) == FEWEST_PAIRS
 
 
 def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_compared_too(
@@ -173,7 +173,7 @@ def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_com
     failed, measured = second["results"]
     assert failed["outcome"] == "failed"
     assert failed["reason"].startswith("in other: the case raised: ZeroDivisionError")
-    assert len(measured["times"]["estimates"]) >= FEWEST_PAIRS
+    assert len(measured["times"]["pairs"]) >= FEWEST_PAIRS
     assert "twin beside base" in done.stdout
     assert "other beside base" in done.stdout
     assert "FAILED" in done.stdout.partition("other beside base")[2]

@@ -242,7 +242,7 @@ def test_the_control_is_told_in_one_sentence(controls: int, expected: str) -> No
 def test_a_control_that_cries_wolf_puts_small_changes_in_doubt() -> None:
     result = timed(ADD, 1.0)
     assert result.times is not None
-    wolf = replace(result, times=replace(result.times, control=ab_records.estimates(1.05)))
+    wolf = replace(result, times=replace(result.times, control=ab_records.turns_around(1.05)))
     assert "3 of 3 comparisons called a change, so small changes are in doubt" in " ".join(
         text_of(wolf).split()
     )
@@ -412,7 +412,7 @@ def test_csv_has_a_line_for_each_result_with_all_figures() -> None:
 
 def test_json_has_what_was_measured_and_what_follows_from_it() -> None:
     record = json.loads(ab_json.render([ALL]))
-    assert (record["torchmark"], record["version"]) == ("ab comparison", 1)
+    assert (record["torchmark"], record["version"]) == ("ab comparison", 2)
     (found,) = record["comparisons"]
     assert found["a"]["facts"] == ab_records.FACTS_A
     assert found["settings"] == {"seconds": 30}
@@ -421,7 +421,8 @@ def test_json_has_what_was_measured_and_what_follows_from_it() -> None:
     assert (found["changed"], found["got_slower"]) == (True, True)
     time, count = found["results"][:2]
     assert ALL.comparison.results[0].times is not None
-    assert time["times"]["estimates"] == list(ALL.comparison.results[0].times.estimates)
+    pairs = ALL.comparison.results[0].times.pairs
+    assert time["times"]["pairs"] == [[list(turn) for turn in turns] for turns in pairs]
     assert time["meaning"]["verdict"] == "slower"
     assert time["case"]["id"] == ADD.id
     assert time["python"] == [{"function": OVERRIDES.function, "a": 12, "b": 40}]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tests.run.zygote_cases import wait_until
 from torchmark.errors import CaseFailedError
 from torchmark.run.case_records import Count
-from torchmark.run.session import TimedBlock
 from torchmark.run.zygote_case import Output
 from torchmark.versus.starting import Zygotes
 
@@ -141,14 +140,14 @@ class FakeSession:
         self.begun = Begun(self._opened.side, tuple(turns), role, number, batons)
         self._world.begun.append(self.begun)
 
-    def blocks(self) -> list[TimedBlock]:
+    def blocks(self) -> list[float]:
         assert self.begun is not None
         if self._world.fails_late(self._opened):
             raise CaseFailedError("it fails in its turns", kind="raised")
         wall = self._cost * self.begun.number
         count = self.begun.turns.count(self.begun.role)
         self._world.now += wall * count
-        return [TimedBlock(wall, 1.0, 1.0)] * count
+        return [wall] * count
 
     def close(self) -> None:
         self.closed += 1

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import torchmark
+from tests.ab_records import alone
 from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of
 from torchmark.errors import CaseFailedError, CaseTimeoutError, InvalidArgumentError
 from torchmark.versus.functions import FunctionsCompared
@@ -65,7 +66,7 @@ def test_what_is_unclear_says_what_could_have_been_seen() -> None:
         a="f",
         b="g",
         a_seconds=1e-6,
-        effect=effect_of([0.1, -0.1, 0.1, -0.1, 0.0]),
+        effect=effect_of(alone([0.1, -0.1, 0.1, -0.1, 0.0])),
         verdict=Verdict.UNCLEAR,
     )
     assert re.search(r"; a change of \d+\.\d\d % would have been seen\)$", str(unclear))

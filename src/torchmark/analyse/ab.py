@@ -160,9 +160,9 @@ def understood(comparison: Comparison) -> Understood:
 
 
 def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
-    found = [each for each in timed if each.times and len(each.times.estimates) >= 2]
+    found = [each for each in timed if each.times and len(each.times.pairs) >= 2]
     effects = [
-        effect_of(each.times.estimates, penalty=each.times.penalty)
+        effect_of(each.times.pairs, penalty=each.times.penalty)
         for each in found
         if each.times is not None
     ]
@@ -236,14 +236,15 @@ def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...
 
 
 def _control(timed: Sequence[Compared]) -> Control:
-    """Judge the pairs of A and A as if they were of A and B; one case alone has few of them."""
-    pairs = [estimate for each in timed if each.times for estimate in each.times.control]
+    """Judge turns of A and A as if each were a pair of A and B; one case alone has few of them."""
+    turns = [turn for each in timed if each.times for turn in each.times.control]
     groups = [
-        pairs[start : start + FEWEST_PAIRS]
-        for start in range(0, len(pairs) - FEWEST_PAIRS + 1, FEWEST_PAIRS)
+        [(turn,) for turn in turns[start : start + FEWEST_PAIRS]]
+        for start in range(0, len(turns) - FEWEST_PAIRS + 1, FEWEST_PAIRS)
     ]
     alarms = sum(
         verdicts_of([effect_of(group)])[0] in (Verdict.FASTER, Verdict.SLOWER) for group in groups
     )
-    deviation = math.sqrt(math.fsum(x * x for x in pairs) / len(pairs)) if pairs else 0.0
-    return Control(len(groups), alarms, len(pairs), deviation)
+    squares = [(sum(turn) / 2) ** 2 for turn in turns]
+    deviation = math.sqrt(math.fsum(squares) / len(squares)) if squares else 0.0
+    return Control(len(groups), alarms, len(turns), deviation)

@@ -4,13 +4,11 @@ Within a pair fresh processes of the two take turns in short blocks, so what cha
 changes for both, and the median of their log ratios is very steady. But it belongs to them: where
 the memory of either lies moves it by half a per cent, and of two processes the one that was started
 first is the slower one by one or two per cent where memory is the limit. So processes are taken
-twice, once in each order, and both environments are started anew for every pair. A pair gives one
-number; what is said of the two things follows from how these numbers spread over many pairs.
+twice, once in each order, and both environments are started anew for every pair. What is said of
+the two things follows from how couples and pairs of them spread (`agreement.py`).
 
-Of many pairs the outermost are left out (one in eight at each end), because a pair that was
-disturbed lies far off; the interval is the one of Yuen for trimmed means. Looking several times
-costs: a p-value is multiplied by the penalty of the look that ended the measurement, and over
-several cases the false discovery rate is held (Benjamini and Hochberg).
+Looking several times costs: a p-value is multiplied by the penalty of the look that ended the
+measurement, and over several cases the false discovery rate is held (Benjamini and Hochberg).
 """
 
 from __future__ import annotations
@@ -20,13 +18,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.agreement import agreement_of
 from torchmark.analyse.student import quantile, two_sided_p
 from torchmark.errors import EmptyMeasurementError
-from torchmark_probe.intervals import Interval, median
-from torchmark_probe.sampling import QUIET_PACE
+from torchmark_probe.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torchmark.model.ab_record import Turn
 
 FALSE_ALARMS = 0.005
 """The share of comparisons of a thing with itself, each judged alone, that may be called a change:
@@ -46,14 +46,8 @@ of half a per cent would be seen with more of them, and is not to be given up ea
 SMALLEST_CHANGE = 0.002
 """Below this no ratio is called a change, whatever its interval."""
 
-FEWEST_PAIRS = 6
+FEWEST_PAIRS = 5
 """Before that many pairs nothing is said: their spread is not known well enough."""
-
-_FEWEST_STEADY = 5
-"""With fewer steady rounds than this, all rounds of a pair count."""
-
-_PAIRS_TO_A_CUT = 8
-"""One of so many pairs is left out at each end."""
 
 _MOST_LOG = 700.0
 _POWER_T = 0.84
@@ -67,23 +61,6 @@ class Verdict(enum.Enum):
     SLOWER = "slower"
     SAME = "same"
     UNCLEAR = "unclear"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One block of each, right after each other."""
-
-    a: float
-    """Seconds of one run of A."""
-
-    b: float
-    """Seconds of one run of B."""
-
-    fastest: float
-    """The fastest metronome reading around the two, in seconds."""
-
-    slowest: float
-    """The slowest of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,24 +83,11 @@ class PairEffect:
     """The smallest change that four trials in five would have found, as a share."""
 
 
-def estimate_of(rounds: Sequence[Round]) -> float:
-    """The log ratio of one pair: the median of the rounds during which the core kept its pace.
-
-    Fast or slow does not matter, since both of a round are then slowed alike; where few rounds
-    were steady all of them count.
-    """
-    steady = [each for each in rounds if each.slowest <= QUIET_PACE * each.fastest]
-    counted = steady if len(steady) >= _FEWEST_STEADY else rounds
-    if not counted:
-        raise EmptyMeasurementError("a pair without rounds says nothing")
-    return median([math.log(each.b / each.a) for each in counted])
-
-
-def effect_of(estimates: Sequence[float], *, penalty: float = 1.0) -> PairEffect:
+def effect_of(pairs: Sequence[Sequence[Turn]], *, penalty: float = 1.0) -> PairEffect:
     """The ratio that the pairs agree on; the p-value is multiplied by the penalty for looking."""
-    if len(estimates) < 2:
+    if len(pairs) < 2:
         raise EmptyMeasurementError("an interval needs at least two pairs")
-    centre, error, freedom = _trimmed_mean(estimates)
+    centre, error, freedom = agreement_of(pairs)
     half = quantile(0.95, freedom) * error
     p = two_sided_p(centre / error if error else math.copysign(math.inf, centre or 1), freedom)
     if not error and not centre:
@@ -133,7 +97,7 @@ def effect_of(estimates: Sequence[float], *, penalty: float = 1.0) -> PairEffect
         ratio=_exp(centre),
         interval=Interval(_exp(centre - half), _exp(centre + half)),
         p=min(1.0, p * penalty),
-        pairs=len(estimates),
+        pairs=len(pairs),
         smallest=max(SMALLEST_CHANGE, _exp(needed * error) - 1),
     )
 
@@ -154,8 +118,8 @@ def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:
 def verdicts_of(effects: Sequence[PairEffect]) -> list[Verdict]:
     """One for each case, the false discovery rate held over all of them.
 
-    >>> same = effect_of([0.001, -0.001] * 10)
-    >>> [verdict.value for verdict in verdicts_of([same, effect_of([0.05, 0.051] * 10)])]
+    >>> same, slower = ([[(log, log + 0.001)]] * 10 for log in (0.0, 0.05))
+    >>> [verdict.value for verdict in verdicts_of([effect_of(same), effect_of(slower)])]
     ['same', 'slower']
     """
     limit = _discovery_limit([effect.p for effect in effects])
@@ -186,17 +150,3 @@ def _discovery_limit(p_values: Sequence[float]) -> float:
 def _share_of_false(cases: int) -> float:
     """Of discoveries among so many cases; never so many that a case by itself had more of them."""
     return min(FALSE_DISCOVERIES, FALSE_ALARMS * cases)
-
-
-def _trimmed_mean(numbers: Sequence[float]) -> tuple[float, float, int]:
-    """The mean of the middle, its standard error, and the degrees of freedom."""
-    ordered = sorted(numbers)
-    count = len(ordered)
-    cut = count // _PAIRS_TO_A_CUT
-    kept = ordered[cut : count - cut]
-    centre = math.fsum(kept) / len(kept)
-    winsorised = [ordered[cut]] * cut + kept + [ordered[count - cut - 1]] * cut
-    middle = math.fsum(winsorised) / count
-    variance = math.fsum((each - middle) ** 2 for each in winsorised) / (count - 1)
-    share = 1 - 2 * cut / count
-    return centre, math.sqrt(variance / count) / share, len(kept) - 1

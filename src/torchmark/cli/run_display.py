@@ -166,7 +166,7 @@ def line_of(result: CaseResult | Compared) -> str:
 
 def _compared_text(result: Compared) -> str:
     if result.times is not None:
-        return f"{effect_of(result.times.estimates).ratio:.4f}"
+        return f"{effect_of(result.times.pairs).ratio:.4f}"
     row = count_row(result)
     return f"{row.share * 100:+.3f} % instructions"
 

@@ -1,6 +1,6 @@
 """What an A/B comparison leaves: the two environments, and for each case what both gave.
 
-Figures here are raw: the log ratio of every pair, the counts of every function. What they mean
+Figures here are raw: the log ratios of every pair, the counts of every function. What they mean
 (ratios, intervals, verdicts) is derived from them by `torchmark.analyse.ab`.
 """
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
     from torchmark.model.run_record import Kind, Outcome
+
+
+Turn = tuple[float, float]
+"""The log of B's time over A's from two couples of fresh processes: that of which A was started
+first, and that of which B was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +44,11 @@ class PairedTimes:
     a_seconds: float
     """One run in A: the median of all its blocks."""
 
-    estimates: tuple[float, ...]
-    """The log of B's time over A's from each pair: one start of both environments."""
+    pairs: tuple[tuple[Turn, ...], ...]
+    """For every start of both environments the turns that were taken in it."""
 
-    control: tuple[float, ...]
-    """The same from pairs of A and A."""
+    control: tuple[Turn, ...]
+    """Turns of A and A."""
 
     penalty: float
     """What a p-value is multiplied by, since it was looked several times whether pairs suffice."""

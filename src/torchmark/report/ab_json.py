@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
 
-VERSION = 1
+VERSION = 2
 
 _MOST_FUNCTIONS = 200
 """Of a case, the biggest differences; another build of torch makes thousands."""
@@ -100,8 +100,8 @@ def _case(case: Case) -> dict[str, Any]:
 def _times(times: PairedTimes) -> dict[str, Any]:
     return {
         "a_seconds": times.a_seconds,
-        "estimates": list(times.estimates),
-        "control": list(times.control),
+        "pairs": times.pairs,
+        "control": times.control,
         "penalty": times.penalty,
     }
 

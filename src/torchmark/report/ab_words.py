@@ -190,7 +190,7 @@ def unjudged(comparison: Understood) -> list[Compared]:
     return [
         each
         for each in comparison.comparison.results
-        if each.times is not None and len(each.times.estimates) < 2
+        if each.times is not None and len(each.times.pairs) < 2
     ]
 
 

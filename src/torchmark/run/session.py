@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Self
 
     from torchmark.run.zygote_case import Conversation
-
-
-class TimedBlock(NamedTuple):
-    """One block, and how steadily the core ran around it."""
-
-    wall: float
-    """Seconds on the wall."""
-
-    fastest: float
-    """The quicker of the two metronome readings around the block, in seconds."""
-
-    slowest: float
-    """The other one."""
 
 
 def order_of(
@@ -36,11 +23,6 @@ def order_of(
         "own": str(batons[role]),
         "other": str(batons[1 - role]),
     }
-
-
-def blocks_in(told: Mapping[str, Any]) -> list[TimedBlock]:
-    """What a process says of its turns."""
-    return list(map(TimedBlock, told["wall"], told["fastest"], told["slowest"]))
 
 
 class Session:
@@ -68,9 +50,9 @@ class Session:
         """Let it take the turns of its role, with the other process at the other baton."""
         self._conversation.say(order_of(turns, role, number, batons))
 
-    def blocks(self) -> list[TimedBlock]:
-        """What its turns gave; what the statement raises is a CaseFailedError."""
-        return blocks_in(self._next())
+    def blocks(self) -> list[float]:
+        """The seconds of each block; what the statement raises is a CaseFailedError."""
+        return list(self._next()["seconds"])
 
     def close(self) -> None:
         """End the process."""

@@ -148,7 +148,7 @@ class Comparing:
         row = replace(
             planned.row(Kind.TIME, Outcome.DONE), times=timing.times(), seconds=timing.seconds
         )
-        verdict = verdicts_of([effect_of(timing.estimates, penalty=timing.penalty)])[0]
+        verdict = verdicts_of([effect_of(timing.pairs, penalty=timing.penalty)])[0]
         has_changed = verdict in (Verdict.FASTER, Verdict.SLOWER)
         return self._explained(planned, row) if has_changed else row
 

@@ -18,11 +18,11 @@ import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark.run.session import blocks_in, order_of
+from torchmark.run.session import order_of
 from torchmark_probe import addresses, turns, wire
 from torchmark_probe.children import die_with_parent
 from torchmark_probe.clocks import clock_facts
-from torchmark_probe.sampling import Metronome, block_size
+from torchmark_probe.sampling import block_size
 from torchmark_probe.snippets import PythonLoop, garbage_collection_off
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from torchmark.run.session import TimedBlock
     from torchmark_probe.sampling import Limits
 
 
@@ -103,9 +102,9 @@ class ForkedSession:
         with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
             wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
 
-    def blocks(self) -> list[TimedBlock]:
-        """What its turns gave; what the function raises is a CaseFailedError."""
-        return blocks_in(self._next())
+    def blocks(self) -> list[float]:
+        """The seconds of each block; what the function raises is a CaseFailedError."""
+        return list(self._next()["seconds"])
 
     def close(self) -> None:
         """End the process."""
@@ -176,7 +175,6 @@ def _serve(
         torch.default_generator.manual_seed(0)
     random.seed(0)
     blocks = PythonLoop("function()", globals={"function": function}).blocks()
-    metronome = Metronome()
     with garbage_collection_off():
         number, seconds = block_size(
             blocks, clock_facts(time.perf_counter), limits, turns.BLOCK_SECONDS
@@ -186,4 +184,4 @@ def _serve(
             order = wire.receive(talk)
             if order is None:
                 return
-            wire.send(talk, turns.taken(blocks, metronome, order))
+            wire.send(talk, {"seconds": turns.taken(blocks, order)})

@@ -112,7 +112,7 @@ def ab(
     if timing.failure is not None:
         raise timing.failure.error
     times = timing.times()
-    effect = effect_of(times.estimates, penalty=times.penalty)
+    effect = effect_of(times.pairs, penalty=times.penalty)
     return FunctionsCompared(
         a=_name(a, "a"),
         b=_name(b, "b"),

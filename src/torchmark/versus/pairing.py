@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torchmark.analyse.pairs import Round, estimate_of
-from torchmark.errors import CaseFailedError
+from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark.run.private_directories import discard, private_directory
 from torchmark.versus.background import begun
 from torchmark.versus.plan import TURNS_SECONDS
@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from torchmark.run.session import TimedBlock
+    from torchmark.model.ab_record import Turn
 
 _FEWEST_ROUNDS = 5
+"""However long they take."""
+
+_WANTED_ROUNDS = 120
+"""Of statements that take milliseconds, for which there may be more time than was asked for: what
+two processes say spreads as one over the root of their rounds, and making them takes as long as a
+few dozen."""
+
+_MOST_TIME = 4.0
+"""So much more of it."""
 
 _MOST_ROUNDS = 2000
 """Of statements that are over in no time: more would say nothing new."""
@@ -46,7 +55,7 @@ class TakesTurns(Protocol):
         self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None: ...
 
-    def blocks(self) -> list[TimedBlock]: ...
+    def blocks(self) -> list[float]: ...
 
     def close(self) -> None: ...
 
@@ -98,10 +107,17 @@ class SideFailedError(Exception):
         self.error = error
 
 
-class Turns(NamedTuple):
-    """What two pairs of processes say, one in each order."""
+class Round(NamedTuple):
+    """One block of each, right after each other: seconds of one run."""
 
-    estimate: float
+    a: float
+    b: float
+
+
+class Turns(NamedTuple):
+    """What two couples of processes say, one in each order."""
+
+    estimates: Turn
     """The log of B's time over A's."""
 
     a_seconds: float
@@ -123,11 +139,12 @@ def turns_of(
     `seconds` is what the blocks of two take together. `in_background` lets the second two be made
     while the first two are measured.
     """
+    order = (0, 1) if rng.random() < 0.5 else (1, 0)
     couples = [
         _Couple(
             (a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit, seconds
         )
-        for first in ((0, 1) if rng.random() < 0.5 else (1, 0))
+        for first in order
     ]
     folder = private_directory()
     try:
@@ -137,10 +154,17 @@ def turns_of(
         both = _both(couples, rng, batons, in_background=in_background)
     finally:
         discard(folder)
+    of = dict(zip(order, map(_estimate, both), strict=True))
     return Turns(
-        estimate=(estimate_of(both[0]) + estimate_of(both[1])) / 2,
-        a_seconds=median([each.a for rounds in both for each in rounds]),
+        estimates=(of[0], of[1]), a_seconds=median([each.a for rounds in both for each in rounds])
     )
+
+
+def _estimate(rounds: Sequence[Round]) -> float:
+    """The median of the log ratios: what disturbs one round leaves the others alone."""
+    if not rounds:
+        raise EmptyMeasurementError("a pair without rounds says nothing")
+    return median([math.log(each.b / each.a) for each in rounds])
 
 
 def _both(
@@ -211,18 +235,13 @@ class _Couple:
         a, b = self._opened[0], self._opened[1]
         numbers = _numbers(a, b)
         seconds = a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
-        count = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(self._seconds / max(seconds, 1e-9))))
+        count = _round_count(self._seconds, max(seconds, 1e-9))
         turns = [role for _ in range(count) for role in ((0, 1) if rng.random() < 0.5 else (1, 0))]
         for role in (1, 0):
             self._opened[role].begin(turns, role, numbers[role], batons)
         blocks = [_blocks(role, self._opened[role]) for role in (0, 1)]
         return [
-            Round(
-                a=one.wall / numbers[0],
-                b=other.wall / numbers[1],
-                fastest=min(one.fastest, other.fastest),
-                slowest=max(one.slowest, other.slowest),
-            )
+            Round(one / numbers[0], other / numbers[1])
             for one, other in zip(blocks[0], blocks[1], strict=True)
         ]
 
@@ -232,7 +251,13 @@ class _Couple:
             session.close()
 
 
-def _blocks(role: int, session: TakesTurns) -> list[TimedBlock]:
+def _round_count(wanted: float, of_one: float) -> int:
+    """Rounds that take the seconds that are wanted, if one takes so many."""
+    with_more_time = min(_WANTED_ROUNDS, int(_MOST_TIME * wanted / of_one))
+    return min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, with_more_time, int(wanted / of_one)))
+
+
+def _blocks(role: int, session: TakesTurns) -> list[float]:
     try:
         return session.blocks()
     except CaseFailedError as error:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Generator, Iterator, Sequence
 
+    from torchmark.model.ab_record import Turn
     from torchmark.versus.pairing import Turns
     from torchmark.versus.plan import Planned, Wish
     from torchmark.versus.starting import Starter, Zygotes
@@ -42,7 +43,7 @@ _MOST_TURNS = 6
 
 _TURNS_TO_A_CONTROL = 6
 
-_LOOKS = {FEWEST_PAIRS: 4.0, 12: 12.0, 24: 12.0, 48: 12.0}
+_LOOKS = {FEWEST_PAIRS: 4.0, 10: 12.0, 20: 12.0, 40: 12.0}
 """Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
 
 _LAST_LOOK = 2.0
@@ -65,8 +66,8 @@ class Timing:
     b: Any
     """What runs in B."""
 
-    estimates: list[float] = field(default_factory=list)
-    control: list[float] = field(default_factory=list)
+    pairs: list[tuple[Turn, ...]] = field(default_factory=list)
+    control: list[Turn] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
     penalty: float = _LAST_LOOK
 
@@ -76,14 +77,14 @@ class Timing:
     failure: SideFailedError | None = None
     """Why there is no verdict, where one of the two failed."""
 
-    _present: list[float] = field(default_factory=list)
-    """What the turns of the present pair gave."""
+    _present: list[Turn] = field(default_factory=list)
+    """The turns of the present pair."""
 
     def times(self) -> PairedTimes:
         """What the pairs gave so far."""
         return PairedTimes(
             a_seconds=statistics.median(self.a_seconds),
-            estimates=tuple(self.estimates),
+            pairs=tuple(self.pairs),
             control=tuple(self.control),
             penalty=self.penalty,
         )
@@ -97,7 +98,7 @@ class Timing:
 
     def more_turns(self, zygotes: Zygotes, take: Taker, wish: Wish) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
-        pairs = len(self.estimates) + 1
+        pairs = len(self.pairs) + 1
         is_first_look_near = pairs <= FEWEST_PAIRS
         most = _TURNS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_TURNS
         is_enough = self.is_in_its_last_pair(wish) or len(self._present) >= most
@@ -112,22 +113,22 @@ class Timing:
 
     def is_in_its_last_pair(self, wish: Wish) -> bool:
         """Whether it is over with the present pair, or the one that comes, whatever that says."""
-        return self.seconds >= wish.budget and len(self.estimates) + 1 >= wish.pairs
+        return self.seconds >= wish.budget and len(self.pairs) + 1 >= wish.pairs
 
     def end_pair(self, wish: Wish, cases: int) -> bool:
         """Take the pair as one; whether the case has failed, is decided, or has had its time."""
         if self.failure is not None:
             return True
-        self.estimates.append(statistics.median(self._present))
+        self.pairs.append(tuple(self._present))
         self._present.clear()
-        pairs = len(self.estimates)
+        pairs = len(self.pairs)
         if self.seconds >= wish.budget and pairs >= wish.pairs:
             self.penalty = _ONLY_LOOK if wish.hurry else _LAST_LOOK
             return True
         if wish.hurry or pairs not in _LOOKS:
             return False
         self.penalty = _LOOKS[pairs]
-        return is_decided(effect_of(self.estimates, penalty=self.penalty), cases=cases)
+        return is_decided(effect_of(self.pairs, penalty=self.penalty), cases=cases)
 
     @property
     def turns(self) -> int:
@@ -150,13 +151,13 @@ class Timing:
         """A against A; whichever of the two fails, it is A that does."""
         a = Side(opens=zygotes.a, case=self.a)
         try:
-            self.control.append(take(a, a).estimate)
+            self.control.append(take(a, a).estimates)
         except SideFailedError as failure:
             raise SideFailedError(0, failure.error) from failure
 
     def _turn(self, zygotes: Zygotes, take: Taker) -> None:
         turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
-        self._present.append(turns.estimate)
+        self._present.append(turns.estimates)
         self.a_seconds.append(turns.a_seconds)
 
 

@@ -1,0 +1,84 @@
+"""The number that several starts agree on, and how far it may be off.
+
+A start of both environments gives a few couples of fresh processes, half of them started in the one
+order and half in the other. Starts differ from each other by no more than their couples do where
+both are the same torch, and by much more where they are not. Taken as if only starts counted, five
+of them say little of their spread; taken as if all couples were alike, starts that do differ would
+be overlooked. So the spread is the larger of two: that of starts, and that of starts and couples
+together. Couples add degrees of freedom as far as starts do not differ more than they do.
+
+With made-up numbers, from starts that do not differ at all to starts that differ much more than
+couples, the 95 % interval of five to ten starts holds the truth in 92 to 97 % of all trials.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark_probe.intervals import median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchmark.model.ab_record import Turn
+
+_FENCE = 5.0
+"""Couples that lie further out, in standard deviations, were disturbed and are moved to there."""
+
+_DEVIATIONS = 1.4826
+"""One standard deviation, in median deviations, where nothing is disturbed."""
+
+
+class Agreement(NamedTuple):
+    """What starts say together."""
+
+    centre: float
+    error: float
+    """The standard error of the centre."""
+
+    freedom: float
+    """The degrees of freedom that the error is known with."""
+
+
+def agreement_of(pairs: Sequence[Sequence[Turn]]) -> Agreement:
+    """Of at least two starts, each with one turn or more."""
+    starts = _within_a_fence(_whatever_the_order(pairs))
+    count, couples = len(starts), sum(map(len, starts))
+    means = [_mean(start) for start in starts]
+    centre = _mean(means)
+    between = math.fsum((mean - centre) ** 2 for mean in means) / (count - 1) / count
+    # One degree is spent on what the order does.
+    more_freedom = couples - count - 1
+    squares = math.fsum(
+        (each - mean) ** 2 for start, mean in zip(starts, means, strict=True) for each in start
+    )
+    within = squares / more_freedom * _mean([1 / len(start) for start in starts]) / count
+    freedom = count - 1
+    if within == 0:
+        return Agreement(centre, math.sqrt(between), freedom)
+    together = (freedom * between + more_freedom * within) / (freedom + more_freedom)
+    counting = (within / max(between, within)) ** 2
+    return Agreement(centre, math.sqrt(max(between, together)), freedom + more_freedom * counting)
+
+
+def _whatever_the_order(pairs: Sequence[Sequence[Turn]]) -> list[list[float]]:
+    """The couples of every start, without what it does to be started first."""
+    first = median([(one - other) / 2 for turns in pairs for one, other in turns])
+    return [
+        [couple for one, other in turns for couple in (one - first, other + first)]
+        for turns in pairs
+    ]
+
+
+def _within_a_fence(starts: list[list[float]]) -> list[list[float]]:
+    couples = [couple for start in starts for couple in start]
+    middle = median(couples)
+    away = _FENCE * _DEVIATIONS * median([abs(couple - middle) for couple in couples])
+    if away == 0:
+        return starts
+    return [[min(max(each, middle - away), middle + away) for each in start] for start in starts]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return math.fsum(numbers) / len(numbers)

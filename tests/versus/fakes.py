@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from torchmark_probe.sampling import Limits
 
-BLOCK_SECONDS = 0.01
-"""What a block is made to take, by the number of its runs: some seven rounds in a pair."""
+BLOCK_SECONDS = 0.0005
+"""What a block is made to take, by the number of its runs: 150 rounds of two processes."""
 
 
 class Opened(NamedTuple):

@@ -401,7 +401,7 @@ def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None
     ready_after(3, within, starting)
     list(running(within, one, other, start=starting, in_background=True))
     assert one.turns + other.turns == 3 * FEWEST_PAIRS
-    assert one.turns == other.turns
+    assert abs(one.turns - other.turns) == 1, "of an odd number"
 
 
 @pytest.mark.parametrize(

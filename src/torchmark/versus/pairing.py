@@ -33,6 +33,10 @@ few dozen."""
 _MOST_TIME = 4.0
 """So much more of it."""
 
+_LONG_ROUND = 2e-3
+"""Seconds. Processes of longer statements are not made beside others that are measured: warming up
+they would move tens of megabytes on the other core, and `tanh` in 24 MB spread twice as much."""
+
 _MOST_ROUNDS = 2000
 """Of statements that are over in no time: more would say nothing new."""
 
@@ -137,7 +141,7 @@ def turns_of(
     """Two fresh processes of each, two by two: the second two are started in the other order.
 
     `seconds` is what the blocks of two take together. `in_background` lets the second two be made
-    while the first two are measured.
+    while the first two are measured, if that does not disturb them.
     """
     order = (0, 1) if rng.random() < 0.5 else (1, 0)
     couples = [
@@ -177,7 +181,8 @@ def _both(
     one, other = couples
     with closing(one):
         one.open()
-        opening = begun(lambda: other.open(beside=True), "couple") if in_background else None
+        is_beside = in_background and one.round_seconds() < _LONG_ROUND
+        opening = begun(lambda: other.open(beside=True), "couple") if is_beside else None
         try:
             first = one.rounds(rng, batons)
         except BaseException:
@@ -230,12 +235,16 @@ class _Couple:
             except CaseFailedError as error:
                 raise SideFailedError(role, error) from error
 
+    def round_seconds(self) -> float:
+        """What a block of each takes together."""
+        a, b = self._opened[0], self._opened[1]
+        numbers = self._numbers()
+        return a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
+
     def rounds(self, rng: random.Random, batons: tuple[Path, Path]) -> list[Round]:
         """Let them take turns, and return what each round gave."""
-        a, b = self._opened[0], self._opened[1]
-        numbers = _numbers(a, b)
-        seconds = a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
-        count = _round_count(self._seconds, max(seconds, 1e-9))
+        numbers = self._numbers()
+        count = _round_count(self._seconds, max(self.round_seconds(), 1e-9))
         turns = [role for _ in range(count) for role in ((0, 1) if rng.random() < 0.5 else (1, 0))]
         for role in (1, 0):
             self._opened[role].begin(turns, role, numbers[role], batons)
@@ -244,6 +253,15 @@ class _Couple:
             Round(one / numbers[0], other / numbers[1])
             for one, other in zip(blocks[0], blocks[1], strict=True)
         ]
+
+    def _numbers(self) -> tuple[int, int]:
+        """Runs in a block of each; of two that are alike the one that was disturbed less knows."""
+        a, b = self._opened[0], self._opened[1]
+        one, other = sorted((a.seconds / a.number, b.seconds / b.number))
+        if other > _ALIKE * one:
+            return a.number, b.number
+        number = max(a.number, b.number)
+        return number, number
 
     def close(self) -> None:
         """End both."""
@@ -262,12 +280,3 @@ def _blocks(role: int, session: TakesTurns) -> list[float]:
         return session.blocks()
     except CaseFailedError as error:
         raise SideFailedError(role, error) from error
-
-
-def _numbers(a: TakesTurns, b: TakesTurns) -> tuple[int, int]:
-    """Runs in a block of each; of two that are alike the one that was disturbed less knows."""
-    one, other = sorted((a.seconds / a.number, b.seconds / b.number))
-    if other > _ALIKE * one:
-        return a.number, b.number
-    number = max(a.number, b.number)
-    return number, number

@@ -32,9 +32,9 @@ FALSE_ALARMS = 0.005
 """The share of comparisons of a thing with itself, each judged alone, that may be called a change:
 half of the one in a hundred that we promise."""
 
-FALSE_DISCOVERIES = 0.02
+FALSE_DISCOVERIES = 0.01
 """Of cases compared together, the share of changes, among those that are called one, that may be
-none. Of twenty cases without a change the first has to be as unlikely as one in a thousand."""
+none. Of twenty cases without a change the first has to be as unlikely as one in two thousand."""
 
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""

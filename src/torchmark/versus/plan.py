@@ -67,8 +67,9 @@ class Wish:
     pairs, but never fewer than are needed to say anything."""
 
     hurry: bool = False
-    """Whether pairs are wanted soon rather than precise ones: no more turns while a start is waited
-    for, and one look at all pairs in the end. Looking costs, so one look sees more."""
+    """Whether the pairs are wanted soon: two turns in each, no more of them while a start is waited
+    for, a control beside the first alone, and one look at all pairs in the end. Looking costs, so
+    one look sees more."""
 
     time_limit: float = TIME_LIMIT
     """Seconds that a case may take in one process."""

@@ -90,11 +90,13 @@ class Timing:
             penalty=self.penalty,
         )
 
-    def begin_pair(self, zygotes: Zygotes, take: Taker) -> None:
+    def begin_pair(self, zygotes: Zygotes, take: Taker, wish: Wish) -> None:
         """The turns that every pair has, and a control where one is due."""
         with self._noting_failures():
             self._turn(zygotes, take)
-            if self._wants_a_control():
+            if wish.hurry:
+                self._turn(zygotes, take)
+            if not self.control or (self._wants_a_control() and not wish.hurry):
                 self._control(zygotes, take)
 
     def more_turns(self, zygotes: Zygotes, take: Taker, wish: Wish) -> bool:
@@ -211,7 +213,7 @@ def timed(
             with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
                     yield Began(each.planned.case, Kind.TIME)
-                    each.begin_pair(zygotes, take)
+                    each.begin_pair(zygotes, take, wish)
                 if not wish.hurry:
                     _use_the_wait(waiting, starts, zygotes, take, wish)
             over = [each for each in waiting if each.end_pair(wish, cases)]

@@ -67,7 +67,7 @@ class Wish:
     pairs, but never fewer than are needed to say anything."""
 
     hurry: bool = False
-    """Whether the pairs are wanted soon: two turns in each, no more of them while a start is waited
+    """Whether pairs are wanted soon rather than precise ones: no more turns while a start is waited
     for, a control beside the first alone, and one look at all pairs in the end. Looking costs, so
     one look sees more."""
 

@@ -94,8 +94,6 @@ class Timing:
         """The turns that every pair has, and a control where one is due."""
         with self._noting_failures():
             self._turn(zygotes, take)
-            if wish.hurry:
-                self._turn(zygotes, take)
             if not self.control or (self._wants_a_control() and not wish.hurry):
                 self._control(zygotes, take)
 

@@ -3,11 +3,14 @@
     python metrics/capture_overhead.py [--rounds N] [--steps N]
 
 Steps of about 1.3 and 10 ms have a limit, shorter and longer ones are for interest: the batch is
-chosen here so that a plain step takes about that long. Plain steps, steps under an empty
-TorchDispatchMode and steps under `torchmark.Capture` take turns in one process, in random order;
-the ratios are those of the tenth percentiles, in which a neighbour on the core is not. A capture's
-first steps describe every distinct call, so they are given by themselves, as a ratio of the slowest
-of them.
+chosen here so that a plain step takes about that long. How much a mode costs hangs on how many
+calls a step of that length has, so there are two models: convolutions, and an encoder with twice as
+many calls, which on a slow machine takes longer than 1.3 ms even at batch 1.
+
+Plain steps, steps under an empty TorchDispatchMode, and steps under `torchmark.Capture` take turns
+in one process, in random order; the ratios are of tenth percentiles, in which a neighbour on
+the core is not. A capture's first steps describe every distinct call, so they are given by
+themselves, as a ratio of the slowest of them.
 """
 
 from __future__ import annotations
@@ -36,8 +39,6 @@ WARM_UP = 12
 
 LIMITS = {1.3: 3.5, 10.0: 1.5}
 """Most that a step under capture may take, over a plain one, by its length in milliseconds."""
-
-INTEREST = (0.4, 40.0)
 
 
 class Empty(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -76,6 +77,15 @@ def perceptron(batch: int) -> Callable[[], None]:
     return training_step(model, torch.randn(batch, 16))
 
 
+def convolutions(batch: int) -> Callable[[], None]:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
+    )  # fmt: skip
+    return training_step(model, torch.randn(batch, 3, 16, 16))
+
+
 def encoder(batch: int) -> Callable[[], None]:
     model = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
     return training_step(model, torch.randn(batch, 16, 64))
@@ -102,9 +112,21 @@ def undisturbed(times: list[float]) -> float:
     return statistics.quantiles(times, n=10)[0]
 
 
-def of_length(milliseconds: float) -> tuple[Callable[[], None], str]:
+STEPS = (
+    (perceptron, 0.4),
+    (convolutions, 1.3),
+    (encoder, 1.3),
+    (convolutions, 10.0),
+    (encoder, 10.0),
+    (encoder, 40.0),
+)
+"""Models, and milliseconds that a step of each is to take."""
+
+
+def of_length(
+    make: Callable[[int], Callable[[], None]], milliseconds: float
+) -> tuple[Callable[[], None], str]:
     """A step of about this length, and its name."""
-    make = encoder if milliseconds > 1 else perceptron
     found: list[tuple[float, int]] = []
     batch = 1
     while not found or (batch <= 4096 and found[-1][0] < milliseconds / 1000):
@@ -139,8 +161,10 @@ def measured(step: Callable[[], None], rounds: int, steps: int) -> Times:
     return times
 
 
-def row(milliseconds: float, rounds: int, steps: int) -> list[str]:
-    step, name = of_length(milliseconds)
+def row(
+    make: Callable[[int], Callable[[], None]], milliseconds: float, rounds: int, steps: int
+) -> list[str]:
+    step, name = of_length(make, milliseconds)
     with contextlib.ExitStack() as stack:
         counting = stack.enter_context(Counting())  # type: ignore[no-untyped-call]
         step()
@@ -171,8 +195,7 @@ def main() -> None:
     torch.set_num_threads(1)
     random.seed(0)
     rows = [
-        row(milliseconds, arguments.rounds, arguments.steps)
-        for milliseconds in sorted((*LIMITS, *INTEREST))
+        row(make, milliseconds, arguments.rounds, arguments.steps) for make, milliseconds in STEPS
     ]
     print(f"torch {torch.__version__}, Python {platform.python_version()}, one thread")
     head = ["model", "calls", "step", "empty mode", "capture", "limit", "", "first step"]

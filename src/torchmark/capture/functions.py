@@ -31,13 +31,11 @@ class FunctionLabels(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        labels = self._labels
-        outer = labels.function
-        labels.function = func
+        outer = self._labels.called(func)
         try:
             return func(*args, **kwargs) if kwargs else func(*args)
         finally:
-            labels.function = outer
+            self._labels.called(outer)
 
     def start(self) -> None:
         _push(self)

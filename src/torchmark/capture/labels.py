@@ -97,18 +97,27 @@ class Labels:
         self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
         self._optimizer: str | None = None
         self._known: dict[tuple[str, str | None, Any], KnownCalls] = {}
+        self._here: KnownCalls | None = None
+        """The calls of the present place outside of the backward pass, once they were asked for."""
         self._moves: list[int] = [0]
         self._moved_to: list[str | None] = [None]
 
     def known_calls(self) -> KnownCalls:
         """The calls of the place where this thread is now."""
         task = _graph_task()
-        if task == -1:
+        if task != -1:
+            return self._known_at(("backward", self._backward_module(task), self.function))
+        here = self._here
+        if here is None:
             where = (self.phase, self.module, self._optimizer or self.function)
-        else:
-            where = ("backward", self._backward_module(task), self.function)
-        known = self._known.get(where)
-        return self._new_place(where) if known is None else known
+            here = self._here = self._known_at(where)
+        return here
+
+    def called(self, function: Any) -> Any:
+        """The user calls this function now; returns the one before."""
+        outer, self.function = self.function, function
+        self._here = None
+        return outer
 
     def name_functions_by_memory(self) -> None:
         """From now on a call has the function that the same call of the same module had last.
@@ -172,6 +181,7 @@ class Labels:
         return module
 
     def _move(self, path: str | None) -> None:
+        self._here = None
         self.module = path
         self.phase = "optimizer" if self._optimizer is not None and path is None else "forward"
         node = _next_node()
@@ -194,6 +204,10 @@ class Labels:
         if number >= _next_node():  # it adds up the gradient of a parameter
             return self._names.owner(getattr(node, "variable", None))
         return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
+
+    def _known_at(self, where: tuple[str, str | None, Any]) -> KnownCalls:
+        known = self._known.get(where)
+        return self._new_place(where) if known is None else known
 
     def _new_place(self, where: tuple[str, str | None, Any]) -> KnownCalls:
         phase, module, function = where

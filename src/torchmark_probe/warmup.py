@@ -50,8 +50,6 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     callgrind = _callgrind()
     where = " under valgrind" if callgrind else ""
     tell("importing torch" + where)
-    if not callgrind:
-        gc.disable()  # looking for garbage is an eighth of an import; counts keep their heap
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
     # A child cannot read the archive any more, and these need torch's operators.

@@ -74,7 +74,6 @@ def running(
     start: Any = None,
     budget: float = PLENTY,
     pairs: int = FEWEST_PAIRS,
-    pairs_seconds: float = math.inf,
     hurry: bool = False,
     in_background: bool = False,
 ) -> Generator[Began | Timing, None, None]:
@@ -83,9 +82,7 @@ def running(
         start or Starting(within),
         rng=random.Random(0),
         cores=[3],
-        wish=Wish(
-            budget=budget, pairs=pairs, pairs_seconds=pairs_seconds, hurry=hurry, time_limit=7.0
-        ),
+        wish=Wish(budget=budget, pairs=pairs, hurry=hurry, time_limit=7.0),
         cases=len(timings),
         in_background=in_background,
     )
@@ -189,21 +186,6 @@ def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> No
     assert each.turns == 9, "none more for a start that was not ready"
     assert len(each.control) == 1
     assert starting.layouts == list(range(9)), "and no start that nobody needs"
-
-
-@pytest.mark.parametrize(("share", "pairs"), [(0.0, FEWEST_PAIRS), (0.85, 7), (1.2, 9)])
-def test_where_there_is_no_time_for_all_pairs_there_are_fewer(
-    clocked: World, share: float, pairs: int
-) -> None:
-    def taken(pairs_seconds: float) -> list[int]:
-        starting, timings = Starting(clocked), (timing("one"), timing("other"))
-        list(running(clocked, *timings, start=starting, budget=0, pairs=9, hurry=True,
-                     pairs_seconds=pairs_seconds))  # fmt: skip
-        assert len(starting.layouts) == len(timings[0].pairs), "no start that nobody needs"
-        return [len(each.pairs) for each in timings]
-
-    assert taken(math.inf) == [9, 9]
-    assert taken(share * clocked.now) == [pairs, pairs]
 
 
 def test_between_two_looks_nothing_is_decided() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,10 +60,6 @@ class Wish:
 
     pairs: int = FEWEST_PAIRS
     """That are taken of every case whatever the budget."""
-
-    pairs_seconds: float = math.inf
-    """What these may take, all cases together. Where that is too little for so many there are fewer
-    pairs, but never fewer than are needed to say anything."""
 
     hurry: bool = False
     """Whether pairs are wanted soon rather than precise ones: no more turns while a start is waited

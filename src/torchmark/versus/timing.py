@@ -11,12 +11,11 @@ often this set-up cries wolf.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import time
 from collections import deque
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
@@ -201,12 +200,8 @@ def timed(
             in_background=is_beside,
         )
 
-    begun, wanted = time.perf_counter(), wish
     with closing(starts):
-        for taken in itertools.count():
-            if not waiting:
-                return
-            wish = replace(wanted, pairs=_in_time(wanted, taken, time.perf_counter() - begun))
+        while waiting:
             is_last = all(each.is_in_its_last_pair(wish) for each in waiting)
             with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
@@ -217,12 +212,6 @@ def timed(
             over = [each for each in waiting if each.end_pair(wish, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
-
-
-def _in_time(wish: Wish, taken: int, seconds: float) -> int:
-    """The pairs that fit into their time, if so many took so many seconds."""
-    fitting = wish.pairs_seconds * taken / seconds if taken and seconds else wish.pairs
-    return max(FEWEST_PAIRS, int(min(wish.pairs, fitting)))
 
 
 def _use_the_wait(

@@ -1,4 +1,4 @@
-"""Two things compared by pairs: a start of both is the unit of inference.
+"""Two things compared by pairs: a start of both, with a few couples of their processes.
 
 Within a pair fresh processes of the two take turns in short blocks, so what changes on the machine
 changes for both, and the median of their log ratios is very steady. But it belongs to them: where

@@ -93,7 +93,7 @@ class Timing:
         """The turns that every pair has, and a control where one is due."""
         with self._noting_failures():
             self._turn(zygotes, take)
-            if not self.control or (self._wants_a_control() and not wish.hurry):
+            if self._wants_a_control() and not (wish.hurry and self.control):
                 self._control(zygotes, take)
 
     def more_turns(self, zygotes: Zygotes, take: Taker, wish: Wish) -> bool:

@@ -13,7 +13,7 @@ import sys
 import warnings
 from typing import Any
 
-from torchmark_probe import addresses, cases, children, failures, warmup, wire
+from torchmark_probe import addresses, cases, children, failures, keepers, warmup, watching, wire
 
 
 def main() -> None:
@@ -22,30 +22,7 @@ def main() -> None:
     if order is None:
         return
     around = _start(order, channel)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the keepers
-    serve(channel, around)
-
-
-def serve(channel: socket.socket, around: cases.Surroundings) -> None:
-    """Fork for every case that is handed over, until the control side is gone.
-
-    Nothing here depends on the case: the next fork finds the heap as the last one did.
-    """
-    zygote = os.getpid()
-    while True:
-        files = wire.take_over(channel)
-        if files is None:
-            return
-        try:
-            keeper = os.fork()
-        except OSError as error:
-            wire.send(files.talk, {"outcome": "no fork", "reason": str(error)})
-            keeper = -1
-        if keeper == 0:
-            channel.close()
-            children.keep(files, around, zygote)
-        for descriptor in files:
-            os.close(descriptor)
+    (keepers if around.callgrind else watching).serve(channel, around)
 
 
 def _own_channel() -> socket.socket:

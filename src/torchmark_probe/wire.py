@@ -41,6 +41,15 @@ class CaseFiles(NamedTuple):
     heap of the child by as much as the path is longer."""
 
 
+class Case(NamedTuple):
+    """A case that was handed over."""
+
+    files: CaseFiles
+
+    in_haste: bool
+    """Whether its process is wanted soon, and is known to leave its parent alone."""
+
+
 _PADDING = 4096
 
 
@@ -96,13 +105,17 @@ def receive(descriptor: int) -> Optional[Dict[str, Any]]:
 _DESCRIPTORS_SPACE = socket.CMSG_SPACE(4 * array.array("i").itemsize)
 
 
-def hand_over(channel: socket.socket, files: CaseFiles) -> None:
+_WITH_TIME, _IN_HASTE = b"\n", b"!"
+
+
+def hand_over(channel: socket.socket, case: Case) -> None:
     """Give a case to the zygote at the other end of the channel."""
-    rights = array.array("i", files)
-    channel.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    rights = array.array("i", case.files)
+    data = _IN_HASTE if case.in_haste else _WITH_TIME
+    channel.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def take_over(channel: socket.socket) -> Optional[CaseFiles]:
+def take_over(channel: socket.socket) -> Optional[Case]:
     """Wait for a case; None when the control side is gone."""
     data, ancillary, _, _ = channel.recvmsg(1, _DESCRIPTORS_SPACE)
     if not data:
@@ -114,4 +127,4 @@ def take_over(channel: socket.socket) -> Optional[CaseFiles]:
     numbers: List[int] = descriptors.tolist()
     if len(numbers) != 4:
         raise WireError("a case came with {} descriptors instead of 4".format(len(numbers)))
-    return CaseFiles(*numbers)
+    return Case(CaseFiles(*numbers), data == _IN_HASTE)

@@ -44,14 +44,16 @@ def test_a_line_longer_than_any_buffer_arrives_whole() -> None:
         assert wire.receive(theirs.fileno()) is None
 
 
-def test_a_case_is_handed_over_as_descriptors_that_work() -> None:
+@pytest.mark.parametrize("in_haste", [True, False])
+def test_a_case_is_handed_over_as_descriptors_that_work(*, in_haste: bool) -> None:
     ours, theirs = socket.socketpair()
     pipes = [os.pipe() for _ in range(4)]
     with ours, theirs:
-        wire.hand_over(ours, wire.CaseFiles(*(write for _, write in pipes)))
-        files = wire.take_over(theirs)
-        assert files is not None
-        for (read, write), received in zip(pipes, files, strict=True):
+        wire.hand_over(ours, wire.Case(wire.CaseFiles(*(write for _, write in pipes)), in_haste))
+        case = wire.take_over(theirs)
+        assert case is not None
+        assert case.in_haste == in_haste
+        for (read, write), received in zip(pipes, case.files, strict=True):
             os.write(received, b"here")
             assert os.read(read, 10) == b"here"
             for descriptor in (read, write, received):

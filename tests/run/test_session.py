@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +13,10 @@ import pytest
 from tests.run.zygote_cases import QUICK, c_library, case, is_gone, wait_until
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark.run.case_records import NativeCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torchmark.run.session import Session
-    from torchmark.run.zygote import Zygote
 
 
 def take_turns(a: Session, b: Session, turns: list[int], folder: Path, number: int = 10) -> None:
@@ -98,13 +99,57 @@ def test_a_compiled_statement_takes_turns_too(plain_zygote: Zygote, tmp_path: Pa
         assert taken(one, other, [0, 1], tmp_path)[0][0] > 0
 
 
-def test_the_process_ends_with_its_session(plain_zygote: Zygote, tmp_path: Path) -> None:
-    file = tmp_path / "pid"
-    setup = f"import os; open({str(file)!r}, 'w').write(str(os.getpid()))"
-    with plain_zygote.session(case("pass", setup), limits=QUICK):
-        pid = int(file.read_text())
-        assert not is_gone(pid)
-    wait_until(lambda: is_gone(pid))
+def telling_its_processes(file: Path) -> str:
+    """A setup that starts another process and notes the parent, itself and that one."""
+    return f"""
+import os, subprocess
+sleeper = subprocess.Popen(["sleep", "1000"])
+open({str(file)!r}, "w").write(f"{{os.getppid()}} {{os.getpid()}} {{sleeper.pid}}")
+"""
+
+
+def test_its_processes_end_with_a_session(plain_zygote: Zygote, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with plain_zygote.session(case("pass", telling_its_processes(file)), limits=QUICK):
+        parent, *own = map(int, file.read_text().split())
+        assert not any(map(is_gone, own))
+    wait_until(lambda: all(map(is_gone, own)))
+    # No fork in between, and nobody waits for a burial either.
+    assert parent == plain_zygote.start()["pid"]
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    wait_until(lambda: str(own[0]) not in children.read_text().split())
+
+
+def test_its_processes_end_with_the_zygote(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with Zygote() as zygote:
+        session = zygote.session(case("pass", telling_its_processes(file)), limits=QUICK)
+        own = list(map(int, file.read_text().split()))
+        assert not any(map(is_gone, own))
+    wait_until(lambda: all(map(is_gone, own)))
+    session.close()
+
+
+def test_a_zygote_that_is_killed_takes_a_session_along(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    endless = telling_its_processes(file) + "while True: pass"
+    with ThreadPoolExecutor() as threads, Zygote() as zygote:
+        opening = threads.submit(zygote.session, case("pass", endless), limits=QUICK)
+        wait_until(lambda: file.exists() and len(file.read_text().split()) == 3)
+        own = list(map(int, file.read_text().split()))
+        os.kill(own[0], signal.SIGKILL)
+        with pytest.raises(CaseFailedError):
+            opening.result()
+        wait_until(lambda: all(map(is_gone, own)))
+
+
+def test_many_sessions_that_end_at_once_are_all_buried(plain_zygote: Zygote) -> None:
+    sessions = [plain_zygote.session(case("pass"), limits=QUICK) for _ in range(4)]
+    for session in sessions:
+        session.close()
+    zygote = plain_zygote.start()["pid"]
+    children = Path(f"/proc/{zygote}/task/{zygote}/children")
+    wait_until(lambda: not children.read_text().split())
 
 
 @pytest.mark.parametrize(

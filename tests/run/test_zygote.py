@@ -324,14 +324,15 @@ with open({part!r}, "w") as file:
 os.rename({part!r}, {path!r})
 while True: pass
 '''.format(zygote=facts["pid"], part=sys.argv[1] + ".part", path=sys.argv[1])
-zygote.sample(case("pass", setup), limits=QUICK)
+getattr(zygote, sys.argv[2])(case("pass", setup), limits=QUICK)
 """
 
 
-def test_killing_the_control_side_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["sample", "session"])
+def test_killing_the_control_side_leaves_no_process_behind(tmp_path: Path, what: str) -> None:
     pids_file = tmp_path / "pids"
     control = subprocess.Popen(
-        [sys.executable, "-c", _CONTROL, str(pids_file)],
+        [sys.executable, "-c", _CONTROL, str(pids_file), what],
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     try:

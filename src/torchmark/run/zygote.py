@@ -206,7 +206,7 @@ class Zygote:
             "kind": "session", "limits": list(limits), "cores": sorted(cores), "beside": beside,
             "memory": None, "shake": shake, **case.request(),
         }  # fmt: skip
-        return self.opened(Session, request, time_limit)
+        return self.opened(Session, request, time_limit, in_haste=True)
 
     def loop(
         self,
@@ -232,9 +232,14 @@ class Zygote:
         kind: Callable[[Conversation, dict[str, Any], float], Opened],
         request: Mapping[str, Any],
         time_limit: float,
+        *,
+        in_haste: bool = False,
     ) -> Opened:
-        """A case of any kind that goes on, in a process of its own, with who talks to it."""
-        conversation = self._conversation(self._warm())
+        """A case of any kind that goes on, in a process of its own, with who talks to it.
+
+        One in haste must be known to leave its parent alone: it has been run before.
+        """
+        conversation = self._conversation(self._warm(), in_haste=in_haste)
         try:
             return kind(conversation, self._with_path(request), time_limit)
         except BaseException:
@@ -271,16 +276,16 @@ class Zygote:
         finally:
             conversation.close()
         if ending.status is None:
-            # Nobody was left to tell the end: is it the keeper alone, or the zygote?
+            # Nobody was left to tell the end: is it a keeper alone, or the zygote?
             if ending.limit is not None:
                 process.end()
             if not process.is_alive:
                 raise process.death()
         return ending
 
-    def _conversation(self, process: ZygoteProcess) -> Conversation:
+    def _conversation(self, process: ZygoteProcess, *, in_haste: bool = False) -> Conversation:
         try:
-            return Conversation(process, os.getcwd())
+            return Conversation(process, os.getcwd(), in_haste=in_haste)
         except OSError as error:
             raise process.death() from error
 

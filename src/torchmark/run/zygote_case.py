@@ -84,7 +84,8 @@ class _Kept:
 class Conversation:
     """The three ends that the control side has of a case: talk, stdout and stderr."""
 
-    def __init__(self, zygote: ZygoteProcess, directory: str) -> None:
+    def __init__(self, zygote: ZygoteProcess, directory: str, *, in_haste: bool = False) -> None:
+        """`in_haste` is as in `wire.Case`."""
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
         self._messages: list[dict[str, Any]] = []
@@ -97,7 +98,8 @@ class Conversation:
         self._ends = (out, err)
         home = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            zygote.hand_over(wire.CaseFiles(theirs.fileno(), their_out, their_err, home))
+            files = wire.CaseFiles(theirs.fileno(), their_out, their_err, home)
+            zygote.hand_over(wire.Case(files, in_haste))
         except OSError:
             self.close()
             raise
@@ -150,6 +152,8 @@ class Conversation:
         if not is_over:
             self._kill()
             self._listen(time.monotonic() + _GRACE)
+        if self._told("status") is None:  # nobody is left who would take along what it started
+            self._kill()
         for descriptor in self._ends:
             self._drain(descriptor)
         return Ending(
@@ -177,7 +181,7 @@ class Conversation:
         return self._replies.popleft()
 
     def _listen(self, deadline: float) -> bool:
-        """Read until the keeper has told the end or is gone itself; False if time ran out."""
+        """Read until the parent of the case has told the end, or is gone; False if time ran out."""
         while not self._has_ended:
             remaining = deadline - time.monotonic()
             if remaining <= 0:

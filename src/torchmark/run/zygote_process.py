@@ -212,10 +212,10 @@ class ZygoteProcess:
                 progress(message["stage"])
             self.facts = message.get("ready", {})
 
-    def hand_over(self, files: wire.CaseFiles) -> None:
+    def hand_over(self, case: wire.Case) -> None:
         """Let the zygote fork for a case; an OSError means that it is gone."""
         with self._handing_over:
-            wire.hand_over(self._channel, files)
+            wire.hand_over(self._channel, case)
 
     def death(self) -> ZygoteError:
         """The error that says how this zygote ended, with its last words."""

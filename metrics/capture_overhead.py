@@ -1,6 +1,6 @@
 """How much longer does a training step take under capture? Beside a mode that does nothing.
 
-    python metrics/capture_overhead.py [--rounds N] [--steps N]
+    python metrics/capture_overhead.py [--rounds N] [--steps N] [--count]
 
 Steps of about 1.3 and 10 ms have a limit, shorter and longer ones are for interest: the batch is
 chosen here so that a plain step takes about that long. How much a mode costs hangs on how many
@@ -30,6 +30,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchmark
 from torchmark.report.markdown import pipe_table
+from torchmark.run.case_records import PythonCase
+from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,10 +189,40 @@ def row(
     ]
 
 
+COUNTED = 5
+"""Steps of which the instructions are counted."""
+
+MODES = {"plain": "contextlib.nullcontext", "empty mode": "Empty", "capture": "torchmark.Capture"}
+
+
+def instructions(zygote: Zygote, make: Callable[[int], Callable[[], None]], mode: str) -> float:
+    """Of a step at batch 1, which takes as many in every run."""
+    setup = f"""
+import contextlib, torch, torchmark
+from capture_overhead import Empty, {make.__name__}
+step = {make.__name__}(1)
+mode = {MODES[mode]}()
+mode.__enter__()
+for _ in range({WARM_UP}):
+    step()
+"""
+    count = zygote.count(PythonCase(stmt="step()", setup=setup), number=COUNTED)
+    totals = [line for line in count.out_file.read_text().splitlines() if line[:7] == "totals:"]
+    return int(totals[-1].split()[1]) / COUNTED
+
+
+def counted(make: Callable[[int], Callable[[], None]]) -> list[str]:
+    with Zygote(under_callgrind=True) as zygote:
+        plain, *others = (instructions(zygote, make, mode) for mode in MODES)
+    ratios = [f"{other / plain:.2f}×" for other in others]
+    return [f"{make.__name__}, batch 1", f"{plain / 1e6:.2f} million", *ratios]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=20, help="timed steps of each kind a round")
+    parser.add_argument("--count", action="store_true", help="count instructions too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     random.seed(0)
@@ -200,6 +232,9 @@ def main() -> None:
     print(f"torch {torch.__version__}, Python {platform.python_version()}, one thread")
     head = ["model", "calls", "step", "empty mode", "capture", "limit", "", "first step"]
     print(pipe_table(head, rows))
+    if arguments.count:
+        head = ["instructions", *MODES]
+        print(pipe_table(head, [counted(make) for make in (convolutions, encoder)]))
 
 
 if __name__ == "__main__":

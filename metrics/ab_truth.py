@@ -174,7 +174,7 @@ def trials_of(
     op_of = {id(timing): op for timing, op in zip(timings, wanted, strict=True)}
     coming = timed(
         timings,
-        starter(*sides, threads=1),
+        starter(*sides, threads=1, everywhere=division.everything),
         rng=random.Random(),
         cores=division.lanes[0],
         wish=Wish(budget=budget),

@@ -16,6 +16,8 @@ from torchmark.versus.background import begun
 from torchmark.versus.starting import Starts, starter
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from torchmark.versus.starting import Starter
 
 
@@ -34,6 +36,13 @@ class Environment:
     def is_same_installation(self, other: Environment) -> bool:
         return self.installation == other.installation
 
+    @property
+    def workers(self) -> Environment:
+        return self
+
+    def started(self, threads: int, *, under_callgrind: bool) -> FakeZygote:
+        return self.zygote(threads=threads, is_tried_in=not under_callgrind)
+
     def zygote(self, **options: Any) -> FakeZygote:
         self.zygotes.append(FakeZygote(options, works=self.works))
         return self.zygotes[-1]
@@ -45,18 +54,25 @@ class FakeZygote:
         self.works = works
         self.is_started = False
         self.is_closed = False
+        self.cores: Collection[int] = ()
 
     def start(self) -> None:
         if not self.works:
             raise ZygoteError("it cannot start")
         self.is_started = True
 
+    def run_on(self, cores: Collection[int]) -> None:
+        self.cores = cores
+
     def close(self) -> None:
         self.is_closed = True
 
 
 def starter_of(a: Environment, b: Environment) -> Starter:
-    return starter(a, b, threads=2)  # type: ignore[arg-type]
+    return starter(a, b, threads=2, everywhere=EVERYWHERE)  # type: ignore[arg-type]
+
+
+EVERYWHERE = (995, 996)
 
 
 def test_both_are_started_with_the_same_layout_and_threads() -> None:
@@ -64,16 +80,29 @@ def test_both_are_started_with_the_same_layout_and_threads() -> None:
     zygotes = starter_of(a, b)(layout=7)
     zygotes.start()
     started: list[object] = [a.zygotes[0], b.zygotes[0]]
-    assert list(zygotes) == started
+    assert [zygotes.a, zygotes.b] == started
     for zygote in (a.zygotes[0], b.zygotes[0]):
         assert zygote.options == {"threads": 2, "layout": 7}
         assert zygote.is_started
         assert not zygote.is_closed
 
 
-def test_the_same_installation_is_started_once_for_both() -> None:
-    a, b = Environment("one"), Environment("one")
+def test_the_first_start_is_that_in_which_cases_were_tried_and_stays() -> None:
+    a, b = Environment("one"), Environment("another")
     zygotes = starter_of(a, b)(layout=0)
+    zygotes.start()
+    zygotes.run_on([1])
+    zygotes.close()
+    for zygote in (a.zygotes[0], b.zygotes[0]):
+        assert zygote.options == {"threads": 2, "is_tried_in": True}
+        assert not zygote.is_closed
+        assert zygote.cores == EVERYWHERE
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_the_same_installation_is_started_once_for_both(layout: int) -> None:
+    a, b = Environment("one"), Environment("one")
+    zygotes = starter_of(a, b)(layout=layout)
     assert zygotes.a is zygotes.b
     assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
 
@@ -108,6 +137,6 @@ def test_a_start_that_nobody_waits_for_stays_away_from_what_is_measured() -> Non
 def test_where_one_cannot_start_the_other_does_not_stay(works: tuple[bool, bool]) -> None:
     a, b = Environment("one", works=works[0]), Environment("another", works=works[1])
     with pytest.raises(ZygoteError, match="it cannot start"):
-        starter_of(a, b)(layout=0).start()
+        starter_of(a, b)(layout=1).start()
     assert a.zygotes[0].is_closed
     assert b.zygotes[0].is_closed

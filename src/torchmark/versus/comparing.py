@@ -130,7 +130,7 @@ class Comparing:
             ]
             for news in timed(
                 wanted,
-                starter(self._a, self._b, threads=threads),
+                starter(self._a, self._b, threads=threads, everywhere=self._division.everything),
                 rng=rng,
                 cores=lane[:threads] if threads <= len(lane) else self._division.everything,
                 wish=self._wish,

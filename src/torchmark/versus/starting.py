@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchmark.errors import TorchmarkError
 from torchmark.versus.background import begun
+from torchmark.versus.under_test import FIRST_LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,6 +28,9 @@ class Zygotes(NamedTuple):
 
     a: Opens
     b: Opens
+
+    home: Collection[int] = ()
+    """Where they go back to if others need them afterwards; they are not ended then."""
 
     def start(self) -> None:
         """Start both at the same time; if one cannot, neither stays."""
@@ -45,6 +49,9 @@ class Zygotes(NamedTuple):
         self.b.run_on(cores)
 
     def close(self) -> None:
+        if self.home:
+            self.run_on(self.home)
+            return
         self.a.close()
         self.b.close()
 
@@ -60,13 +67,24 @@ class Starter(Protocol):
     def __call__(self, layout: int) -> Zygotes: ...
 
 
-def starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
-    """Makes zygotes of both at the same addresses; one where they are one."""
+def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[int]) -> Starter:
+    """Makes zygotes of both at the same addresses; one where they are one.
+
+    The first are those that cases were tried in: they have run for seconds when times begin.
+    `everywhere` has all cores, which those had before.
+    """
     is_same = a.environment.is_same_installation(b.environment)
 
     def make(layout: int) -> Zygotes:
-        one = a.zygote(threads=threads, layout=layout)
-        return Zygotes(one, one if is_same else b.zygote(threads=threads, layout=layout))
+        is_first = layout == FIRST_LAYOUT
+
+        def of(side: UnderTest) -> Opens:
+            if is_first:
+                return side.workers.started(threads, under_callgrind=False)
+            return side.zygote(threads=threads, layout=layout)
+
+        one = of(a)
+        return Zygotes(one, one if is_same else of(b), home=everywhere if is_first else ())
 
     return make
 
@@ -81,7 +99,7 @@ class Starts:
         self.beside = os.sched_getaffinity(0)
         """Where nothing is measured."""
         self.everywhere = self.beside | set(measured)
-        self._layout = 0
+        self._layout = FIRST_LAYOUT
         self._coming: _Start | None = None
 
     def next(self, *, is_last: bool = False) -> Zygotes:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 WORKS = "works"
 
+FIRST_LAYOUT = 0
+"""That of the zygotes which cases are tried in, and of the first start that times are taken of."""
+
 
 class UnderTest:
     """Ends all its processes with `close`."""
@@ -50,7 +53,7 @@ class UnderTest:
 
     def zygote(self, **options: Any) -> Zygote:
         """One more zygote of this environment, not yet started; at addresses of our choice."""
-        options.setdefault("layout", 0)
+        options.setdefault("layout", FIRST_LAYOUT)
         is_plain = not options.get("under_callgrind")  # which takes minutes for an import
         return Zygote(
             python=self.environment.interpreter,

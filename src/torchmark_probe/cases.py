@@ -15,7 +15,16 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from torchmark_probe import addresses, endless, layout, python_calls, turns, values, wire
+from torchmark_probe import (
+    addresses,
+    endless,
+    huge_pages,
+    layout,
+    python_calls,
+    turns,
+    values,
+    wire,
+)
 from torchmark_probe.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.intervals import median
 from torchmark_probe.native import WARM_UP_RUNS, NativeLoop
@@ -179,7 +188,9 @@ def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[s
     """Blocks in turns with another process, as often as the control side orders some."""
     rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
     addresses.move_heap(rng)
+    before = huge_pages.memory()
     started = _started({**request, "cores": []} if request["beside"] else request, around)
+    huge_pages.collapse(huge_pages.new_since(before, huge_pages.memory()))
 
     def serve() -> None:
         started.blocks.run(1)

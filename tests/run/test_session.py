@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,6 +45,19 @@ def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> 
     assert min(*quick, *slow) > 0
     # A pause of the machine may hit any block, but not the fastest of several.
     assert min(quick) < min(slow)
+
+
+def test_what_the_setup_made_lies_in_huge_pages(plain_zygote: Zygote, tmp_path: Path) -> None:
+    """Elsewhere its time would hang on which pages the kernel happened to have."""
+    file = tmp_path / "pages"
+    setup = "x = torch.ones(3_000_000)"
+    looks = case(f"open({str(file)!r}, 'w').write(open('/proc/self/smaps_rollup').read())", setup)
+    with plain_zygote.session(looks, limits=QUICK):
+        huge = re.search(r"AnonHugePages: +(\d+) kB", file.read_text())
+    assert huge is not None
+    assert int(huge[1]) >= 8 * 1024
+    plain_zygote.run(looks)
+    assert re.search(r"AnonHugePages: +0 kB", file.read_text())
 
 
 def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:

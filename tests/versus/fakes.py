@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from torchmark_probe.sampling import Limits
 
-BLOCK_SECONDS = 0.0005
-"""What a block is made to take, by the number of its runs: 150 rounds of two processes."""
+BLOCK_SECONDS = 100e-6
+"""What a block is made to take, by the number of its runs: as the probe has it."""
 
 
 class Opened(NamedTuple):

@@ -41,7 +41,7 @@ from torchmark.versus.timing import Timing, timed
 from torchmark.versus.under_test import UnderTest, found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 TORCH = {"torch": {"kind": "import", "value": "torch"}}
 OTHER = "export TORCHMARK_TRUTH=1"
@@ -64,8 +64,8 @@ class Op(NamedTuple):
     """A small operation that is done beside the statement. How much it adds is what all trials say
     together, so their intervals are not counted as holding the truth or not."""
 
-    extras: int = 0
-    """So many of them are about one per cent of the statement."""
+    extras: float = 0.0
+    """So many of them take as long as the statement, on this machine."""
 
     def pair(self, more: float) -> tuple[PythonCase, PythonCase]:
         """The statement, and the statement with this share of work more.
@@ -75,7 +75,7 @@ class Op(NamedTuple):
         if self.rows or not more:
             return self._case(self.stmt), self._case(self.stmt, more)
         if self.extra:
-            extras = [self.extra] * round(self.extras * more / 0.01)
+            extras = [self.extra] * max(1, round(self.extras * more))
             return self._case(self.stmt), self._case("; ".join([self.stmt, *extras]))
         runs = round(1 / more)
         loops = (f"for _ in range({count}): {self.stmt}" for count in (runs, runs + 1))
@@ -99,16 +99,14 @@ OPS = (
         "m(x)",
         "n = 1000; m = torch.nn.Linear(8, 8); x = torch.ones((4, 8))",
         extra="n + 1",
-        extras=6,
     ),
     Op(
         "backward, 15 us",
         "w.sum().backward()",
         "w = torch.ones(8, requires_grad=True)",
         extra="w.ndim",
-        extras=4,
     ),
-    Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1", extras=3),
+    Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1"),
     Op(
         "add in 4 MB, 60 us",
         "torch.add(x, y, out=z)",
@@ -137,6 +135,28 @@ OPS = (
 """From 1 us to 10 ms; add and copy with their memory in the name are bound by it."""
 
 
+CALIBRATION = """
+import timeit, torch
+torch.set_num_threads(1)
+names = {{"torch": torch}}
+exec({setup!r}, names)
+stmt, extra, loop = (
+    min(timeit.repeat(each, globals=names, number=2000, repeat=50))
+    for each in ({stmt!r}, {extra!r}, "pass")
+)
+print((stmt - loop) / (extra - loop))
+"""
+
+
+def calibrated(op: Op) -> Op:
+    """With the number of its small operations that take as long as itself on this machine."""
+    if not op.extra:
+        return op
+    script = CALIBRATION.format(setup=op.setup, stmt=op.stmt, extra=op.extra)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    return op._replace(extras=float(done.stdout))
+
+
 class Trial(NamedTuple):
     """One comparison and what came of it."""
 
@@ -159,10 +179,15 @@ class Trial(NamedTuple):
 
 
 def trials_of(
-    more: float, count: int, budget: float, sides: tuple[UnderTest, UnderTest], division: Division
+    ops: Sequence[Op],
+    more: float,
+    count: int,
+    budget: float,
+    sides: tuple[UnderTest, UnderTest],
+    division: Division,
 ) -> Iterator[Trial]:
     """`count` comparisons in all, the ops in turn, each judged by itself."""
-    wanted = [OPS[number % len(OPS)] for number in range(count)]
+    wanted = [ops[number % len(ops)] for number in range(count)]
     timings = [
         Timing(
             planned=Planned(case=Case(label=(op.name, str(number)), stmt=op.stmt)),
@@ -321,6 +346,7 @@ def main() -> None:
     division = divided(usable_cores(), 1)
     state = "the others busy" if options.busy else "idle"
     print(f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {len(division.everything)} cores, {state}")
+    ops = [calibrated(op) for op in OPS]
     trials: list[Trial] = []
     torch_rates = {}
     with closing(found("A", "")) as a, closing(found("B", OTHER)) as b, on_cores(division.others):
@@ -329,15 +355,18 @@ def main() -> None:
                 print_counts(options.counts, a)
         with busy(division.others if options.busy else ()):
             for more, count, budget in (
-                (0.01, options.slower * len(OPS), 10.0),
-                (0.005, options.slower * len(OPS), 30.0),
+                (0.01, options.slower * len(ops), 10.0),
+                (0.005, options.slower * len(ops), 30.0),
                 (0.0, options.same, 3.0),  # the fewest pairs: where alarms would be most likely
             ):
-                trials += told(trials_of(more, count, budget, (a, b), division)) if count else []
+                if count:
+                    trials += told(trials_of(ops, more, count, budget, (a, b), division))
                 if options.torch and more != 0.005:
-                    ops = [OPS[number % len(OPS)] for number in range(options.torch)]
-                    called = sum(torch_calls_it_a_change(op, more) for op in ops)
-                    torch_rates[more] = (called, len(ops))
+                    called = sum(
+                        torch_calls_it_a_change(ops[number % len(ops)], more)
+                        for number in range(options.torch)
+                    )
+                    torch_rates[more] = (called, options.torch)
     print_table(trials, torch_rates)
 
 

@@ -16,12 +16,14 @@ from torchmark.analyse.pairs import (
     FALSE_ALARMS,
     FALSE_DISCOVERIES,
     FEWEST_PAIRS,
+    PairEffect,
     Verdict,
     effect_of,
     is_decided,
     verdicts_of,
 )
 from torchmark.errors import EmptyMeasurementError
+from torchmark_probe.intervals import Interval
 
 if TYPE_CHECKING:
     from torchmark.model.ab_record import Turn
@@ -131,6 +133,15 @@ def test_what_spreads_widely_is_unclear_and_says_what_could_have_been_seen() -> 
     assert verdicts_of([effect]) == [Verdict.UNCLEAR]
     assert effect.smallest > 0.02
     assert not is_decided(effect)
+
+
+def test_what_is_near_but_surely_not_the_same_goes_on() -> None:
+    """With more pairs it may be a change of half a per cent."""
+    near = PairEffect(
+        ratio=1.0033, interval=Interval(1.0016, 1.0049), p=0.02, pairs=5, smallest=0.004
+    )
+    assert not is_decided(near)
+    assert is_decided(replace(near, interval=Interval(0.9984, 1.0049)))
 
 
 def test_what_agrees_is_decided_but_not_by_few_pairs() -> None:

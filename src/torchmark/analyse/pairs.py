@@ -40,8 +40,9 @@ SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
 
 SURELY_SAME_WITHIN = 0.005
-"""Two things need no more pairs if the interval of their ratio lies within this of one: a change
-of half a per cent would be seen with more of them, and is not to be given up early."""
+"""Two things need no more pairs if the interval of their ratio lies within this of one and has one
+in it: a change of half a per cent would be seen with more of them, and is not to be given up
+early."""
 
 SMALLEST_CHANGE = 0.002
 """Below this no ratio is called a change, whatever its interval."""
@@ -112,7 +113,10 @@ def is_decided(effect: PairEffect, *, cases: int = 1) -> bool:
     if effect.pairs < FEWEST_PAIRS:
         return False
     verdict = _verdict(effect, _share_of_false(cases) / cases)
-    return verdict in (Verdict.FASTER, Verdict.SLOWER) or _is_within(effect, SURELY_SAME_WITHIN)
+    if verdict in (Verdict.FASTER, Verdict.SLOWER):
+        return True
+    low, high = effect.interval
+    return low <= 1 <= high and _is_within(effect, SURELY_SAME_WITHIN)
 
 
 def verdicts_of(effects: Sequence[PairEffect]) -> list[Verdict]:

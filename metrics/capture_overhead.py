@@ -134,7 +134,7 @@ def of_length(
     while not found or (batch <= 4096 and found[-1][0] < milliseconds / 1000):
         step = make(batch)
         found.append((undisturbed([seconds(step) for _ in range(20)]), batch))
-        batch *= 2
+        batch = max(batch + 1, batch * 5 // 4)
     _, batch = min(found, key=lambda pair: abs(pair[0] - milliseconds / 1000))
     return make(batch), f"{make.__name__}, batch {batch}"
 

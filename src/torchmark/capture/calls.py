@@ -1,8 +1,9 @@
 """Every dispatcher call of a thread, by a TorchDispatchMode that lets compiled code be.
 
-The first function runs for each call of the captured program: a key, a look-up, the call itself, a
-number added to a list. A call that is seen for the first time goes the long way, once. What goes
-wrong in here is noted and never reaches the program.
+The first function runs for each call of the captured program: a comparison with the call that came
+here last time, or a key and a look-up; then the call itself, and a number added to a list. A call
+that is seen for the first time goes the long way, once. What goes wrong in here is noted and never
+reaches the program.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torchmark.capture.compiled import never_compiled, set_eval_frame
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.keys import key_of, shapes_of, without_floats
+from torchmark.capture.known import KnownCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchmark.capture.keys import Key
-    from torchmark.capture.labels import KnownCalls, Labels
+    from torchmark.capture.known import KnownCalls
+    from torchmark.capture.labels import Labels
     from torchmark.capture.record import Record
 
 _OpOverload = torch._ops.OpOverload
@@ -29,6 +32,12 @@ _detach = torch.ops.aten.detach.default
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
+
+_NEAR = 16
+"""Calls before and after the expected one among which one that came in its place is looked for."""
+
+_LONGEST_STEP = 100_000
+"""Calls of a step that are expected again: a program without steps is none that repeats itself."""
 
 
 class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -43,6 +52,12 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._record = record
         self._exact = exact
         self._add = record.sequence.append
+        self._expected: list[KnownCall] = []
+        """The calls of the step before."""
+        self._position = 0
+        """Where among them this step is."""
+        self._so_far: list[KnownCall] = []
+        """The calls of this step."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -61,11 +76,21 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call = func._op if type(func) is _OpOverload else func
         if self.is_on and not (func is _detach and _is_no_dispatcher_call()):
             try:
-                key = key_of(call, args, kwargs)
                 known = self.labels.known_calls()
-                pair = known.get(key)
-                if pair is None and known.folded:
-                    pair = known.folded.get(without_floats(key))
+                before, position = self._expected, self._position
+                expected = before[position] if position < len(before) else None
+                if (
+                    expected is not None
+                    and expected.call is call
+                    and expected.known is known
+                    and expected.fits(args, kwargs)
+                ):
+                    self._position = position + 1
+                    self._so_far.append(expected)
+                    pair: int | None = expected.pair
+                else:
+                    key = key_of(call, args, kwargs)
+                    pair = self._looked_up(call, args, kwargs, key, known)
             except Exception as error:  # never into the program
                 self._record.trouble(func, error)
             else:
@@ -75,6 +100,36 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._add(pair)
                 return result
         return call(*args, **kwargs) if kwargs else call(*args)
+
+    def _looked_up(
+        self, call: Any, args: Any, kwargs: dict[str, Any] | None, key: Key, known: KnownCalls
+    ) -> int | None:
+        """The pair of a call that was not the expected one, if it is known from this place."""
+        found = known.get(key)
+        is_folded = found is None and bool(known.folded)
+        if is_folded:
+            found = known.folded.get(without_floats(key))
+        if found is None:
+            return None
+        if not found.is_learned:
+            found.learn(call, args, kwargs, folded=is_folded)
+        self._note(found)
+        return found.pair
+
+    def step_ended(self) -> None:
+        """What comes now is expected to be what came since the step before ended."""
+        self._expected, self._so_far, self._position = self._so_far, [], 0
+
+    def _note(self, call: KnownCall) -> None:
+        """It came in place of the expected one: as one more, one fewer, or another."""
+        if len(self._so_far) >= _LONGEST_STEP:
+            self.step_ended()
+        self._so_far.append(call)
+        position = self._position
+        near = self._expected[max(0, position - _NEAR) : position + _NEAR]
+        if call in near:
+            position += near.index(call) - min(position, _NEAR)
+        self._position = position + 1
 
     def _unknown_call(
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
@@ -98,10 +153,12 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if number is not None:
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
+            call = KnownCall(pair, known)
             if self._record.is_kept(key):
-                known[key] = pair
+                known[key] = call
             else:
-                known.folded[without_floats(key)] = pair
+                known.folded[without_floats(key)] = call
+            self._note(call)
         return result
 
     def _call_decided_by_content(

@@ -215,6 +215,8 @@ class Capture:
         with self._record.lock:
             if self._is_complete() or not self._record.end_step(length):
                 return
+            for mode in self._modes:
+                mode.step_ended()
             if self._file is not None:
                 self._file.step_ended()
             labels = self._labels.get(threading.get_ident())

@@ -31,10 +31,17 @@ def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> 
     if kwargs:
         parts.append(tuple(kwargs))
         _add(kwargs.values(), parts, storages)
-    if len(storages) > 1 and len(set(storages)) < len(storages):
-        first: dict[int, int] = {}
-        parts.append(tuple([first.setdefault(storage, len(first)) for storage in storages]))
+    if len(storages) > 1 and (shared := sharing(storages)) is not None:
+        parts.append(shared)
     return tuple(parts)
+
+
+def sharing(storages: list[int]) -> tuple[int, ...] | None:
+    """Which tensors lie in one memory: equal numbers for those that do; None if none do."""
+    if len(set(storages)) == len(storages):
+        return None
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(storage, len(first)) for storage in storages])
 
 
 def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:

@@ -16,10 +16,10 @@ import torch
 from torch.overrides import resolve_name
 
 from torchmark.capture.functions import FunctionLabels
+from torchmark.capture.known import KnownCall, KnownCalls
 from torchmark.model.trace import Place
 
 if TYPE_CHECKING:
-    from torchmark.capture.keys import Key
     from torchmark.capture.record import Record
 
 REMEMBERED_MOVES = 200_000
@@ -37,18 +37,6 @@ _FAST_WHEN_PLAIN = (
     torch.nn.TransformerEncoder,
 )
 """Modules that take a fused operator in inference, unless a TorchFunctionMode is there."""
-
-
-class KnownCalls(dict["Key", int]):
-    """Numbers of pairs by the key of the call, for one place."""
-
-    __slots__ = ("folded", "place")
-
-    def __init__(self, place: int) -> None:
-        super().__init__()
-        self.place = place
-        self.folded: dict[Key, int] = {}
-        """The same for calls whose floats are not told apart any more, by the key without them."""
 
 
 class ModuleNames:
@@ -132,10 +120,10 @@ class Labels:
             remembered = self._known.get(nameless)
             if remembered is None:
                 remembered = self._new_place(nameless)
-            for key, pair in known.items():
-                remembered.setdefault(key, pair)
-            for key, pair in known.folded.items():
-                remembered.folded.setdefault(key, pair)
+            for key, call in known.items():
+                remembered.setdefault(key, KnownCall(call.pair, remembered))
+            for key, call in known.folded.items():
+                remembered.folded.setdefault(key, KnownCall(call.pair, remembered))
 
     def entered(self, module: torch.nn.Module) -> None:
         stack = self._stack

@@ -44,14 +44,11 @@ _MOST_TURNS = 6
 _TURNS_TO_A_CONTROL = 6
 
 _LOOKS = {FEWEST_PAIRS: 4.0, 10: 12.0, 20: 12.0, 40: 12.0}
-"""Numbers of pairs after which it is looked whether they suffice, with the penalty of that look."""
+"""Numbers of pairs after which it is looked whether they suffice, with the penalty of that look.
 
-_LAST_LOOK = 2.0
-"""The penalty of the look when the time is up. The inverses of all penalties add up to one, so that
-looking does not make false alarms more frequent; the last look gets most of it, since that is when
-small changes are found."""
-
-_ONLY_LOOK = 1.0
+The inverses of all penalties add up to one, so that looking does not make false alarms more
+frequent. The look when the time is up has what the looks before it have left, half or more: that is
+when small changes are found."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +66,8 @@ class Timing:
     pairs: list[tuple[Turn, ...]] = field(default_factory=list)
     control: list[Turn] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
-    penalty: float = _LAST_LOOK
+    penalty: float = 1.0
+    """Of the last look, for all that were taken."""
 
     seconds: float = 0.0
     """Spent so far."""
@@ -79,6 +77,9 @@ class Timing:
 
     _present: list[Turn] = field(default_factory=list)
     """The turns of the present pair."""
+
+    _looks: list[float] = field(default_factory=list)
+    """The penalties of the looks so far."""
 
     def times(self) -> PairedTimes:
         """What the pairs gave so far."""
@@ -123,11 +124,12 @@ class Timing:
         self._present.clear()
         pairs = len(self.pairs)
         if self.seconds >= wish.budget and pairs >= wish.pairs:
-            self.penalty = _ONLY_LOOK if wish.hurry else _LAST_LOOK
+            self.penalty = 1 / (1 - sum(1 / penalty for penalty in self._looks))
             return True
         if wish.hurry or pairs not in _LOOKS:
             return False
         self.penalty = _LOOKS[pairs]
+        self._looks.append(self.penalty)
         return is_decided(effect_of(self.pairs, penalty=self.penalty), cases=cases)
 
     @property

@@ -1,0 +1,194 @@
+"""Calls that were seen before, and a quick way to see that one of them comes again.
+
+A training repeats itself: a call is mostly the one that came there in the step before. To see that
+it is that one takes half of the time that its key takes to make and to look up, since torch
+compares sizes, strides, dtypes and devices of all tensors in one function that it has for the
+guards of compiled code. What that one does not look at is looked at here: offsets, gradients where
+they are switched off, and which tensors share memory. Whatever does not fit, or has no such
+comparison, has a key.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchmark.capture.keys import sharing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchmark.capture.keys import Key
+
+    Args = tuple[Any, ...]
+    Keywords = Mapping[str, Any] | None
+    Fits = Callable[[Args, Keywords], bool]
+
+_TensorGuards: Any = torch._C._dynamo.guards.TensorGuards
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_NUMBERS = frozenset({int, float, bool})
+_COMPARED = _NUMBERS | {
+    str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format,
+}  # fmt: skip
+"""Values that are the same if they and their types are equal."""
+
+
+class KnownCall:
+    """A call from one place."""
+
+    __slots__ = ("call", "fits", "is_learned", "known", "pair")
+
+    def __init__(self, pair: int, known: KnownCalls) -> None:
+        self.pair = pair
+        """The number of the call and its place."""
+        self.known = known
+        """All calls from that place."""
+        self.call: Any = None
+        """The operator, where a call can be compared with this one."""
+        self.fits: Fits = _fits_nothing
+        """Whether other arguments of the operator make the same call."""
+        self.is_learned = False
+
+    def learn(self, call: Any, args: Args, kwargs: Keywords, *, folded: bool) -> None:
+        """Keep what it looks like, unless only a key can tell; `folded` lets floats be any."""
+        self.is_learned = True
+        fits = _comparison(args, kwargs or {}, folded)
+        if fits is not None:
+            self.call, self.fits = call, fits
+
+
+class KnownCalls(dict["Key", KnownCall]):
+    """The calls of one place, by their keys."""
+
+    __slots__ = ("folded", "place")
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+        self.folded: dict[Key, KnownCall] = {}
+        """Calls whose floats are not told apart any more, by the key without them."""
+
+
+def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits | None:
+    is_tensor = [type(value) in _TENSORS for value in args]
+    others = [index for index in range(len(args)) if not is_tensor[index]]
+    if not all(map(_is_compared, [*(args[index] for index in others), *keywords.values()])):
+        return None
+    # torch's comparison takes no tensor twice.
+    first = {id(value): index for index, value in reversed([*enumerate(args)])}
+    at = [i for i, value in enumerate(args) if is_tensor[i] and first[id(value)] == i]
+    again = [(first[id(value)], i) for i, value in enumerate(args) if is_tensor[i] and i not in at]
+    if not at:
+        return None
+    fits_tensors = _tensors_alike([args[index] for index in at])
+    if fits_tensors is None:
+        return None
+    count, tensors_of, rest_of = len(args), _picking(at), _picking(others)
+    rest = tuple(_any_float(args[index], folded) for index in others)
+    rest_types = tuple(type(args[index]) for index in others)
+    expected = {name: _any_float(value, folded) for name, value in keywords.items()}
+    keyword_types = tuple(map(type, keywords.values()))
+
+    def fits_keywords(kwargs: Mapping[str, Any]) -> bool:
+        return tuple(map(type, kwargs.values())) == keyword_types and kwargs == expected
+
+    def fits(args: Args, kwargs: Keywords) -> bool:
+        if len(args) != count:
+            return False
+        if rest:
+            given = rest_of(args)
+            # Types first: a tensor is not to be compared by `==`.
+            if tuple(map(type, given)) != rest_types or given != rest:
+                return False
+        if (kwargs or expected) and not fits_keywords(kwargs or {}):
+            return False
+        for one, other in again:
+            if args[one] is not args[other]:
+                return False
+        return fits_tensors(*tensors_of(args))
+
+    return fits
+
+
+def _tensors_alike(tensors: list[torch.Tensor]) -> Callable[..., bool] | None:
+    """Whether as many others look the same; None for those that have no memory to look at."""
+    try:
+        storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    except (NotImplementedError, RuntimeError):  # sparse ones raise the one, foreign ones the other
+        return None
+    check = _TensorGuards(
+        *tensors,
+        dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
+        dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
+    ).check
+    offsets = [tensor.storage_offset() for tensor in tensors]
+    gradients = [tensor.requires_grad for tensor in tensors]
+    shared = sharing(storages)
+
+    def one_is(tensor: torch.Tensor) -> bool:
+        return (
+            check(tensor)
+            and tensor.storage_offset() == offsets[0]
+            and tensor.requires_grad is gradients[0]
+        )
+
+    def two_are(one: torch.Tensor, other: torch.Tensor) -> bool:
+        return (
+            check(one, other)
+            and one.storage_offset() == offsets[0]
+            and other.storage_offset() == offsets[1]
+            and one.requires_grad is gradients[0]
+            and other.requires_grad is gradients[1]
+            and (one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+            is (shared is not None)
+        )
+
+    def all_are(*others: torch.Tensor) -> bool:
+        if not check(*others):
+            return False
+        theirs = []
+        for index, tensor in enumerate(others):
+            if tensor.storage_offset() != offsets[index]:
+                return False
+            if tensor.requires_grad is not gradients[index]:
+                return False
+            theirs.append(tensor.untyped_storage()._cdata)
+        return sharing(theirs) == shared
+
+    if len(tensors) == 1:
+        return one_is
+    return two_are if len(tensors) == 2 else all_are
+
+
+class _Anything:
+    """Equal to whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _any_float(value: Any, folded: bool) -> Any:
+    return _Anything() if folded and type(value) is float else value
+
+
+def _is_compared(value: Any) -> bool:
+    if type(value) is list:
+        # The operator's schema gives all of them one type.
+        return all(type(item) in _NUMBERS for item in value)
+    return type(value) in _COMPARED
+
+
+def _picking(indices: list[int]) -> Callable[[Args], Args]:
+    """A function from a tuple to the tuple of these of its items."""
+    if len(indices) == 1:
+        (only,) = indices
+        return lambda values: (values[only],)
+    return itemgetter(*indices) if indices else tuple
+
+
+def _fits_nothing(*_: object) -> bool:
+    return False

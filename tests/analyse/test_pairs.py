@@ -135,6 +135,21 @@ def test_what_spreads_widely_is_unclear_and_says_what_could_have_been_seen() -> 
     assert not is_decided(effect)
 
 
+@pytest.mark.parametrize("count", [5, 10])
+def test_couples_that_oppose_each_other_are_no_reason_for_a_wide_interval(count: int) -> None:
+    """What the pages of memory do is in both couples of a turn, with opposite signs."""
+    draw = random.Random(1)
+    covered = 0
+    for _ in range(1000):
+        opposed = []
+        for _ in range(count):
+            pages = draw.gauss(0, 0.02)
+            opposed.append([(draw.gauss(pages, 0.01), draw.gauss(-pages, 0.01))])
+        interval = effect_of(opposed).interval
+        covered += interval.low <= 1 <= interval.high
+    assert 920 <= covered <= 980
+
+
 def test_what_is_near_but_surely_not_the_same_goes_on() -> None:
     """With more pairs it may be a change of half a per cent."""
     near = PairEffect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +78,21 @@ def test_a_call_fits_if_and_only_if_its_key_is_the_same(mode: Callable[[], Any])
 def test_lists_of_tensors_are_left_to_their_key() -> None:
     tensors = [torch.ones(4), torch.ones(4)]
     assert learned(((tensors[0], tensors), {})).call is None
+
+
+def test_a_tensor_without_sizes_is_left_to_its_key() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nested tensors are a prototype
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    assert learned(((nested,), {})).call is None
+
+
+def test_a_list_of_the_program_may_change_afterwards() -> None:
+    x, sizes = torch.ones(4, 4), [4, 4]
+    known = learned(((x, sizes), {}))
+    sizes[0] = 2
+    assert not fits(known, ((x, sizes), {}))
+    assert fits(known, ((x, [4, 4]), {}))
 
 
 def test_floats_of_a_folded_call_may_have_any_value() -> None:

@@ -54,7 +54,10 @@ class KnownCall:
     def learn(self, call: Any, args: Args, kwargs: Keywords, *, folded: bool) -> None:
         """Keep what it looks like, unless only a key can tell; `folded` lets floats be any."""
         self.is_learned = True
-        fits = _comparison(args, kwargs or {}, folded)
+        try:
+            fits = _comparison(args, kwargs or {}, folded)
+        except Exception:  # each kind of tensor without memory or sizes raises its own
+            return
         if fits is not None:
             self.call, self.fits = call, fits
 
@@ -83,12 +86,10 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
     if not at:
         return None
     fits_tensors = _tensors_alike([args[index] for index in at])
-    if fits_tensors is None:
-        return None
     count, tensors_of, rest_of = len(args), _picking(at), _picking(others)
-    rest = tuple(_any_float(args[index], folded) for index in others)
+    rest = tuple(_kept(args[index], folded) for index in others)
     rest_types = tuple(type(args[index]) for index in others)
-    expected = {name: _any_float(value, folded) for name, value in keywords.items()}
+    expected = {name: _kept(value, folded) for name, value in keywords.items()}
     keyword_types = tuple(map(type, keywords.values()))
 
     def fits_keywords(kwargs: Mapping[str, Any]) -> bool:
@@ -112,12 +113,9 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
     return fits
 
 
-def _tensors_alike(tensors: list[torch.Tensor]) -> Callable[..., bool] | None:
-    """Whether as many others look the same; None for those that have no memory to look at."""
-    try:
-        storages = [tensor.untyped_storage()._cdata for tensor in tensors]
-    except (NotImplementedError, RuntimeError):  # sparse ones raise the one, foreign ones the other
-        return None
+def _tensors_alike(tensors: list[torch.Tensor]) -> Callable[..., bool]:
+    """Whether as many others look the same."""
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
     check = _TensorGuards(
         *tensors,
         dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
@@ -171,7 +169,10 @@ class _Anything:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _any_float(value: Any, folded: bool) -> Any:
+def _kept(value: Any, folded: bool) -> Any:
+    """To compare others with; a list may be the program's own, and change."""
+    if type(value) is list:
+        return list(value)
     return _Anything() if folded and type(value) is float else value
 
 

@@ -150,6 +150,12 @@ def test_couples_that_oppose_each_other_are_no_reason_for_a_wide_interval(count:
     assert 920 <= covered <= 980
 
 
+def test_starts_that_agree_to_the_last_digit_are_as_sure_as_their_couples() -> None:
+    """A coarse clock gives equal numbers; that is no proof of a change."""
+    equal = [[(0.01, -0.004), (-0.004, 0.01)]] * 5
+    assert effect_of(equal).interval.low < 1 < effect_of(equal).interval.high
+
+
 def test_what_is_near_but_surely_not_the_same_goes_on() -> None:
     """With more pairs it may be a change of half a per cent."""
     near = PairEffect(

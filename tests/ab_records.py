@@ -145,6 +145,7 @@ done_times = st.builds(
         pairs=st.lists(turns, max_size=6).map(lambda each: tuple((turn,) for turn in each)),
         control=st.lists(turns, max_size=6).map(tuple),
         penalty=st.floats(1, 12),
+        layout_effect=st.floats(0, 0.01),
     ),
     **common,
 )

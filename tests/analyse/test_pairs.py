@@ -165,6 +165,24 @@ def test_what_is_near_but_surely_not_the_same_goes_on() -> None:
     assert is_decided(replace(near, interval=Interval(0.9984, 1.0049)))
 
 
+def test_what_the_layout_may_do_is_no_change_however_steady_it_is() -> None:
+    """And what goes beyond it is one, with as much to say for it as there is beyond it."""
+    steady = alone([0.0040, 0.0041, 0.0039, 0.0042, 0.0038] * 4)
+    assert verdicts_of([effect_of(steady)]) == [Verdict.SLOWER]
+    assert verdicts_of([effect_of(steady, layout_effect=0.0041)]) == [Verdict.SAME]
+    assert verdicts_of([effect_of(steady, layout_effect=0.003)]) == [Verdict.SLOWER]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_change_is_judged_by_what_the_layout_does_not_explain(sign: int) -> None:
+    taken = [0.011, 0.014, 0.009, 0.016, 0.010, 0.012]
+    judged = effect_of(alone([sign * each for each in taken]), layout_effect=0.003)
+    less = effect_of(alone([sign * (each - 0.003) for each in taken]))
+    assert judged.p == pytest.approx(less.p)
+    assert judged.ratio == effect_of(alone([sign * each for each in taken])).ratio
+    assert judged.smallest == pytest.approx(less.smallest + 0.003, abs=1e-4)
+
+
 def test_what_agrees_is_decided_but_not_by_few_pairs() -> None:
     steady = alone([0.0005, -0.0005] * 10)
     assert is_decided(effect_of(steady))

@@ -85,3 +85,19 @@ def test_without_bash_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(MissingToolError, match="bash"):
         environment_from("A", "true")
+
+
+@pytest.mark.parametrize(
+    ("command", "is_alike"),
+    [
+        (f"{HERE} && export MKL_VERBOSE=0", True),
+        (f"{HERE} && export PYTHONPATH=elsewhere", False),
+        (f"{HERE} && export LD_PRELOAD=", True),
+    ],
+)
+def test_what_is_loaded_is_the_same_unless_a_variable_says_where_from(
+    command: str, is_alike: bool
+) -> None:
+    plain, other = environment_from("A", HERE), environment_from("B", command)
+    assert plain.loads_the_same_files(other) is is_alike
+    assert not plain.is_same_installation(other)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.instructions import counted_its_loop
-from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of, verdicts_of
+from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_in, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.model.run_record import Outcome
 
@@ -161,11 +161,7 @@ def understood(comparison: Comparison) -> Understood:
 
 def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
     found = [each for each in timed if each.times and len(each.times.pairs) >= 2]
-    effects = [
-        effect_of(each.times.pairs, penalty=each.times.penalty)
-        for each in found
-        if each.times is not None
-    ]
+    effects = [effect_in(each.times) for each in found if each.times is not None]
     return [
         TimeRow(
             case=each.case,

@@ -53,6 +53,9 @@ class PairedTimes:
     penalty: float
     """What a p-value is multiplied by, since it was looked several times whether pairs suffice."""
 
+    layout_effect: float = 0.0
+    """The log ratio that the two may have for nothing; 0 where both load the same files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedCounts:

@@ -103,6 +103,7 @@ def _times(times: PairedTimes) -> dict[str, Any]:
         "pairs": times.pairs,
         "control": times.control,
         "penalty": times.penalty,
+        "layout_effect": times.layout_effect,
     }
 
 

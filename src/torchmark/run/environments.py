@@ -32,6 +32,8 @@ environment moves where objects lie, so what is not needed stays away."""
 _ALWAYS_KEPT = frozenset({"PYTHONPATH"})
 """Kept even where the command did not change it: a sitecustomize may lie there."""
 
+_SAY_WHAT_IS_LOADED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
+
 _QUESTION = """
 import importlib.util, json, os, sys
 here = os.getcwd()
@@ -119,12 +121,17 @@ class Environment:
 
     def is_same_installation(self, other: Environment) -> bool:
         """Whether the two would start the same interpreter with the same torch, in the same way."""
+        return self.loads_the_same_files(other) and self.variables == other.variables
+
+    def loads_the_same_files(self, other: Environment) -> bool:
+        """Whether an import finds the same in both, whatever else their variables say."""
+        one, another = dict(self.variables), dict(other.variables)
         return (
             os.path.realpath(self.interpreter.torch_file)
             == os.path.realpath(other.interpreter.torch_file)
             and self.interpreter.executable == other.interpreter.executable
             and self.interpreter.sys_path == other.interpreter.sys_path
-            and self.variables == other.variables
+            and all(one.get(name, "") == another.get(name, "") for name in _SAY_WHAT_IS_LOADED)
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.analyse.ab import count_row
-from torchmark.analyse.pairs import Verdict, effect_of, verdicts_of
+from torchmark.analyse.pairs import LAYOUT_EFFECT, Verdict, effect_in, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.run.cpp.compiler import stop_compilers
@@ -121,11 +121,17 @@ class Comparing:
     def _times(self) -> Iterator[News]:
         groups = self._by_threads(Kind.TIME)
         cases = sum(len(group) for _, group in groups)
+        is_alike = self._a.environment.loads_the_same_files(self._b.environment)
         rng = random.Random(self._wish.seed)  # noqa: S311 - an order of blocks, not a secret
         for threads, group in groups:
             lane = self._division.lanes[0]
             wanted = [
-                Timing(planned=planned, a=self._ready.of(planned)[0], b=self._ready.of(planned)[1])
+                Timing(
+                    planned=planned,
+                    a=self._ready.of(planned)[0],
+                    b=self._ready.of(planned)[1],
+                    layout_effect=0.0 if is_alike else LAYOUT_EFFECT,
+                )
                 for planned in group
             ]
             for news in timed(
@@ -145,10 +151,9 @@ class Comparing:
             side = self._a if timing.failure.is_a else self._b
             reason = f"in {side.name}: {timing.failure.error}"
             return planned.row(Kind.TIME, Outcome.FAILED, reason)
-        row = replace(
-            planned.row(Kind.TIME, Outcome.DONE), times=timing.times(), seconds=timing.seconds
-        )
-        verdict = verdicts_of([effect_of(timing.pairs, penalty=timing.penalty)])[0]
+        times = timing.times()
+        row = replace(planned.row(Kind.TIME, Outcome.DONE), times=times, seconds=timing.seconds)
+        verdict = verdicts_of([effect_in(times)])[0]
         has_changed = verdict in (Verdict.FASTER, Verdict.SLOWER)
         return self._explained(planned, row) if has_changed else row
 

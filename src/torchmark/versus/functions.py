@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.pairs import Verdict, effect_of, verdicts_of
+from torchmark.analyse.pairs import Verdict, effect_in, verdicts_of
 from torchmark.arguments import checked_positive
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
@@ -112,7 +112,7 @@ def ab(
     if timing.failure is not None:
         raise timing.failure.error
     times = timing.times()
-    effect = effect_of(times.pairs, penalty=times.penalty)
+    effect = effect_in(times)
     return FunctionsCompared(
         a=_name(a, "a"),
         b=_name(b, "b"),

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchmark.analyse.pairs import FEWEST_PAIRS, effect_of, is_decided
+from torchmark.analyse.pairs import FEWEST_PAIRS, effect_in, is_decided
 from torchmark.model.ab_record import PairedTimes
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
@@ -63,6 +63,9 @@ class Timing:
     b: Any
     """What runs in B."""
 
+    layout_effect: float = 0.0
+    """The log ratio that the two may have for nothing."""
+
     pairs: list[tuple[Turn, ...]] = field(default_factory=list)
     control: list[Turn] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
@@ -88,6 +91,7 @@ class Timing:
             pairs=tuple(self.pairs),
             control=tuple(self.control),
             penalty=self.penalty,
+            layout_effect=self.layout_effect,
         )
 
     def begin_pair(self, zygotes: Zygotes, take: Taker, wish: Wish) -> None:
@@ -130,7 +134,7 @@ class Timing:
             return False
         self.penalty = _LOOKS[pairs]
         self._looks.append(self.penalty)
-        return is_decided(effect_of(self.pairs, penalty=self.penalty), cases=cases)
+        return is_decided(effect_in(self.times()), cases=cases)
 
     @property
     def turns(self) -> int:

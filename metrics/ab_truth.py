@@ -136,28 +136,6 @@ OPS = (
 """From 1 us to 10 ms; add and copy with their memory in the name are bound by it."""
 
 
-CALIBRATION = """
-import timeit, torch
-torch.set_num_threads(1)
-names = {{"torch": torch}}
-exec({setup!r}, names)
-alone, beside = (
-    min(timeit.repeat(each, globals=names, number=1000, repeat=50))
-    for each in ({stmt!r}, "; ".join([{stmt!r}, *[{extra!r}] * 20]))
-)
-print(20 * alone / (beside - alone))
-"""
-
-
-def calibrated(op: Op) -> Op:
-    """With the number of its small operations that take as long as itself on this machine."""
-    if not op.extra:
-        return op
-    script = CALIBRATION.format(setup=op.setup, stmt=op.stmt, extra=op.extra)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    return op._replace(extras=float(done.stdout))
-
-
 class Trial(NamedTuple):
     """One comparison and what came of it."""
 
@@ -214,6 +192,20 @@ def trials_of(
             op = op_of[id(timing)]
             effect = effect_of(timing.pairs, penalty=timing.penalty)
             yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
+
+
+def calibrated(op: Op, sides: tuple[UnderTest, UnderTest], division: Division) -> Op:
+    """With the number of its small operations that take as long as itself on this machine.
+
+    Twenty of them are compared with none in the way of all trials: a loop of its own would run them
+    in other code, in which they were twice as fast.
+    """
+    if not op.extra:
+        return op
+    (trial,) = trials_of([op._replace(extras=2000)], 0.01, 1, 3.0, sides, division)
+    extras = 20 / (trial.effect.ratio - 1)
+    print(f"{op.name}: {trial.effect.ratio:.4f} with 20 of '{op.extra}'", flush=True)
+    return op._replace(extras=extras)
 
 
 def told(trials: Iterator[Trial]) -> list[Trial]:
@@ -348,13 +340,13 @@ def main() -> None:
     division = divided(usable_cores(), 1)
     state = "the others busy" if options.busy else "idle"
     print(f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {len(division.everything)} cores, {state}")
-    ops = [calibrated(op) for op in OPS]
     trials: list[Trial] = []
     torch_rates = {}
     with closing(found("A", "")) as a, closing(found("B", OTHER)) as b, on_cores(division.others):
         if options.counts:
             with on_cores(division.everything):
                 print_counts(options.counts, a)
+        ops = [calibrated(op, (a, b), division) for op in OPS]
         with busy(division.others if options.busy else ()):
             for more, count, budget in (
                 (0.01, options.slower * len(ops), 10.0),

@@ -149,16 +149,22 @@ def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     assert within.begun[2].turns != one.turns
 
 
-def test_a_round_that_was_disturbed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("share", "what_counts"), [(0.4, 0.0), (0.6, 0.5), (0.9, 0.75), (1.0, 1.0)])
+def test_the_middle_of_the_rounds_and_the_quiet_blocks_count_alike(
+    share: float, what_counts: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What slows less than half of B's rounds is in neither of the two, what slows all in both."""
+
     def blocks(session: FakeSession) -> list[float]:
         begun = session.begun
         assert begun is not None
         wall, count = MICROSECOND * begun.number, begun.turns.count(begun.role)
-        disturbed = count // 3 if begun.side == "B" else 0
-        return [9 * wall] * disturbed + [wall] * (count - disturbed)
+        slowed = round(share * count) if begun.side == "B" else 0
+        return [9 * wall] * slowed + [wall] * (count - slowed)
 
     monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
-    assert turns_in(world()).estimates == pytest.approx((0.0, 0.0))
+    expected = what_counts * math.log(9)
+    assert turns_in(world()).estimates == pytest.approx((expected, expected), abs=0.001)
 
 
 def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_core_for_it(

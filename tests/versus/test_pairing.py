@@ -149,7 +149,9 @@ def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     assert within.begun[2].turns != one.turns
 
 
-@pytest.mark.parametrize(("share", "what_counts"), [(0.4, 0.0), (0.6, 0.5), (0.9, 0.75), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("share", "what_counts"), [(0.4, 0.0), (0.6, 0.5), (0.9, 0.75), (1.0, 1.0)]
+)
 def test_the_middle_of_the_rounds_and_the_quiet_blocks_count_alike(
     share: float, what_counts: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

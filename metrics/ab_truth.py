@@ -351,7 +351,7 @@ def main() -> None:
             for more, count, budget in (
                 (0.01, options.slower * len(ops), 10.0),
                 (0.005, options.slightly * len(ops), 30.0),
-                (0.0, options.same, 3.0),  # the fewest pairs: where alarms would be most likely
+                (0.0, options.same, 1.5),  # the fewest pairs: where alarms would be most likely
             ):
                 if count:
                     trials += told(trials_of(ops, more, count, budget, (a, b), division))

@@ -104,7 +104,7 @@ def test_a_block_has_at_least_one_run() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "rounds"),
-    [(20.0, 5), (0.07, 5), (0.02, 15), (0.01, 30), (0.001, 120), (0.0003, 250), (0.0, 2000)],
+    [(20.0, 5), (0.07, 5), (0.02, 9), (0.01, 18), (0.001, 120), (0.0003, 125), (0.0, 2000)],
     ids=str,
 )
 def test_slow_statements_have_more_time_for_their_rounds_and_quick_ones_an_end_of_them(
@@ -166,7 +166,7 @@ def test_the_middle_of_the_rounds_and_the_quiet_blocks_count_alike(
 
     monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
     expected = what_counts * math.log(9)
-    assert turns_in(world()).estimates == pytest.approx((expected, expected), abs=0.001)
+    assert turns_in(world()).estimates == pytest.approx((expected, expected), abs=0.02)
 
 
 def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_core_for_it(

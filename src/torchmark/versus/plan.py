@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 BUDGET = 10.0
 """Seconds in which a change of one per cent is found on a machine with some noise."""
 
-TURNS_SECONDS = 0.15
-"""Of measured blocks of two processes; forking, setting up and warming up take half as long."""
+TURNS_SECONDS = 0.075
+"""Of measured blocks of two processes; forking, setting up and warming up take nearly as long. What
+they say of small ops belongs to them and not to their rounds: couples of twice the time spread as
+much, and there are half as many of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

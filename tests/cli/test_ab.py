@@ -24,7 +24,7 @@ from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from tests.patched_torch import sitecustomize
 from tests.run.test_old_torch import OLD_PYTHON
-from torchmark.analyse.pairs import FEWEST_PAIRS
+from torchmark.analyse.pairs import FEWEST_PAIRS, LAYOUT_EFFECT
 from torchmark.cli import ab as ab_command
 
 if TYPE_CHECKING:
@@ -112,9 +112,12 @@ def test_by_its_time_a_function_that_does_more_fails_the_check_and_is_named(tmp_
     done = ab(
         "--A", light_torch.put_into(tmp_path / "a", relu),
         "--B", light_torch.put_into(tmp_path / "b", more),
-        "--stmt", "torch.relu(50)", "--time", "--fail-on", "slower", cwd=tmp_path,
+        "--stmt", "torch.relu(50)", "--time", "--fail-on", "slower", "--json", "ab.json",
+        cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
+    (result,) = results_in(tmp_path / "ab.json")
+    assert result["times"]["layout_effect"] == LAYOUT_EFFECT, "the two load different files"
     assert "slower" in done.stdout
     assert "bytecodes  relu (torch/__init__.py)" in done.stdout
 
@@ -133,6 +136,7 @@ def test_two_statements_give_a_table_and_every_document(tmp_path: Path, light: s
     (result,) = results_in(tmp_path / "ab.json")
     assert (result["case"]["stmt"], result["other"]["stmt"]) == ("sum(x)", "sum(x * 99)")
     assert len(result["times"]["pairs"]) >= FEWEST_PAIRS
+    assert result["times"]["layout_effect"] == 0, "one environment for both"
     (row,) = csv.DictReader((tmp_path / "ab.csv").read_text().splitlines())
     assert row["verdict"] == "slower"
     for name in ("ab.md", "ab.html"):

@@ -12,6 +12,7 @@ import torch
 
 from tests.run.test_old_torch import OLD_PYTHON
 from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
+from torchmark.run.case_records import PythonCase
 from torchmark.run.environments import environment_from
 from torchmark.run.zygote import Zygote
 
@@ -30,6 +31,22 @@ def test_the_python_path_that_was_there_before_is_kept(
     """A sitecustomize may lie there."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert environment_from("A", HERE).variables == (("PYTHONPATH", str(tmp_path)),)
+
+
+def test_a_relative_python_path_is_found_from_where_the_command_ended(tmp_path: Path) -> None:
+    (tmp_path / "patched").mkdir()
+    (tmp_path / "patched" / "sitecustomize.py").write_text("import sys; sys.is_patched = True")
+    (tmp_path / "inside").mkdir()
+    found = environment_from(
+        "B",
+        f"{HERE} && cd {shlex.quote(str(tmp_path / 'inside'))} && export PYTHONPATH=../patched:",
+    )
+    assert found.variables == (("PYTHONPATH", f"{tmp_path / 'patched'}:"),)
+    case = PythonCase(stmt="assert sys.is_patched", setup="import sys", globals={})
+    with Zygote(
+        python=found.interpreter, environment=dict(found.variables), layout=0, path=()
+    ) as zygote:
+        zygote.run(case)
 
 
 def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:

@@ -195,6 +195,8 @@ def _environment(name: str, command: str, said: dict[str, Any]) -> Environment:
         and key not in _COSMETIC
         and not key.startswith("CONDA_")
     }
+    if "PYTHONPATH" in changed:
+        changed["PYTHONPATH"] = _as_seen_from(said["directory"], changed["PYTHONPATH"])
     return Environment(
         name=name,
         command=command,
@@ -206,4 +208,15 @@ def _environment(name: str, command: str, said: dict[str, Any]) -> Environment:
         ),
         variables=tuple(sorted(changed.items())),
         directory=said["directory"],
+    )
+
+
+def _as_seen_from(directory: str, python_path: str) -> str:
+    """With whole paths: what is measured runs in another directory."""
+    entries = python_path.split(os.pathsep)
+    return os.pathsep.join(
+        os.path.normpath(os.path.join(directory, entry))
+        if entry and not os.path.isabs(entry)
+        else entry
+        for entry in entries
     )

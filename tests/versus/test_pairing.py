@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import threading
@@ -147,6 +148,50 @@ def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     rounds = set(zip(one.turns[::2], one.turns[1::2], strict=True))
     assert rounds == {(0, 1), (1, 0)}
     assert within.begun[2].turns != one.turns
+
+
+def test_a_block_seldom_follows_one_of_its_own() -> None:
+    """It would find its data in the caches, which the ratio of that round would feel."""
+    within = world()
+    for seed in range(20):
+        turns_in(within, seed)
+    turns = [begun.turns for begun in within.begun]
+    again = sum(one == other for each in turns for one, other in itertools.pairwise(each))
+    assert 1 / 64 < again / sum(map(len, turns)) < 1 / 16
+    assert {each[0] for each in turns} == {0, 1}, "who has the first turn of all is drawn"
+
+
+def test_the_first_rounds_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They say which process was started last: its data is in the cache."""
+
+    def estimate(first: int) -> float:
+        def blocks(session: FakeSession) -> list[float]:
+            begun = session.begun
+            assert begun is not None
+            count = begun.turns.count(begun.role)
+            quick = 2.5e-5 if begun.side == "B" else 5e-5
+            return [quick] * first + [5e-5] * (count - first)
+
+        monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
+        return turns_in(world()).estimates[0]
+
+    in_settling_time = int(0.01 / 7.5e-5)
+    assert estimate(in_settling_time) == 0
+    assert estimate(in_settling_time + 1) < 0
+
+
+@pytest.mark.parametrize("seconds", [0.02, 3.0])
+def test_rounds_that_are_long_count_from_the_first_one_on(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blocks(session: FakeSession) -> list[float]:
+        begun = session.begun
+        assert begun is not None
+        first = 0.5 if begun.side == "B" else 1.0
+        return [seconds * first] + [seconds] * (begun.turns.count(begun.role) - 1)
+
+    monkeypatch.setattr("tests.versus.fakes.FakeSession.blocks", blocks)
+    assert turns_in(world(seconds, seconds)).estimates[0] < 0
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,18 @@ from tests import records
 from tests.ab_records import alone
 from tests.run.zygote_cases import wait_until
 from tests.versus.fakes import Opened, Starting, World
-from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of, is_decided, verdicts_of
+from torchmark.analyse.pairs import (
+    FEWEST_PAIRS,
+    Verdict,
+    effect_in,
+    effect_of,
+    is_decided,
+    verdicts_of,
+)
 from torchmark.errors import ZygoteError
 from torchmark.model.run_record import Kind
 from torchmark.runner.execution import Began
-from torchmark.versus.pairing import turns_of
+from torchmark.versus.pairing import Turns, turns_of
 from torchmark.versus.plan import Planned, Wish
 from torchmark.versus.timing import Timing, timed
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from torchmark.model.ab_record import Turn
+    from torchmark.versus.pairing import Side
     from torchmark.versus.starting import Zygotes
 
 A_SECONDS = 1e-4
@@ -196,6 +204,34 @@ def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> No
     assert each.turns == 9, "none more for a start that was not ready"
     assert len(each.control) == 1
     assert starting.layouts == list(range(9)), "and no start that nobody needs"
+
+
+@pytest.mark.parametrize("truth", [0.005, 0.01])
+def test_who_stops_when_a_change_is_clear_has_an_interval_that_can_be_believed(
+    truth: float,
+) -> None:
+    """Stopping where a change looks large is no reason to miss the truth more often."""
+    draw = random.Random(3)
+    trials, covered, pairs_taken = 1000, 0, []
+
+    def take(_a: Side, _b: Side) -> Turns:
+        one, other = (draw.gauss(truth, 0.008) for _ in range(2))
+        return Turns(estimates=(one, other), a_seconds=A_SECONDS)
+
+    zygotes, wish = Starting(world())(0), Wish(budget=PLENTY)
+    for _ in range(trials):
+        each = timing()
+        is_over = False
+        while not is_over:
+            each.begin_pair(zygotes, take, wish)
+            if len(each.pairs) == 24:
+                each.seconds = PLENTY
+            is_over = each.end_pair(wish, cases=1)
+        low, high = effect_in(each.times()).interval
+        covered += low <= math.exp(truth) <= high
+        pairs_taken.append(len(each.pairs))
+    assert set(pairs_taken) == {5, 10, 20, 25}, "every look ends some of them"
+    assert 0.93 <= covered / trials <= 0.98
 
 
 def test_between_two_looks_nothing_is_decided() -> None:

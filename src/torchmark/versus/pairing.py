@@ -31,7 +31,7 @@ _WANTED_ROUNDS = 120
 two processes say spreads as one over the root of their rounds, and making them takes as long as a
 few dozen."""
 
-_MOST_TIME = 5.0
+_MOST_TIME = 3.0
 """So much more of it."""
 
 _LONG_ROUND = 3e-4
@@ -279,9 +279,8 @@ class _Couple:
             self._opened[role].begin(turns, role, numbers[role], batons)
         blocks = [_blocks(role, self._opened[role]) for role in (0, 1)]
         rounds = list(zip(blocks[0], blocks[1], strict=True))
-        return [
-            Round(one / numbers[0], other / numbers[1]) for one, other in rounds[_unsettled(rounds) :]
-        ]
+        settled = rounds[_unsettled(rounds) :]
+        return [Round(one / numbers[0], other / numbers[1]) for one, other in settled]
 
     def _numbers(self) -> tuple[int, int]:
         """Runs in a block of each; of two that are alike the one that was disturbed less knows."""

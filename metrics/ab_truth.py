@@ -104,8 +104,8 @@ OPS = (
     Op(
         "backward, 15 us",
         "w.sum().backward()",
-        "w = torch.ones(8, requires_grad=True)",
-        extra="w.ndim",
+        "n = 1000; w = torch.ones(8, requires_grad=True)",
+        extra="n + 1",
     ),
     Op("mm 64, 8 us", "x @ x", "n = 1000; x = torch.ones((64, 64))", extra="n + 1"),
     Op(

@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
+from torchmark.engine.cores import Division, divided, on_cores, usable_cores
+from torchmark.engine.execution import Stage
+from torchmark.engine.paired.counting import Counting, counted
+from torchmark.engine.paired.plan import Planned, Wish
+from torchmark.engine.paired.starting import starter
+from torchmark.engine.paired.timing import Timing, timed
+from torchmark.engine.processor import cpu_model
+from torchmark.engine.under_test import UnderTest, found
+from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
-from torchmark.run.case_records import PythonCase
-from torchmark.run.processor import cpu_model
-from torchmark.runner.cores import Division, divided, on_cores, usable_cores
-from torchmark.runner.execution import Stage
-from torchmark.versus.counting import Counting, counted
-from torchmark.versus.plan import Planned, Wish
-from torchmark.versus.starting import starter
-from torchmark.versus.timing import Timing, timed
-from torchmark.versus.under_test import UnderTest, found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

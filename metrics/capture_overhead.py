@@ -29,9 +29,9 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchmark
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.report.markdown import pipe_table
-from torchmark.run.case_records import PythonCase
-from torchmark.run.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

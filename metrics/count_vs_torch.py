@@ -29,11 +29,11 @@ import torch.utils.benchmark
 
 import torchmark
 from torchmark.callgrind.parse import parse_file
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.pool import close_all
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.report.markdown import pipe_table
-from torchmark.run.case_records import PythonCase
-from torchmark.run.zygote import Zygote
-from torchmark.run.zygotes import close_all
 from torchmark.together import count_together
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import torch
 
+from torchmark.define.suites.loading import cases_of, load_suite
+from torchmark.define.suites.overrides import SEED_KINDS
+from torchmark.engine.sampling_profiler import is_in_loop, py_spy, record
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.flame.stacks import parsed
-from torchmark.run.case_records import PythonCase
-from torchmark.run.sampling_profiler import is_in_loop, py_spy, record
-from torchmark.run.zygote import Zygote
-from torchmark.suites.loading import cases_of, load_suite
-from torchmark.suites.overrides import SEED_KINDS
 
 WANTED_SHARE = 0.95
 SEED = Path(__file__).resolve().parents[1] / "benchmarks" / "overrides_benchmark"

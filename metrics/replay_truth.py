@@ -31,12 +31,12 @@ import torchmark
 from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
+from torchmark.define.suites.recorded import call_text
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.recorded_order import replay_in_order
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.report.markdown import pipe_table
-from torchmark.run.case_records import PythonCase
-from torchmark.run.recorded_order import replay_in_order
-from torchmark.run.zygote import Zygote
-from torchmark.suites.recorded import call_text
-from torchmark_probe.sampling import Limits
+from torchmark_probe.loops.sampling import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = Limits(precision=0.02, min_run_time=0.5, max_run_time=3.0)
@@ -133,7 +133,7 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
 
 DRIFT = """
 import time
-from torchmark_probe.recorded_calls import rebuilt, settle
+from torchmark_probe.replay.recorded_calls import rebuilt, settle
 settle()
 operator, args, kwargs = rebuilt(text)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from torchmark.suites.recorded import call_text
-from torchmark.traces.loading import load_trace
-from torchmark_probe.recorded_calls import rebuilt
-from torchmark_probe.recorded_errors import CannotRebuildError
+from torchmark.capture.traces.loading import load_trace
+from torchmark.define.suites.recorded import call_text
+from torchmark_probe.replay.recorded_calls import rebuilt
+from torchmark_probe.replay.recorded_errors import CannotRebuildError
 
 SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "data" / "operator_traces"
 WANTED = 0.97

@@ -23,10 +23,10 @@ from pathlib import Path
 import torch
 import torch.utils.benchmark
 
+from torchmark.define.suites.loading import cases_of, load_suite
+from torchmark.define.suites.standard import quick
 from torchmark.model.case import Case, Runtime
 from torchmark.model.language import Language
-from torchmark.suites.loading import cases_of, load_suite
-from torchmark.suites.standard import quick
 
 
 def seconds_of_run(options: list[str], store: Path) -> float:

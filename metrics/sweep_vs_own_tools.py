@@ -28,21 +28,21 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime  # type: ignore[import-untyped]
 import torch
 
-from torchmark.run.pace import process_metronome
-from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.zygote_case import sampling_in
-from torchmark.sweep.points import Choice, all_cases
-from torchmark.sweep.rows import filled_in
-from torchmark.sweep.spec import spec_of
-from torchmark.sweep.workers import _order
-from torchmark_probe import sweep_worker
-from torchmark_probe.sampling import Metronome
-from torchmark_probe.sweep_worker import Sweeper
+from torchmark.commands.sweeping.rows import filled_in
+from torchmark.commands.sweeping.workers import _order
+from torchmark.define.sweep.points import Choice, all_cases
+from torchmark.define.sweep.spec import spec_of
+from torchmark.engine.pace import process_metronome
+from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.zygote.conversation import sampling_in
+from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.sweep import sweep_worker
+from torchmark_probe.sweep.sweep_worker import Sweeper
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.sweep.points import SweepCase
+    from torchmark.define.sweep.points import SweepCase
 
 WANTED = 0.03
 TURNS = 25

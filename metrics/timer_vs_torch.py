@@ -23,7 +23,7 @@ import torch.utils.benchmark
 
 import torchmark
 from torchmark.report.markdown import pipe_table
-from torchmark_probe.intervals import quantile_of_sorted
+from torchmark_probe.loops.intervals import quantile_of_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from hypothesis import settings
 
 import torchmark
 from tests.browsing import browser, visit  # noqa: F401 - fixtures for every test of a page
-from torchmark.run.pace import process_metronome
-from torchmark.run.zygote import Zygote
+from torchmark.engine.pace import process_metronome
+from torchmark.engine.zygote.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

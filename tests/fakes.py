@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torchmark_probe.sampling import Metronome
-from torchmark_probe.snippets import Block
+from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.loops.snippets import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable

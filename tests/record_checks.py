@@ -7,17 +7,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError
-from torchmark.run.case_records import PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.run.zygote import Zygote
+    from torchmark.engine.zygote.zygote import Zygote
 
 SETUP = """
 import json, warnings
-from torchmark_probe import recorded_calls, recorded_results
+from torchmark_probe.replay import recorded_calls
+from torchmark_probe.replay import recorded_results
 warnings.simplefilter("ignore")
 recorded_calls.settle()
 

@@ -17,6 +17,8 @@ import torchmark
 from torchmark import CallgrindStats, FunctionCount, FunctionCounts, Timer
 from torchmark.callgrind.parse import parse_text
 from torchmark.cli import cli
+from torchmark.engine.zygote.pool import close_all
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
     CaseFailedError,
     InvalidArgumentError,
@@ -24,8 +26,6 @@ from torchmark.errors import (
     NotTransferableError,
 )
 from torchmark.flame.counted import from_profile
-from torchmark.run.zygote import Zygote
-from torchmark.run.zygotes import close_all
 from torchmark.together import count_together
 
 if TYPE_CHECKING:

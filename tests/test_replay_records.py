@@ -11,8 +11,8 @@ import torchmark
 from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
-from torchmark.run.zygote import Zygote
-from torchmark.suites.recorded import call_text
+from torchmark.define.suites.recorded import call_text
+from torchmark.engine.zygote.zygote import Zygote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -298,7 +298,7 @@ def test_measure_works_on_a_loop_that_has_timeit_alone() -> None:
 def test_a_precise_result_stops_early_and_a_noisy_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torchmark.run.rounds.process_metronome", ScriptedMetronome)
+    monkeypatch.setattr("torchmark.engine.rounds.process_metronome", ScriptedMetronome)
     monkeypatch.setattr(FakeLoop, "noise", 0.0)
     steady = FakeTimer("cheap()").measure(min_run_time=0.01, max_run_time=10.0)
     monkeypatch.setattr(FakeLoop, "noise", 0.5)

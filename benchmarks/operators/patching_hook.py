@@ -34,7 +34,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture import Capture
+from torchmark.capture.capture import Capture
 
 if TYPE_CHECKING:
     from torchmark.model.trace import Trace

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from torchmark.suites.overrides import SEED_KINDS, SETUPS
-from torchmark_probe.snippets import PythonLoop, garbage_collection_off
+from torchmark.define.suites.overrides import SEED_KINDS, SETUPS
+from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,8 +13,8 @@ import argparse
 import torch
 from bench import CALL, at_least_one
 
-from torchmark.suites.overrides import SETUPS
-from torchmark_probe.snippets import PythonLoop
+from torchmark.define.suites.overrides import SETUPS
+from torchmark_probe.loops.snippets import PythonLoop
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Call torch.add again and again.")

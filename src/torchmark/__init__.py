@@ -10,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchmark.capture import Capture
+    from torchmark.capture.capture import Capture
+    from torchmark.commands.functions import FunctionsCompared, ab
+    from torchmark.commands.sweeping.api import Sweep
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (
@@ -24,15 +26,17 @@ if TYPE_CHECKING:
         TimerArgs,
         skip_if,
     )
-    from torchmark.errors import TorchmarkError
-    from torchmark.expand import materialize, selected
-    from torchmark.fuzz import (
+    from torchmark.define.expansion import materialize, selected
+    from torchmark.define.fuzz import (
         FuzzedParameter,
         FuzzedSparseTensor,
         FuzzedTensor,
         Fuzzer,
         ParameterAlias,
     )
+    from torchmark.engine.threads import set_torch_threads
+    from torchmark.engine.transfer import CopyIfCallgrind
+    from torchmark.errors import TorchmarkError
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.doubts import Doubt, DoubtKind
     from torchmark.model.function_counts import FunctionCount, FunctionCounts
@@ -47,17 +51,13 @@ if TYPE_CHECKING:
         UnaryOpFuzzer,
         UnaryOpSparseFuzzer,
     )
-    from torchmark.run.threads import set_torch_threads
-    from torchmark.run.transfer import CopyIfCallgrind
-    from torchmark.sweep.api import Sweep
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
-    from torchmark.versus.functions import FunctionsCompared, ab
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "torchmark.capture": ("Capture",),
+    "torchmark.capture.capture": ("Capture",),
     "torchmark.compare": ("Colorize", "Compare"),
     "torchmark.compiling": ("bench_all", "benchmark_compile"),
     "torchmark.define": (
@@ -72,8 +72,8 @@ _HOMES = {
         "skip_if",
     ),
     "torchmark.errors": ("TorchmarkError",),
-    "torchmark.expand": ("materialize", "selected"),
-    "torchmark.fuzz": (
+    "torchmark.define.expansion": ("materialize", "selected"),
+    "torchmark.define.fuzz": (
         "FuzzedParameter",
         "FuzzedSparseTensor",
         "FuzzedTensor",
@@ -94,12 +94,12 @@ _HOMES = {
         "UnaryOpFuzzer",
         "UnaryOpSparseFuzzer",
     ),
-    "torchmark.run.threads": ("set_torch_threads",),
-    "torchmark.run.transfer": ("CopyIfCallgrind",),
-    "torchmark.sweep.api": ("Sweep",),
+    "torchmark.engine.threads": ("set_torch_threads",),
+    "torchmark.engine.transfer": ("CopyIfCallgrind",),
+    "torchmark.commands.sweeping.api": ("Sweep",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
-    "torchmark.versus.functions": ("FunctionsCompared", "ab"),
+    "torchmark.commands.functions": ("FunctionsCompared", "ab"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -10,10 +10,10 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from torchmark.arguments import checked_count
+from torchmark.engine.threads import set_torch_threads
+from torchmark.engine.torch_import import import_torch
 from torchmark.errors import TorchmarkError
 from torchmark.report.markdown import pipe_table
-from torchmark.run.threads import set_torch_threads
-from torchmark.run.torch_import import import_torch
 from torchmark.timers import Timer, timer
 
 if TYPE_CHECKING:

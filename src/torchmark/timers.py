@@ -11,6 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import checked_count, checked_positive
+from torchmark.engine.callables import describe_call
+from torchmark.engine.cpp.loop import CppLoop
+from torchmark.engine.rounds import Task, timed_blocks
+from torchmark.engine.snippet_errors import as_user_error
+from torchmark.engine.threads import set_torch_threads
+from torchmark.engine.torch_import import import_torch
+from torchmark.engine.tracebacks import users_frames_only
+from torchmark.engine.transfer import CopyIfCallgrind, recipes_for
+from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import (
     InvalidArgumentError,
     NotSupportedError,
@@ -21,24 +30,15 @@ from torchmark.model.language import LANGUAGE_NAMES, Language
 from torchmark.model.measurement import Measurement
 from torchmark.model.source_text import trimmed
 from torchmark.model.task_spec import TaskSpec
-from torchmark.run.callables import describe_call
-from torchmark.run.case_records import NativeCase, PythonCase
-from torchmark.run.cpp.loop import CppLoop
-from torchmark.run.rounds import Task, timed_blocks
-from torchmark.run.snippet_errors import as_user_error
-from torchmark.run.threads import set_torch_threads
-from torchmark.run.torch_import import import_torch
-from torchmark.run.tracebacks import users_frames_only
-from torchmark.run.transfer import CopyIfCallgrind, recipes_for
 from torchmark.together import count_together, measure_together
-from torchmark_probe.clocks import wall_clock
-from torchmark_probe.sampling import MAX_NUMBER
-from torchmark_probe.snippets import PythonLoop, call_of
+from torchmark_probe.loops.clocks import wall_clock
+from torchmark_probe.loops.sampling import MAX_NUMBER
+from torchmark_probe.loops.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchmark.run.rounds import Loop
+    from torchmark.engine.rounds import Loop
 
 _SHORTEST_TIME = 1e-9
 """Seconds; torch's floor for a block, which also keeps divisions by it safe."""

@@ -6,15 +6,15 @@ import random
 from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import checked_count, checked_positive
+from torchmark.engine.counting import count, first_failure
+from torchmark.engine.cpp.loop import CppLoop, build_together
+from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.rounds import measure_in_rounds
+from torchmark.engine.threads import set_torch_threads
+from torchmark.engine.tracebacks import users_frames_only
+from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import CaseFailedError, InvalidArgumentError
-from torchmark.run.case_records import TIME_LIMIT
-from torchmark.run.counting import count, first_failure
-from torchmark.run.cpp.loop import CppLoop, build_together
-from torchmark.run.private_directories import discard, private_directory
-from torchmark.run.rounds import measure_in_rounds
-from torchmark.run.threads import set_torch_threads
-from torchmark.run.tracebacks import users_frames_only
-from torchmark_probe.sampling import Limits
+from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,8 @@ import sys
 import warnings
 from typing import Any
 
-from torchmark_probe import addresses, cases, children, failures, keepers, warmup, watching, wire
+from torchmark_probe.memory import addresses
+from torchmark_probe.zygote import cases, children, failures, keepers, warmup, watching, wire
 
 
 def main() -> None:

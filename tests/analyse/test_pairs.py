@@ -23,7 +23,7 @@ from torchmark.analyse.pairs import (
     verdicts_of,
 )
 from torchmark.errors import EmptyMeasurementError
-from torchmark_probe.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from torchmark.model.ab_record import Turn

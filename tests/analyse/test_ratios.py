@@ -8,8 +8,8 @@ import pytest
 from torchmark import Measurement, TaskSpec
 from torchmark.analyse.ratios import Ratio, ratio_of
 from torchmark.errors import InvalidArgumentError
-from torchmark_probe.intervals import Interval
-from torchmark_probe.sampling import Sampling
+from torchmark_probe.loops.intervals import Interval
+from torchmark_probe.loops.sampling import Sampling
 
 
 def measured(wall: list[float], pace: list[float] | None = None, number: int = 1) -> Measurement:

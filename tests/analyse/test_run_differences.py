@@ -24,7 +24,7 @@ from torchmark.analyse.run_differences import (
 from torchmark.model.measurement import Measurement
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.model.task_spec import TaskSpec
-from torchmark_probe.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
 

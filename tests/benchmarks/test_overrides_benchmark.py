@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.overrides_benchmark.bench import arguments, line_of, seconds_of_a_call
 from tests.cli.test_cli import site
-from torchmark.suites.overrides import SEED_KINDS, SETUPS
+from torchmark.define.suites.overrides import SEED_KINDS, SETUPS
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "overrides_benchmark"
 

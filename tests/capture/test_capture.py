@@ -541,5 +541,7 @@ def test_a_failing_recorder_does_not_reach_the_program(monkeypatch: pytest.Monke
 
 
 def test_importing_torchmark_does_not_import_torch() -> None:
-    code = "import sys, torchmark, torchmark.traces.writing; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, torchmark, torchmark.capture.traces.writing; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

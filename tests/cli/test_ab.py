@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from benchmarks.instruction_counts.main import arguments_for_torchmark
 from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
+from tests.engine.test_old_torch import OLD_PYTHON
 from tests.patched_torch import sitecustomize
-from tests.run.test_old_torch import OLD_PYTHON
 from torchmark.analyse.pairs import FEWEST_PAIRS, LAYOUT_EFFECT
 from torchmark.cli import ab as ab_command
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site
-from tests.run.zygote_cases import is_gone, wait_until
+from tests.engine.zygote_cases import is_gone, wait_until
 from torchmark.cli import cli
 from torchmark.errors import InvalidArgumentError, MissingToolError, TorchmarkError
 from torchmark.flame.stacks import parsed

@@ -15,12 +15,12 @@ from tests import light_torch
 from tests.patched_torch import sitecustomize
 from torchmark.cli import overrides_report
 from torchmark.define.grouped import GroupedStmts
+from torchmark.define.suites.loading import LoadedSuite
+from torchmark.define.suites.overrides import SUITE
+from torchmark.engine.paired.plan import Wish
 from torchmark.errors import AttachDeniedError, CaseFailedError
 from torchmark.model.case_flames import CaseFlames
 from torchmark.model.run_record import Kind
-from torchmark.suites.loading import LoadedSuite
-from torchmark.suites.overrides import SUITE
-from torchmark.versus.plan import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,15 +16,15 @@ from click.testing import CliRunner
 
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from torchmark.cli import cli
+from torchmark.engine.workers import Workers
 from torchmark.model.run_record import CaseResult, Kind, Outcome, RunState
-from torchmark.runner.workers import Workers
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.run.zygote import Zygote
+    from torchmark.engine.zygote.zygote import Zygote
 
 MANY = 24
 

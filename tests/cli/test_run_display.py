@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tests import records
 from torchmark.cli.run_display import _Terminal, display_for, line_of
+from torchmark.engine.execution import Began, Stage
+from torchmark.engine.measuring import failed
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind
-from torchmark.runner.execution import Began, Stage
-from torchmark.runner.measuring import failed
 
 if TYPE_CHECKING:
     import pytest

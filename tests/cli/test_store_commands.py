@@ -17,6 +17,7 @@ import torchmark
 from tests import records
 from torchmark.cli import main
 from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.engine.ownership import owned
 from torchmark.errors import (
     CaseFailedError,
     CompileError,
@@ -29,7 +30,6 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.model.run_record import RunState
-from torchmark.runner.ownership import owned
 from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from click.testing import CliRunner, Result
 import torchmark
 from torchmark.cli import show, sweep
 from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.commands.sweeping.workers import in_workers, sweep_workers
 from torchmark.errors import TorchmarkError
 from torchmark.model.run_record import RunState
 from torchmark.report.sweep_csv import row_of
 from torchmark.store import open_store
-from torchmark.sweep.workers import in_workers, sweep_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from torchmark.engine.workers import Workers
     from torchmark.model.sweep_record import SweepRow
-    from torchmark.runner.workers import Workers
 
 SPEC = """
 import torch

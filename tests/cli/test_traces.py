@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.capture.traces.files import HEADER, call, tensor, text_of
 from tests.cli.test_cli import torchmark_command
-from tests.traces.files import HEADER, call, tensor, text_of
 from torchmark.cli import cli
 
 SAMPLE = Path(__file__).parent.parent / "data" / "operator_traces" / "hf_GPT2_training.txt"

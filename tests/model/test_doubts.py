@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchmark.model.doubts import DoubtKind, doubts_of, doubts_of_sampling
-from torchmark_probe.sampling import Sampling
+from torchmark_probe.loops.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

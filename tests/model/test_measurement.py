@@ -20,7 +20,7 @@ from torchmark.errors import (
     MeasurementFileError,
     NotSerialisableError,
 )
-from torchmark_probe.sampling import Sampling
+from torchmark_probe.loops.sampling import Sampling
 
 SPEC = TaskSpec("x + y", "pass", label="add", sub_label="plain", description="4x4", env="main")
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import light_torch
-from tests.run.zygote_cases import case
-from torchmark.run.environments import environment_from
-from torchmark.run.zygote import Zygote
-from torchmark_probe import addresses
+from tests.engine.zygote_cases import case
+from torchmark.engine.environments import environment_from
+from torchmark.engine.zygote.zygote import Zygote
+from torchmark_probe.memory import addresses
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from torchmark_probe.clocks import StoppedClockError, clock_facts, synchroniser, wall_clock
-from torchmark_probe.sampling import Limits, Metronome, sample
-from torchmark_probe.snippets import PythonLoop
+from torchmark_probe.loops.clocks import StoppedClockError, clock_facts, synchroniser, wall_clock
+from torchmark_probe.loops.sampling import Limits, Metronome, sample
+from torchmark_probe.loops.snippets import PythonLoop
 
 
 class FakeDevice:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe import endless
-from torchmark_probe.snippets import Block
+from torchmark_probe.loops import endless
+from torchmark_probe.loops.snippets import Block
 
 if TYPE_CHECKING:
     import pytest

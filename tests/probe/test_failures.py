@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchmark_probe.failures import described
-from torchmark_probe.snippets import PythonLoop, SnippetSyntaxError
+from torchmark_probe.loops.snippets import PythonLoop, SnippetSyntaxError
+from torchmark_probe.zygote.failures import described
 
 
 def test_the_traceback_begins_at_the_users_own_line() -> None:

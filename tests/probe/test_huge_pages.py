@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe import huge_pages
-from torchmark_probe.huge_pages import HUGE_PAGE, Range, collapse, memory, new_since
+from torchmark_probe.memory import huge_pages
+from torchmark_probe.memory.huge_pages import HUGE_PAGE, Range, collapse, memory, new_since
 
 if TYPE_CHECKING:
     import pytest

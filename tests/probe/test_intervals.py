@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe.intervals import Interval, median, median_interval, quantile_of_sorted
+from torchmark_probe.loops.intervals import Interval, median, median_interval, quantile_of_sorted
 
 samples = st.lists(st.floats(min_value=0, max_value=1e3), min_size=1, max_size=200)
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from torchmark_probe.layout import empty_the_bins
+from torchmark_probe.memory.layout import empty_the_bins
 
 _HALF_TAKEN = """
 import sys
-from torchmark_probe.layout import _POOL, Reserve
+from torchmark_probe.memory.layout import _POOL, Reserve
 
 reserve = Reserve()
 pools = {id(thing) // _POOL for thing in reserve._before_loop}
@@ -35,7 +35,7 @@ _SINGLE = "import ctypes; seen = ctypes.c_char.in_dll(ctypes.CDLL(None), '__libc
 
 def test_the_c_library_takes_no_short_ways_after_a_thread() -> None:
     script = f"""
-from torchmark_probe.layout import have_had_a_thread
+from torchmark_probe.memory.layout import have_had_a_thread
 {_SINGLE}
 assert seen.value == b"\\x01"
 have_had_a_thread()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark_probe.python_calls import by_function
-from torchmark_probe.snippets import PythonLoop
+from torchmark_probe.loops.python_calls import by_function
+from torchmark_probe.loops.snippets import PythonLoop
 
 if TYPE_CHECKING:
     from pathlib import Path

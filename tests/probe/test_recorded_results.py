@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.probe.test_recorded_calls import tensor
-from torchmark_probe.recorded_results import mismatches
+from torchmark_probe.replay.recorded_results import mismatches
 
 GIVEN = torch.zeros(2, 3)
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch._dynamo import config
 
-from torchmark_probe.backends import BackendError, prepared
-from torchmark_probe.recorded_calls import rebuilt
-from torchmark_probe.recorded_flops import flops_of
-from torchmark_probe.replayed_calls import largest_error, module_of
+from torchmark_probe.replay.backends import BackendError, prepared
+from torchmark_probe.replay.recorded_calls import rebuilt
+from torchmark_probe.replay.recorded_flops import flops_of
+from torchmark_probe.replay.replayed_calls import largest_error, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

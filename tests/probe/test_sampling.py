@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import ScriptedLoop, ScriptedMetronome
-from torchmark_probe.clocks import ClockFacts
-from torchmark_probe.intervals import median, median_interval
-from torchmark_probe.sampling import (
+from torchmark_probe.loops.clocks import ClockFacts
+from torchmark_probe.loops.intervals import median, median_interval
+from torchmark_probe.loops.sampling import (
     BLOCK_SECONDS,
     MAX_NUMBER,
     MIN_SAMPLES,
@@ -24,7 +24,7 @@ from torchmark_probe.sampling import (
 )
 
 if TYPE_CHECKING:
-    from torchmark_probe.snippets import Block
+    from torchmark_probe.loops.snippets import Block
 
 GOOD_CLOCK = ClockFacts(resolution=1e-9, cost=5e-8)
 

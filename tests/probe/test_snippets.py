@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 import torchmark_probe
-from torchmark_probe.snippets import PythonLoop, SnippetSyntaxError, call_of, place_of, run_globally
+from torchmark_probe.loops.snippets import (
+    PythonLoop,
+    SnippetSyntaxError,
+    call_of,
+    place_of,
+    run_globally,
+)
 
 PROBE = Path(torchmark_probe.__file__).parent
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from torchmark_probe import sweep_worker
-from torchmark_probe.sampling import Metronome
-from torchmark_probe.sweep_worker import Sweeper
+from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.sweep import sweep_worker
+from torchmark_probe.sweep.sweep_worker import Sweeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from torchmark_probe.snippets import SnippetSyntaxError, place_of
-from torchmark_probe.unrolled import UnrolledCode
+from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
+from torchmark_probe.loops.unrolled import UnrolledCode
 
 
 def run(

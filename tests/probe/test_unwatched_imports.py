@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from torchmark_probe.unwatched_imports import UnwatchedImports
+from torchmark_probe.zygote.unwatched_imports import UnwatchedImports
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark_probe.valgrind import Requests
+    from torchmark_probe.zygote.valgrind import Requests
 
 
 class Callgrind:

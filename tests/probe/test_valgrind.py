@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torchmark_probe import valgrind
+from torchmark_probe.zygote import valgrind
 
 
 def test_without_valgrind_every_request_is_answered_with_nothing() -> None:

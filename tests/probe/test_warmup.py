@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from torchmark_probe.warmup import _leaves_threads
+from torchmark_probe.zygote.warmup import _leaves_threads
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe import wire
+from torchmark_probe.zygote import wire
 
 MESSAGES = st.dictionaries(
     st.text(),

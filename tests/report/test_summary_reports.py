@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.traces.files import HEADER, call, end, step, tensor, written
+from tests.capture.traces.files import HEADER, call, end, step, tensor, written
 from torchmark.analyse.trace_summary import summary_of
+from torchmark.capture.traces.loading import load_trace
 from torchmark.report import summary_json, summary_text
-from torchmark.traces.loading import load_trace
 
 if TYPE_CHECKING:
     from pathlib import Path

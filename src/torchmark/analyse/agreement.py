@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark_probe.intervals import median
+from torchmark_probe.loops.intervals import median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.instructions import instructions_per_run
 from torchmark.analyse.run_differences import ratio_interval
 from torchmark.model.run_record import Kind
-from torchmark_probe.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.agreement import agreement_of
 from torchmark.analyse.student import quantile, two_sided_p
 from torchmark.errors import EmptyMeasurementError
-from torchmark_probe.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from torchmark.errors import InvalidArgumentError
-from torchmark_probe.intervals import Interval, median, median_interval
-from torchmark_probe.sampling import MIN_QUIET, Sampling
+from torchmark_probe.loops.intervals import Interval, median, median_interval
+from torchmark_probe.loops.sampling import MIN_QUIET, Sampling
 
 if TYPE_CHECKING:
     from torchmark.model.measurement import Measurement

@@ -22,7 +22,7 @@ from torchmark.analyse.instructions import counted_its_loop, instructions_per_ru
 from torchmark.analyse.ratios import FEWEST_ROUNDS
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.model.units import ordered_unique
-from torchmark_probe.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

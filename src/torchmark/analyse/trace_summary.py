@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchmark.traces.signatures import signature_of
+from torchmark.capture.traces.signatures import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

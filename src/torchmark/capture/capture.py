@@ -25,8 +25,8 @@ from torchmark.capture.processes import watched_processes
 from torchmark.capture.record import Record
 from torchmark.capture.steps import StepEnds
 from torchmark.capture.threads import watched_threads
+from torchmark.capture.traces.writing import write_trace
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
-from torchmark.traces.writing import write_trace
 
 if TYPE_CHECKING:
     import os

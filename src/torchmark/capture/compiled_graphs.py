@@ -20,7 +20,7 @@ import torch
 
 from torchmark.capture.compiled import never_compiled
 from torchmark.capture.describing import CallDescription
-from torchmark.run.when_imported import when_imported
+from torchmark.capture.when_imported import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from torchmark.capture.traces.writing import TraceWriter, contents_path
 from torchmark.errors import MissingToolError, TraceWriteError
-from torchmark.traces.writing import TraceWriter, contents_path
 
 if TYPE_CHECKING:
     import os

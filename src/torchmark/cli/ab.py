@@ -17,21 +17,21 @@ from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns
+from torchmark.commands.suite_run import Wanted
+from torchmark.define.suites.loading import load_suite
+from torchmark.engine.backport import patch, unpatch
+from torchmark.engine.paired.plan import BUDGET, Wish
+from torchmark.engine.under_test import found
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.run_record import Kind
 from torchmark.report import ab_text
 from torchmark.report.ab_formats import RENDERERS
-from torchmark.runner.suite_run import Wanted
 from torchmark.store import default_path, new_run_id
-from torchmark.suites.loading import load_suite
-from torchmark.versus.backport import patch, unpatch
-from torchmark.versus.plan import BUDGET, Wish
-from torchmark.versus.under_test import found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.suites.loading import LoadedSuite
+    from torchmark.define.suites.loading import LoadedSuite
 
 _file = click.Path(dir_okay=False, path_type=Path)
 

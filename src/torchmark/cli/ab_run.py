@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import understood
 from torchmark.cli.run_display import display_for
+from torchmark.commands.ab_planning import plan_of_statements, plan_of_suites
+from torchmark.engine.background import begun
+from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.engine.measuring import now
+from torchmark.engine.paired.comparing import Comparing
+from torchmark.engine.paired.sentries import remarks_of
+from torchmark.engine.reservation import reserved
+from torchmark.engine.under_test import remarks_on
+from torchmark.engine.whole_files import write_whole
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.ab_record import Compared, Comparison
 from torchmark.report.ab_formats import RENDERERS
-from torchmark.run.whole_files import write_whole
-from torchmark.runner.cores import on_cores, usable_cores
-from torchmark.runner.measuring import now
-from torchmark.runner.reservation import reserved
 from torchmark.store import new_run_id
-from torchmark.versus.background import begun
-from torchmark.versus.comparing import Comparing
-from torchmark.versus.planning import plan_of_statements, plan_of_suites
-from torchmark.versus.sentries import remarks_of
-from torchmark.versus.under_test import remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from torchmark.analyse.ab import Understood
-    from torchmark.runner.suite_run import Wanted
-    from torchmark.suites.loading import LoadedSuite
-    from torchmark.versus.plan import Planned, Wish
-    from torchmark.versus.under_test import UnderTest
+    from torchmark.commands.suite_run import Wanted
+    from torchmark.define.suites.loading import LoadedSuite
+    from torchmark.engine.paired.plan import Planned, Wish
+    from torchmark.engine.under_test import UnderTest
 
 _SAVE_SECONDS = 5.0
 """Between two times that what is measured so far is put on the disk."""

@@ -6,9 +6,9 @@ import platform
 
 import click
 
+from torchmark.engine.zygote.process import valgrind
 from torchmark.errors import MissingToolError
-from torchmark.run.zygote_process import valgrind
-from torchmark_probe.valgrind import COUNTABLE_MACHINES
+from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 
 def check_that_counting_works() -> None:

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from torchmark.capture.user_script import require_script, run_module, run_script, users_traceback
+from torchmark.capture.when_imported import when_imported
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
-from torchmark.run.user_script import require_script, run_module, run_script, users_traceback
-from torchmark.run.when_imported import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchmark.capture import Capture
+    from torchmark.capture.capture import Capture
     from torchmark.model.trace import Trace
 
 
@@ -117,7 +117,7 @@ class _Recording:
         """Why it could not begin."""
 
     def start(self) -> None:
-        from torchmark.capture import Capture  # noqa: PLC0415 - it imports torch
+        from torchmark.capture.capture import Capture  # noqa: PLC0415 - it imports torch
 
         capture = Capture(self._output, steps=self._steps, values=self._values)
         try:

@@ -10,17 +10,17 @@ import click
 
 from torchmark import __version__
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.errors import MissingTorchError
-from torchmark.run.machine import (
+from torchmark.engine.machine import (
     cores,
     find_tool,
     first_line_of,
     listen,
     why_py_spy_cannot_attach,
 )
-from torchmark.run.pace import path
-from torchmark.run.torch_import import import_torch
-from torchmark_probe.clocks import clock_facts, wall_clock
+from torchmark.engine.pace import path
+from torchmark.engine.torch_import import import_torch
+from torchmark.errors import MissingTorchError
+from torchmark_probe.loops.clocks import clock_facts, wall_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

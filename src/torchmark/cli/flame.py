@@ -22,28 +22,28 @@ from torchmark.cli.progress import Progress
 from torchmark.cli.running import heed_signals
 from torchmark.cli.statements import statement_names
 from torchmark.cli.suite_names import default_suites, let_cases_import_what_lies_beside
+from torchmark.define.suites import SHIPPED
+from torchmark.define.suites.loading import cases_of, load_suite
+from torchmark.engine.counted_stacks import UNIT as COUNTED_UNIT
+from torchmark.engine.counted_stacks import counted_stacks
+from torchmark.engine.models import Models
+from torchmark.engine.preparing import prepared
+from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
+from torchmark.engine.sampling_profiler import py_spy, record
+from torchmark.engine.whole_files import write_whole
+from torchmark.engine.workers import Workers
+from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, parsed
 from torchmark.model.case import Case
 from torchmark.model.language import Language
 from torchmark.report.figures import seconds_text
-from torchmark.run.case_records import TIME_LIMIT
-from torchmark.run.counted_stacks import UNIT as COUNTED_UNIT
-from torchmark.run.counted_stacks import counted_stacks
-from torchmark.run.sampling_profiler import UNIT as SAMPLED_UNIT
-from torchmark.run.sampling_profiler import py_spy, record
-from torchmark.run.whole_files import write_whole
-from torchmark.runner.models import Models
-from torchmark.runner.preparing import prepared
-from torchmark.runner.workers import Workers
 from torchmark.settings import settings_for
-from torchmark.suites import SHIPPED
-from torchmark.suites.loading import cases_of, load_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchmark.run.case_records import NativeCase, PythonCase
+    from torchmark.engine.zygote.cases import NativeCase, PythonCase
 
 _Base: TypeAlias = Case | Path | None
 """What the case is compared with: another one, a file of stacks, or nothing."""

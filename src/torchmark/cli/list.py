@@ -16,12 +16,12 @@ import click
 
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.suite_names import default_suites
+from torchmark.define.expansion.selection import selected
 from torchmark.define.skips import EnvironmentFacts
-from torchmark.expand.selection import selected
+from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.model.case import Runtime
 from torchmark.model.language import Language
 from torchmark.settings import settings_for
-from torchmark.suites.loading import cases_of, load_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

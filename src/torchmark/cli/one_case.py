@@ -6,8 +6,8 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from torchmark.define.expansion.selection import selected
 from torchmark.errors import AmbiguousCaseError, UnknownCaseError
-from torchmark.expand.selection import selected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,14 +18,14 @@ from torchmark.cli.running import (
     say_what_is_kept,
 )
 from torchmark.cli.stores import columns, opened, store_option
+from torchmark.commands.suite_run import Wanted
+from torchmark.define.suites.overrides import PLAIN
+from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind
 from torchmark.report import overheads_json, overheads_markdown, overheads_text
-from torchmark.run.case_records import TIME_LIMIT
-from torchmark.runner.suite_run import Wanted
 from torchmark.settings import settings_for
 from torchmark.store import open_store
-from torchmark.suites.overrides import PLAIN
 
 if TYPE_CHECKING:
     from torchmark.model.run_record import CaseResult, Run

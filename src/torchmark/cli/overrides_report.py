@@ -15,24 +15,24 @@ from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.overrides_folder import ReportFolder, empty_folder
 from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns
+from torchmark.commands.suite_run import Wanted
+from torchmark.define.suites.loading import load_suite
+from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
+from torchmark.engine.paired.flames import flames_of
+from torchmark.engine.paired.plan import Wish
+from torchmark.engine.under_test import found
 from torchmark.errors import TorchmarkError
 from torchmark.model.run_record import Kind
 from torchmark.report import ab_text
 from torchmark.report.ab_words import summary
 from torchmark.report.overrides_files import MARKDOWN, PAGE, ZIP
-from torchmark.runner.suite_run import Wanted
 from torchmark.store import default_path, new_run_id
-from torchmark.suites.loading import load_suite
-from torchmark.suites.overrides import IMPORTED_BY_DISPATCH
-from torchmark.versus.flames import flames_of
-from torchmark.versus.plan import Wish
-from torchmark.versus.under_test import found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.analyse.ab import TimeRow, Understood
-    from torchmark.versus.under_test import UnderTest
+    from torchmark.engine.under_test import UnderTest
 
 _WISH = Wish(kinds=(Kind.TIME,), budget=0.0, pairs=9, turns_seconds=0.05, hurry=True)
 """Nine pairs of each of the 21 cases in a minute: what is looked for is two per cent and more."""

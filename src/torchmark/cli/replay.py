@@ -9,20 +9,20 @@ import click
 
 from torchmark.analyse.replay import understood
 from torchmark.arguments import checked_count, checked_positive
+from torchmark.capture.traces.loading import load_trace
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import check_writable, written
 from torchmark.cli.replay_run import Asked, replay_trace
 from torchmark.cli.stores import columns
+from torchmark.engine.machine import free_memory
+from torchmark.engine.replaying import BUDGET, ReplayWish
+from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import replay_csv, replay_page, replay_text
 from torchmark.report.replay_text import TOP
-from torchmark.run.case_records import TIME_LIMIT
-from torchmark.run.machine import free_memory
-from torchmark.runner.replaying import BUDGET, ReplayWish
-from torchmark.traces.loading import load_trace
 
 if TYPE_CHECKING:
     from torchmark.analyse.replay import UnderstoodReplay

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.replay import understood
 from torchmark.cli.run_display import display_for
 from torchmark.cli.running import heed_signals
+from torchmark.define.expansion.selection import selected
+from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.execution import Stage
+from torchmark.engine.measuring import now
+from torchmark.engine.replay_zygotes import ReplayZygotes
+from torchmark.engine.replaying import HotReplay, calls_of, case_of, speeds_of
+from torchmark.engine.replaying_in_order import OrderReplay, usual_step
+from torchmark.engine.reservation import reserved
+from torchmark.engine.whole_files import write_whole
 from torchmark.errors import InvalidArgumentError
-from torchmark.expand.selection import selected
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
 from torchmark.model.run_record import Kind
 from torchmark.report import replay_csv
-from torchmark.run.environment_facts import environment_of
-from torchmark.run.whole_files import write_whole
-from torchmark.runner.cores import on_cores, usable_cores
-from torchmark.runner.execution import Stage
-from torchmark.runner.measuring import now
-from torchmark.runner.replay_zygotes import ReplayZygotes
-from torchmark.runner.replaying import HotReplay, calls_of, case_of, speeds_of
-from torchmark.runner.replaying_in_order import OrderReplay, usual_step
-from torchmark.runner.reservation import reserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchmark.cli.run_display import Display
+    from torchmark.engine.cores import Division
+    from torchmark.engine.replaying import ReplayWish
     from torchmark.model.replay_record import ReplayedCall
     from torchmark.model.trace import Trace
-    from torchmark.runner.cores import Division
-    from torchmark.runner.replaying import ReplayWish
 
 _SAVE_SECONDS = 2.0
 """Between two times that the CSV is written with what is measured so far."""

@@ -22,12 +22,12 @@ from torchmark.cli.running import (
 )
 from torchmark.cli.stores import columns, store_option
 from torchmark.cli.suite_names import default_suites
+from torchmark.commands.suite_run import Wanted
+from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_record import Kind, Outcome
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
-from torchmark.run.case_records import TIME_LIMIT
-from torchmark.runner.suite_run import Wanted
 from torchmark.settings import Settings, settings_for
 from torchmark.store import open_store
 

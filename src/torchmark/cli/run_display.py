@@ -14,10 +14,10 @@ import click
 
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import effect_of
+from torchmark.engine.execution import Stage
 from torchmark.model.ab_record import Compared
 from torchmark.model.run_record import CaseResult, Kind, Outcome
 from torchmark.report.figures import first_line, printable, seconds_text
-from torchmark.runner.execution import Stage
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from torchmark.engine.execution import News
+    from torchmark.engine.paired.comparing import News as ABNews
     from torchmark.model.case import Case
-    from torchmark.runner.execution import News
-    from torchmark.versus.comparing import News as ABNews
 
 _DOING = {Kind.TIME: "timing  ", Kind.COUNT: "counting"}
 

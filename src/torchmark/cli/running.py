@@ -15,11 +15,7 @@ import click
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.run_display import display_for
 from torchmark.cli.suite_names import let_cases_import_what_lies_beside
-from torchmark.errors import StoreError
-from torchmark.run.environment_facts import environment_of
-from torchmark.runner.cores import on_cores
-from torchmark.runner.ownership import check_free, owned
-from torchmark.runner.suite_run import (
+from torchmark.commands.suite_run import (
     Wanted,
     carried_out,
     checked_to_go_on,
@@ -30,18 +26,22 @@ from torchmark.runner.suite_run import (
     missing_of,
     new_run,
 )
-from torchmark.runner.workers import Workers
+from torchmark.define.suites.loading import load_suite
+from torchmark.engine.cores import on_cores
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.ownership import check_free, owned
+from torchmark.engine.workers import Workers
+from torchmark.errors import StoreError
 from torchmark.store import artifact_folder
-from torchmark.suites.loading import load_suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.cli.run_display import Display
+    from torchmark.define.suites.loading import LoadedSuite
+    from torchmark.engine.cores import Division
     from torchmark.model.run_record import CaseResult, Run
-    from torchmark.runner.cores import Division
     from torchmark.store import Store
-    from torchmark.suites.loading import LoadedSuite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.cli.stores import columns, opened, store_option
+from torchmark.engine.ownership import is_owned
 from torchmark.model.run_record import RunState
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable
-from torchmark.runner.ownership import is_owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

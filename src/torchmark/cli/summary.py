@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from torchmark.analyse.trace_summary import summary_of
+from torchmark.capture.traces.loading import load_trace
 from torchmark.cli.stores import columns
 from torchmark.report import summary_json, summary_text
-from torchmark.traces.loading import load_trace
 
 
 @click.command("summary")

@@ -17,33 +17,33 @@ from torchmark.cli.run_display import display_for
 from torchmark.cli.running import heed_signals
 from torchmark.cli.stores import columns, store_option
 from torchmark.cli.sweep_pages import write_page
+from torchmark.commands.sweeping.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
+from torchmark.commands.sweeping.keeping import run_of_sweep, with_id
+from torchmark.commands.sweeping.roofs import roofs_of
+from torchmark.commands.sweeping.rows import filled_in, result_of
+from torchmark.commands.sweeping.workers import in_workers, sweep_workers
+from torchmark.define.sweep.estimate import duration_text, seconds_for
+from torchmark.define.sweep.points import Choice, all_cases, size_of_product
+from torchmark.define.sweep.scales import setting
+from torchmark.define.sweep.spec import read_spec
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.ownership import owned
 from torchmark.model.run_record import RunState
 from torchmark.model.sweep_record import Phase, Status
 from torchmark.report import sweep_text
-from torchmark.run.environment_facts import environment_of
-from torchmark.runner.ownership import owned
 from torchmark.settings import settings_for
 from torchmark.store import open_store
-from torchmark.sweep.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
-from torchmark.sweep.estimate import duration_text, seconds_for
-from torchmark.sweep.keeping import run_of_sweep, with_id
-from torchmark.sweep.points import Choice, all_cases, size_of_product
-from torchmark.sweep.roofs import roofs_of
-from torchmark.sweep.rows import filled_in, result_of
-from torchmark.sweep.scales import setting
-from torchmark.sweep.spec import read_spec
-from torchmark.sweep.workers import in_workers, sweep_workers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from torchmark.define.sweep.points import SweepCase
+    from torchmark.define.sweep.spec import SweepSpec
+    from torchmark.engine.workers import Workers
+    from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.sweep_record import SweepRow
     from torchmark.report.sweep_roofline import Roofs
-    from torchmark.run.zygote import Zygote
-    from torchmark.runner.workers import Workers
     from torchmark.store import Store
-    from torchmark.sweep.points import SweepCase
-    from torchmark.sweep.spec import SweepSpec
 
 _LONG = 600.0
 """Seconds after which a sweep is long: how to make it shorter is then said."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchmark.engine.whole_files import write_whole
 from torchmark.errors import MissingToolError, OutputFileError
 from torchmark.report import sweep_page, sweep_pictures
-from torchmark.run.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

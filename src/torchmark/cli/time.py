@@ -16,14 +16,14 @@ from torchmark.cli.messages import failure_message
 from torchmark.cli.results import colours_wanted, doubt_lines
 from torchmark.cli.statements import statement_names
 from torchmark.compare import Compare
+from torchmark.engine.snippet_errors import as_user_error
+from torchmark.engine.torch_import import import_torch
 from torchmark.errors import TorchmarkError
 from torchmark.model.units import select_unit
-from torchmark.run.snippet_errors import as_user_error
-from torchmark.run.torch_import import import_torch
 from torchmark.timers import Timer
 from torchmark.together import measure_together
-from torchmark_probe.intervals import median
-from torchmark_probe.snippets import run_globally
+from torchmark_probe.loops.intervals import median
+from torchmark_probe.loops.snippets import run_globally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

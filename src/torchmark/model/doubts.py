@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark_probe.intervals import median, quantile_of_sorted
-from torchmark_probe.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
+from torchmark_probe.loops.intervals import median, quantile_of_sorted
+from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,13 +18,13 @@ from torchmark.model.arithmetic import log10_single, mean_double, single, std_si
 from torchmark.model.doubts import IQR_DOUBTFUL, Doubt, doubts_of, doubts_of_sampling
 from torchmark.model.task_spec import TaskSpec
 from torchmark.model.units import select_unit
-from torchmark_probe.intervals import median_interval, quantile_of_sorted
+from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchmark_probe.intervals import Interval
-    from torchmark_probe.sampling import Sampling
+    from torchmark_probe.loops.intervals import Interval
+    from torchmark_probe.loops.sampling import Sampling
 
 _IQR_GROSS = 0.25
 _MAX_SIGNIFICANT_FIGURES = 4

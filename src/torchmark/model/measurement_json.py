@@ -15,7 +15,7 @@ import msgspec
 from torchmark.errors import InvalidMeasurementError, MeasurementFileError, NotSerialisableError
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
-from torchmark_probe.sampling import Sampling
+from torchmark_probe.loops.sampling import Sampling
 
 VERSION = 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.fuzz import FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, ParameterAlias
+from torchmark.define.fuzz import FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, ParameterAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

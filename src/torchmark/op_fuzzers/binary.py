@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from torchmark.fuzz import Fuzzer
+from torchmark.define.fuzz import Fuzzer
 from torchmark.op_fuzzers import _common_parameters as common
 
 

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from ..intervals import quantile_of_sorted
+from ..loops.intervals import quantile_of_sorted
 
 _IQR_DOUBTFUL = 0.1
 _IQR_GROSS = 0.25

@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 import torch
 
-from ..clocks import Clock, wall_clock
-from ..snippets import PythonLoop, SnippetSyntaxError
+from ..loops.clocks import Clock, wall_clock
+from ..loops.snippets import PythonLoop, SnippetSyntaxError
 from .measurement import Measurement, TaskSpec
 
 _SHORTEST_TIME = 1e-9

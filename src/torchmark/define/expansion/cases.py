@@ -1,0 +1,126 @@
+"""Definitions become flat cases: language × runtime × passes × threads, for each point of a grid.
+
+The order is that of the suite; within a definition parameters change slowest, then the language
+(Python, C++), the runtime (eager, TorchScript, compiled), the passes, and threads fastest. What
+runs is text, so expansion needs no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from torchmark.define.expansion.labels import labelled
+from torchmark.define.expansion.snippets import Snippet, snippet_of
+from torchmark.define.params import points
+from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, checked_skip, skip_reason
+from torchmark.define.timer_args import TimerArgs, checked_threads
+from torchmark.errors import DefinitionError
+from torchmark.model.case import Autograd, Case, Runtime
+from torchmark.model.language import Language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchmark.define.expansion.labels import Definition, Label, Suite
+    from torchmark.define.grouped import GroupedBenchmark
+
+
+def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tuple[Case, ...]:
+    """All cases of a suite; those that a definition wants left out say why in `skip`.
+
+    >>> from torchmark.define.grouped import GroupedStmts
+    >>> suite = {"Math": {"add": GroupedStmts("x + 1", "x + 1;", num_threads=(1, 2))}}
+    >>> for case in materialize(suite):
+    ...     print(case.title)
+    Math / add · Python, eager, forward
+    Math / add · Python, eager, forward, 2 threads
+    Math / add · C++, eager, forward
+    Math / add · C++, eager, forward, 2 threads
+    """
+    cases: dict[str, Case] = {}
+    for label, definition in labelled(suite):
+        for case in _cases_of(label, definition, facts):
+            if cases.setdefault(case.id, case) is not case:
+                raise DefinitionError(f"the suite has the same case twice: {case.title}")
+    return tuple(cases.values())
+
+
+def features_asked(suite: Suite) -> frozenset[str]:
+    """The features of torch on which a skip in the suite depends: what EnvironmentFacts needs."""
+    conditions = (
+        condition
+        for _, definition in labelled(suite)
+        for condition in checked_skip(definition.skip)
+    )
+    return frozenset(condition.missing for condition in conditions if condition.missing)
+
+
+def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> Iterator[Case]:
+    skip = skip_reason(checked_skip(definition.skip), facts)
+    if isinstance(definition, TimerArgs):
+        yield from _explicit(label, definition, skip)
+    else:
+        yield from _grouped(label, definition, skip)
+
+
+def _explicit(label: Label, definition: TimerArgs, skip: str | None) -> Iterator[Case]:
+    assert isinstance(definition.language, Language), "TimerArgs has looked the name up"
+    for threads in checked_threads(definition.num_threads):
+        yield Case(
+            label=label,
+            stmt=definition.stmt,
+            setup=_setup(definition.setup, definition.language),
+            global_setup=definition.global_setup,
+            language=definition.language,
+            num_threads=threads,
+            skip=skip,
+        )
+
+
+def _grouped(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Iterator[Case]:
+    passes = [Autograd.FORWARD, *([Autograd.FORWARD_BACKWARD] if benchmark.autograd else [])]
+    for point in points(benchmark.params):
+        for (language, runtime), autograd, threads in itertools.product(
+            _ways(benchmark), passes, benchmark.num_threads
+        ):
+            snippet: Snippet = snippet_of(benchmark, language, runtime, autograd, point)
+            yield Case(
+                label=label,
+                stmt=snippet.stmt,
+                setup=_setup(snippet.setup, language),
+                global_setup=snippet.global_setup,
+                language=language,
+                runtime=runtime,
+                autograd=autograd,
+                num_threads=threads,
+                params=tuple((name, str(value)) for name, value in point),
+                model=snippet.model,
+                skip=skip,
+            )
+
+
+def _setup(setup: str, language: Language) -> str:
+    """A setup that does nothing: `pass` is that in Python, and is no C++."""
+    if language is Language.PYTHON:
+        return setup or "pass"
+    return "" if setup == "pass" else setup
+
+
+def _ways(benchmark: GroupedBenchmark) -> list[tuple[Language, Runtime]]:
+    """The languages, each with its runtimes.
+
+    A scripted model runs in C++ wherever the setup in C++ makes its inputs, also if the
+    definition has no statement or module in C++.
+    """
+    has_python = benchmark.py_fwd_stmt is not None
+    has_cpp = benchmark.cpp_fwd_stmt is not None
+    is_wanted = {
+        (Language.PYTHON, Runtime.EAGER): has_python,
+        (Language.PYTHON, Runtime.TORCHSCRIPT): benchmark.torchscript,
+        (Language.PYTHON, Runtime.COMPILED): benchmark.compile,
+        (Language.CPP, Runtime.EAGER): has_cpp,
+        (Language.CPP, Runtime.TORCHSCRIPT): benchmark.torchscript
+        and (has_cpp or bool(benchmark.setup.cpp_setup)),
+    }
+    return [way for way, wanted in is_wanted.items() if wanted]

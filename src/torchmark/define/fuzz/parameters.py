@@ -1,0 +1,220 @@
+"""A named quantity and the distribution that it is drawn from.
+
+A parameter is checked when it is made, so that drawing it cannot fail. Each draw asks numpy's
+`RandomState` for exactly one value, by the same call as torch.utils.benchmark: that is what makes
+one seed mean one trial in both libraries, and it is why the calls below must not be "improved".
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+import numpy as np
+
+from torchmark.errors import FuzzerDefinitionError
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+
+_SUM_TOLERANCE = 1e-5
+"""How far from one the probabilities of a dict may add up."""
+
+_NUMPY_SUM_TOLERANCE = 1e-8
+"""`RandomState.choice` refuses a sum off by more than 1.5e-8 (the root of the float64 epsilon)."""
+
+
+class ParameterAlias:
+    """Stands for the value of another parameter, as a choice in a dict distribution.
+
+    Aliases may follow one another, but not in a circle.
+
+    >>> from torchmark.define.fuzz import FuzzedParameter, Fuzzer, ParameterAlias
+    >>> fuzzer = Fuzzer(
+    ...     parameters=[
+    ...         FuzzedParameter("rows", 2, 99, distribution="uniform"),
+    ...         FuzzedParameter("bias_rows", distribution={ParameterAlias("rows"): 0.7, 1: 0.3}),
+    ...     ],
+    ...     tensors=[],
+    ...     seed=0,
+    ... )
+    >>> [params["bias_rows"] in (1, params["rows"]) for _, _, params in fuzzer.take(3)]
+    [True, True, True]
+    """
+
+    def __init__(self, alias_to: str) -> None:
+        self.alias_to = alias_to
+
+    def __repr__(self) -> str:
+        return f"ParameterAlias[alias_to: {self.alias_to}]"
+
+
+class FuzzedParameter:
+    """One value of every sample: a size, a step, a dtype, whatever tensors are made from.
+
+    `distribution` is one of
+
+    - `"uniform"`: from `minval` to `maxval`, both included; whole numbers if both bounds are
+      `int`, real numbers otherwise;
+    - `"loguniform"`: every octave between the bounds is equally likely; whole numbers;
+    - a dict of choices to their probabilities, which add up to one; no bounds beside it.
+
+    A `strict` parameter is drawn once for a sample and kept while the others are drawn again to
+    satisfy constraints, so that a limit on sizes does not favour, say, few dimensions.
+
+    >>> import numpy as np
+    >>> from torchmark.define.fuzz import FuzzedParameter
+    >>> FuzzedParameter("k", 16, 1024, distribution="loguniform").sample(np.random.RandomState(0))
+    156
+    >>> FuzzedParameter("dim", distribution={1: 0.5, 2: 0.5}).sample(np.random.RandomState(0))
+    2
+    """
+
+    def __init__(
+        self,
+        name: str,
+        minval: float | None = None,
+        maxval: float | None = None,
+        distribution: str | Mapping[Any, float] | None = None,
+        strict: bool = False,
+    ) -> None:
+        if not isinstance(name, str):
+            raise FuzzerDefinitionError(f"a parameter's name must be a string, not {name!r}")
+        self._name = name
+        try:
+            self._distribution = _distribution_of(minval, maxval, distribution)
+        except FuzzerDefinitionError as error:
+            raise FuzzerDefinitionError(f"parameter {name!r}: {error}") from None
+        self.strict = strict
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def alias_targets(self) -> tuple[str, ...]:
+        """Names of the parameters that a draw of this one may stand for."""
+        return self._distribution.alias_targets
+
+    def sample(self, state: RandomState) -> Any:
+        return self._distribution.sample(state)
+
+
+class _Distribution(Protocol):
+    @property
+    def alias_targets(self) -> tuple[str, ...]: ...
+
+    def sample(self, state: RandomState) -> Any: ...
+
+
+def _distribution_of(
+    minval: float | None, maxval: float | None, distribution: str | Mapping[Any, float] | None
+) -> _Distribution:
+    if isinstance(distribution, Mapping):
+        if minval is not None or maxval is not None:
+            raise FuzzerDefinitionError("a dict distribution takes neither minval nor maxval")
+        return _Choice(distribution)
+    if distribution == "uniform":
+        return _Uniform(*_bounds(minval, maxval, distribution))
+    if distribution == "loguniform":
+        return _LogUniform(*_bounds(minval, maxval, distribution))
+    raise FuzzerDefinitionError(
+        f"unknown distribution {distribution!r}; use 'uniform', 'loguniform' or a dict of "
+        "choices to probabilities"
+    )
+
+
+def _bounds(minval: float | None, maxval: float | None, distribution: str) -> tuple[float, float]:
+    if not is_finite_number(minval):
+        raise FuzzerDefinitionError(f"{distribution!r} needs a finite minval, not {minval!r}")
+    if not is_finite_number(maxval):
+        raise FuzzerDefinitionError(f"{distribution!r} needs a finite maxval, not {maxval!r}")
+    if minval > maxval:
+        raise FuzzerDefinitionError(f"minval {minval!r} is greater than maxval {maxval!r}")
+    return minval, maxval
+
+
+def is_finite_number(value: object) -> TypeGuard[float]:
+    if not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int too large for a float
+        return False
+
+
+class _Uniform:
+    alias_targets: tuple[str, ...] = ()
+
+    def __init__(self, minval: float, maxval: float) -> None:
+        self._minval, self._maxval = minval, maxval
+        if isinstance(minval, int) and isinstance(maxval, int):
+            if minval < -(2**63) or maxval >= 2**63:
+                raise FuzzerDefinitionError(
+                    f"whole numbers from {minval} to {maxval} do not fit in 64 bits; "
+                    "make a bound a float to draw real numbers"
+                )
+        elif not math.isfinite(float(maxval) - float(minval)):
+            raise FuzzerDefinitionError(f"the range from {minval!r} to {maxval!r} is too wide")
+
+    def sample(self, state: RandomState) -> int | float:
+        if isinstance(self._minval, int) and isinstance(self._maxval, int):
+            return int(state.randint(low=self._minval, high=self._maxval + 1))
+        return state.uniform(low=self._minval, high=self._maxval)
+
+
+class _LogUniform:
+    alias_targets: tuple[str, ...] = ()
+
+    def __init__(self, minval: float, maxval: float) -> None:
+        if minval <= 0:
+            raise FuzzerDefinitionError(f"'loguniform' needs a minval above zero, not {minval!r}")
+        self._minval, self._maxval = minval, maxval
+        self._log_min, self._log_max = np.log2(float(minval)), np.log2(float(maxval))
+
+    def sample(self, state: RandomState) -> int | float:
+        drawn = int(2 ** state.uniform(low=self._log_min, high=self._log_max))
+        # Rounding, of the logarithm or to a whole number, may leave the range by a little.
+        if drawn < self._minval:
+            return self._minval
+        if drawn > self._maxval:
+            return self._maxval
+        return drawn
+
+
+class _Choice:
+    def __init__(self, probabilities: Mapping[Any, float]) -> None:
+        if not probabilities:
+            raise FuzzerDefinitionError("a dict distribution needs at least one choice")
+        for choice, probability in probabilities.items():
+            if not is_finite_number(probability) or probability < 0:
+                raise FuzzerDefinitionError(
+                    f"the probability of {choice!r} must be a number from 0 to 1, "
+                    f"not {probability!r}"
+                )
+        self._choices = tuple(probabilities)
+        self._probabilities = _normalised(tuple(map(float, probabilities.values())))
+        self.alias_targets: tuple[str, ...] = tuple(
+            choice.alias_to
+            for choice, probability in probabilities.items()
+            if isinstance(choice, ParameterAlias) and probability > 0
+        )
+
+    def sample(self, state: RandomState) -> Any:
+        # numpy would turn the choices into its own types, so it is given their positions.
+        index = state.choice(np.arange(len(self._choices)), p=self._probabilities)
+        return self._choices[index]
+
+
+def _normalised(probabilities: tuple[float, ...]) -> tuple[float, ...]:
+    total = math.fsum(probabilities)
+    if abs(total - 1) > _SUM_TOLERANCE:
+        raise FuzzerDefinitionError(
+            f"the probabilities add up to {total:.8g}; they must add up to 1 "
+            f"within {_SUM_TOLERANCE:g}"
+        )
+    if abs(total - 1) <= _NUMPY_SUM_TOLERANCE:
+        return probabilities  # dividing would move the last bits, and some draw with them
+    return tuple(probability / total for probability in probabilities)

@@ -1,0 +1,248 @@
+"""A sparse COO tensor whose shape and number of stored positions are drawn.
+
+Contract: exactly the number of positions asked for is stored, each of them once if coalesced and
+twice if not. torch.utils.benchmark draws positions independently and lets duplicates fall together,
+so a density of one half ends as 39 %. Here positions are drawn by the same calls, and only where
+some coincide are others drawn in their place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchmark.define.fuzz.parameters import is_finite_number
+from torchmark.define.fuzz.tensors import FuzzedTensor, random_values
+from torchmark.errors import FuzzerDefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.random import RandomState
+
+_KNOWS_INVARIANT_CHECKS = hasattr(torch.sparse, "check_sparse_tensor_invariants")
+"""torch 2.0 and later; they warn unless told whether to check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Storage:
+    """What one draw of the parameters asks a sparse tensor to store."""
+
+    sparse_dim: int
+    """How many of the leading dimensions are sparse."""
+
+    positions: int
+    """How many positions these dimensions have."""
+
+    nnz: int
+    """How many of them are stored."""
+
+    density: float
+    """The same as a share, as it was asked for."""
+
+
+class FuzzedSparseTensor(FuzzedTensor):
+    """A sparse COO tensor made anew for every sample.
+
+    A string names a parameter, anything else is the value itself:
+
+    - `sparse_dim`: how many of the leading dimensions are sparse; all of them by default.
+    - `nnz`: the number of stored positions; goes before `density`.
+    - `density`: the share of all positions of the sparse dimensions that is stored.
+    - `coalesced`: whether every position is stored once, the default; otherwise it is stored twice.
+
+    Where `sparse_dim`, `density` or `coalesced` is None, a parameter of that very name is used if
+    the Fuzzer has one.
+
+    >>> from torchmark.define.fuzz import FuzzedParameter, FuzzedSparseTensor, Fuzzer
+    >>> fuzzer = Fuzzer(
+    ...     parameters=[FuzzedParameter("share", distribution={0.1: 0.5, 0.2: 0.5})],
+    ...     tensors=[FuzzedSparseTensor("x", size=(10, 20), density="share")],
+    ...     seed=0,
+    ... )
+    >>> [(params["share"], tensors["x"].values().numel()) for tensors, _, params in fuzzer.take(2)]
+    [(0.2, 40), (0.2, 40)]
+    """
+
+    def __init__(
+        self,
+        name: str,
+        size: Sequence[str | int],
+        min_elements: int | None = None,
+        max_elements: int | None = None,
+        dim_parameter: str | None = None,
+        sparse_dim: str | int | None = None,
+        nnz: str | int | None = None,
+        density: str | float | None = None,
+        coalesced: str | bool | None = None,
+        dtype: torch.dtype = torch.float32,
+        cuda: bool = False,
+        *,
+        device: str | torch.device | None = None,
+    ) -> None:
+        super().__init__(
+            name=name,
+            size=size,
+            min_elements=min_elements,
+            max_elements=max_elements,
+            dim_parameter=dim_parameter,
+            dtype=dtype,
+            cuda=cuda,
+            device=device,
+        )
+        self._sparse_dim = sparse_dim
+        self._nnz = nnz
+        self._density = density
+        self._coalesced = coalesced
+
+    @staticmethod
+    def sparse_tensor_constructor(
+        size: int | Sequence[int],
+        dtype: torch.dtype,
+        sparse_dim: int,
+        nnz: int,
+        is_coalesced: bool,
+    ) -> torch.Tensor:
+        """`nnz` distinct positions, stored once if coalesced and twice if not."""
+        sizes = [size] * sparse_dim if isinstance(size, int) else list(size)
+        values = random_values([nnz, *sizes[sparse_dim:]], dtype)
+        indices = _distinct_positions(sizes[:sparse_dim], nnz)
+        if is_coalesced:
+            return _coo_tensor(indices, values, sizes).coalesce()
+        normal = dtype.is_floating_point or dtype.is_complex
+        again = torch.randn_like(values) if normal else random_values(values.shape, dtype)
+        return _coo_tensor(torch.cat([indices, indices], 1), torch.cat([values, again]), sizes)
+
+    def check_parameters(self, names: Collection[str]) -> None:
+        self._check_references(names)
+        if self._nnz is None and self._density is None and "density" not in names:
+            raise self._error(
+                "nothing says how many positions are stored; give nnz or density, "
+                "or the Fuzzer a parameter named 'density'"
+            )
+
+    def make_tensor(
+        self,
+        params: Mapping[str, Any],
+        state: RandomState,  # noqa: ARG002 -- torch draws nothing from it for a sparse tensor
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        size = self._extent(params).size
+        storage = self._storage(size, params)
+        coalesced = bool(self._argument("coalesced", self._coalesced, params, default=True))
+        tensor = self._moved(
+            self.sparse_tensor_constructor(
+                size, self._dtype, storage.sparse_dim, storage.nnz, coalesced
+            )
+        )
+        return tensor, {
+            "numel": int(tensor.numel()),
+            "shape": tensor.size(),
+            "is_coalesced": tensor.is_coalesced(),
+            "density": storage.density,
+            "sparsity": 1.0 - storage.density,
+            "sparse_dim": tensor.sparse_dim(),
+            "dense_dim": tensor.dense_dim(),
+            "is_hybrid": tensor.dense_dim() > 0,
+            "dtype": str(self._dtype),
+        }
+
+    def broken_limit(self, params: Mapping[str, Any]) -> str | None:
+        broken = super().broken_limit(params)
+        if broken is None and self._nnz is not None:
+            storage = self._storage(self._extent(params).size, params)
+            if storage.nnz > storage.positions:
+                return f"room for {storage.nnz} stored positions"
+        return broken
+
+    def _storage(self, size: tuple[int, ...], params: Mapping[str, Any]) -> _Storage:
+        if not size:
+            raise self._error("a sparse tensor needs at least one dimension")
+        asked = self._argument("sparse_dim", self._sparse_dim, params, default=len(size))
+        sparse_dim = min(self._whole("sparse_dim", asked, params, at_least=1), len(size))
+        positions = math.prod(size[:sparse_dim])
+        if self._nnz is not None:
+            nnz = self._whole("nnz", self._nnz, params, at_least=0)
+            density = nnz / positions if positions else 0.0
+        else:
+            density = self._argument("density", self._density, params, default=None)
+            if not is_finite_number(density) or not 0 <= density <= 1:
+                raise self._error(f"density must lie between 0 and 1, not {density!r}")
+            nnz = math.ceil(density * positions)
+        return _Storage(sparse_dim=sparse_dim, positions=positions, nnz=nnz, density=density)
+
+    def _argument(self, role: str, given: Any, params: Mapping[str, Any], default: Any) -> Any:
+        if given is None:
+            return params.get(role, default)
+        return self._value(role, given, params)
+
+    def _references(self) -> Iterator[tuple[str, str | float | None]]:
+        yield from super()._references()
+        yield "sparse_dim", self._sparse_dim
+        yield "nnz", self._nnz
+        yield "density", self._density
+        yield "coalesced", self._coalesced
+
+
+def _coo_tensor(indices: torch.Tensor, values: torch.Tensor, size: list[int]) -> torch.Tensor:
+    if _KNOWS_INVARIANT_CHECKS:  # the indices are in range by construction
+        return torch.sparse_coo_tensor(indices, values, size, device="cpu", check_invariants=False)
+    return torch.sparse_coo_tensor(indices, values, size, device="cpu")
+
+
+def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
+    """One column of indices for every position, no two of them equal."""
+    positions = math.prod(sizes)
+    if count > positions:
+        raise FuzzerDefinitionError(
+            f"{count} stored positions asked for, but sparse dimensions of {tuple(sizes)} "
+            f"have {positions}"
+        )
+    lengths = torch.tensor(sizes, device="cpu").unsqueeze(1)
+    # Not the default dtype, which may be too coarse: the draws depend on the seed alone.
+    shares = torch.rand(len(sizes), count, dtype=torch.float32, device="cpu")
+    # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
+    indices = torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
+    taken = _unique(_flattened(indices, sizes))
+    if len(taken) == count:
+        return indices
+    return _unflattened(_topped_up(taken, count, positions), sizes)
+
+
+def _topped_up(taken: torch.Tensor, count: int, positions: int) -> torch.Tensor:
+    """So many positions in random order, the taken ones among them."""
+    while len(taken) < count:
+        missing = count - len(taken)
+        if count > positions // 2:  # few are free: guessing would hit taken ones again and again
+            free = torch.ones(positions, dtype=torch.bool, device="cpu")
+            free[taken] = False
+            candidates = free.nonzero().squeeze(1)
+            fresh = candidates[torch.randperm(len(candidates), device="cpu")[:missing]]
+        else:
+            fresh = torch.randint(positions, (missing,), device="cpu")
+        taken = _unique(torch.cat([taken, fresh]))
+    # Sorted indices would be kinder to the memory than those of a tensor without coincidences.
+    return taken[torch.randperm(count, device="cpu")]
+
+
+def _unique(flat: torch.Tensor) -> torch.Tensor:
+    # torch leaves the method without annotations.
+    unique: torch.Tensor = flat.unique()  # type: ignore[no-untyped-call]
+    return unique
+
+
+def _flattened(indices: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    flat = torch.zeros(indices.shape[1], dtype=torch.long, device="cpu")
+    for row, length in zip(indices, sizes, strict=True):
+        flat = flat * length + row
+    return flat
+
+
+def _unflattened(flat: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    rows = []
+    for length in reversed(sizes):
+        rows.append(flat % length)
+        flat = flat // length
+    return torch.stack(rows[::-1])

@@ -1,0 +1,213 @@
+"""A suite by its name: one that ships, a Python file, a folder of `bench_*.py` files, a module, or
+a trace of operator calls, whose distinct calls are its cases.
+
+What a file defines:
+
+- `SUITE`, if there is such a name, and nothing else;
+- otherwise every variable that holds definitions (a single one, a list, a dictionary, what
+  GroupedVariants returns), labelled by the variable's name. Names that start with an underscore
+  are not looked at.
+
+A file that cannot be loaded costs its own definitions alone and is reported as a value. The name
+of a file is no part of a label, so that results survive the renaming of files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import sys
+import traceback
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
+from torchmark.define.expansion.cases import features_asked, materialize
+from torchmark.define.expansion.labels import holds_a_definition
+from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
+from torchmark.define.suites import SHIPPED
+from torchmark.define.suites.recorded import suite_of
+from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError, TorchmarkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from torchmark.define.expansion.labels import Suite
+    from torchmark.model.case import Case
+
+_PATTERN = "bench_*.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSuite:
+    """What came of a suite's name."""
+
+    name: str
+    """As it was asked for."""
+
+    parts: tuple[Suite, ...]
+    """The definitions of each file that could be loaded; each expands without a mistake."""
+
+    failures: tuple[SuiteFileError, ...] = ()
+    """One for each file that could not."""
+
+    def features_asked(self) -> frozenset[str]:
+        """The features of torch on which a skip depends."""
+        return frozenset[str]().union(*map(features_asked, self.parts))
+
+
+def load_suite(name: str) -> LoadedSuite:
+    """The definitions behind a name; a SuiteNotFoundError if nothing goes by it.
+
+    A name that ends like a trace's is never a module's: a file that is missing must not make
+    Python import another one.
+    """
+    if name in SHIPPED:
+        return _loaded(name, [_module_loader(SHIPPED[name])])
+    path = Path(name)
+    if path.is_dir():
+        files = sorted(path.glob(_PATTERN))
+        if not files:
+            raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
+        return _loaded(name, [_file_loader(file) for file in files])
+    if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
+        return LoadedSuite(name=name, parts=(suite_of(load_trace(path)),))
+    if path.suffix == ".py" or os.sep in name:
+        if not path.exists():
+            raise SuiteNotFoundError(f"there is no file or folder {name}")
+        return _loaded(name, [_file_loader(path)])
+    return _loaded(name, [_module_loader(name)])
+
+
+def cases_of(
+    suites: Iterable[LoadedSuite], *, facts: EnvironmentFacts = NOTHING_KNOWN
+) -> tuple[Case, ...]:
+    """The cases of several suites; one that is in two of them is taken once."""
+    cases = {
+        case.id: case
+        for suite in suites
+        for part in suite.parts
+        for case in materialize(part, facts=facts)
+    }
+    return tuple(cases.values())
+
+
+def _loaded(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
+    parts: list[Suite] = []
+    failures: list[SuiteFileError] = []
+    for load in loaders:
+        try:
+            parts.append(load())
+        except SuiteFileError as error:
+            failures.append(error)
+    return LoadedSuite(name=name, parts=tuple(parts), failures=tuple(failures))
+
+
+def _file_loader(path: Path) -> Callable[[], Suite]:
+    return lambda: _suite_in(run_file(path), file=str(path))
+
+
+def _module_loader(name: str) -> Callable[[], Suite]:
+    return lambda: _suite_in(_import(name), file=name)
+
+
+def _suite_in(module: ModuleType, *, file: str) -> Suite:
+    """What the module defines, if it expands to cases."""
+    names = vars(module)
+    suite: Suite = names["SUITE"] if "SUITE" in names else _labelled_by_variable(names)
+    if not holds_a_definition(suite):
+        raise SuiteFileError(
+            "defines no benchmarks: give it a dictionary SUITE, or variables that hold "
+            "GroupedStmts, GroupedModules, GroupedVariants or TimerArgs",
+            file=file,
+        )
+    try:
+        materialize(suite)
+    except DefinitionError as error:
+        raise SuiteFileError(str(error), file=file) from error
+    return suite
+
+
+def _labelled_by_variable(names: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in names.items()
+        if not name.startswith("_") and holds_a_definition(value)
+    }
+
+
+def run_file(path: Path) -> ModuleType:
+    """The module that the file makes; compiled here, so that nothing is written beside it."""
+    module = ModuleType(f"torchmark_suite_{path.stem}")
+    module.__file__ = str(path)
+    with _failing_as(str(path), str(path)), _importing_from(path.parent):
+        code = compile(path.read_bytes(), str(path), "exec")
+        sys.modules[module.__name__] = module  # dataclasses look their module up there
+        exec(code, vars(module))  # noqa: S102 - running the user's file is what was asked
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    with _failing_as(name, None):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise SuiteNotFoundError(
+                f"there is no suite {name!r}: it is no file, no folder, no module that can be "
+                f"imported, and not one of torchmark's own ({', '.join(SHIPPED)})"
+            ) from error
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """What lies beside the file can be imported by it, as when Python runs it."""
+    entry = str(folder.resolve())
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+
+
+@contextmanager
+def _failing_as(name: str, source: str | None) -> Iterator[None]:
+    """Whatever the user's file raises becomes a SuiteFileError with the place in that file."""
+    try:
+        yield
+    except SuiteNotFoundError:
+        raise
+    except SyntaxError as error:
+        raise SuiteFileError(
+            f"SyntaxError: {error.msg}",
+            file=error.filename or name,
+            line=error.lineno,
+            text=error.text or "",
+            column=error.offset,
+        ) from error
+    except (Exception, SystemExit) as error:
+        line, text = _place_of(error, source)
+        raise SuiteFileError(_said(error), file=name, line=line, text=text) from error
+
+
+def _said(error: BaseException) -> str:
+    """What the error says; the class of one of torchmark's own adds nothing to its text."""
+    if isinstance(error, TorchmarkError):
+        return str(error)
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _place_of(error: BaseException, source: str | None) -> tuple[int | None, str]:
+    """The last line of the file that was on its way, if the error passed through it."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+             if frame.filename == source]  # fmt: skip
+    if source is None or not lines or lines[-1] is None:
+        return None, ""
+    linecache.checkcache(source)
+    return lines[-1], linecache.getline(source, lines[-1])

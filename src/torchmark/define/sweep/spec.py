@@ -1,0 +1,180 @@
+"""A sweep as people write it: five names, in a Python file or as arguments of `Sweep`.
+
+All mistakes that can be seen without running the model are found here, before anything is
+measured, and each is told with the name and the value that are wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from torchmark.define.suites.loading import run_file
+from torchmark.define.sweep.configs import JobConfig, configs_of
+from torchmark.define.sweep.inputs import Input, inputs_of
+from torchmark.define.sweep.scales import sizes_of
+from torchmark.errors import (
+    DefinitionError,
+    InvalidArgumentError,
+    SuiteFileError,
+    SuiteNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("model", "model_init_params", "input_params", "input_scales", "job_configs")
+
+CONFIG_FIELDS = ("dtype", "backend", "phase", "threads")
+"""What a filter knows beside the dimensions, which therefore have other names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSpec:
+    """What is swept: checked, and in one form whatever it was written in."""
+
+    model: Any
+    """A class of modules, a function that returns a module, a function of the inputs, or a
+    module."""
+
+    init: tuple[str, ...]
+    """The dimensions that initialise the model."""
+
+    inputs: tuple[Input, ...]
+    scales: Mapping[str, tuple[int, ...]]
+    """The sizes of every dimension, in the order of `input_scales`."""
+
+    configs: tuple[JobConfig, ...]
+    file: Path | None = None
+    """Where it was written; None for the arguments of `Sweep`."""
+
+    @property
+    def model_name(self) -> str:
+        return str(getattr(self.model, "__name__", type(self.model).__name__))
+
+    @property
+    def model_source(self) -> str:
+        """The text of the model, so that a changed model is another case; its name, where Python
+        does not know the text.
+        """
+        model = self.model if hasattr(self.model, "__qualname__") else type(self.model)
+        try:
+            return inspect.getsource(model)
+        except (OSError, TypeError):
+            return f"{model.__module__}.{model.__qualname__}"
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The dimensions of the inputs, each once."""
+        return tuple(dict.fromkeys(name for each in self.inputs for name in each.names))
+
+    def with_sizes(self, settings: Mapping[str, tuple[int, ...]]) -> SweepSpec:
+        """The same with other sizes of some dimensions."""
+        for name in settings:
+            if name not in self.scales:
+                raise DefinitionError(
+                    f"there is no dimension {name!r} to set; there are {_listed(self.scales)}"
+                )
+        changed = replace(self, scales={**self.scales, **settings})
+        _check_sizes(changed)
+        return changed
+
+
+def spec_of(
+    *,
+    model: Any,
+    input_params: Any,
+    input_scales: Any,
+    model_init_params: Any = (),
+    job_configs: Any = ("pt fp32",),
+    file: Path | None = None,
+) -> SweepSpec:
+    """The five names as one spec, or a DefinitionError."""
+    if not callable(model):
+        raise DefinitionError(
+            f"model is {model!r}; it is a class of modules, a function that returns a module, "
+            "or a function of the inputs"
+        )
+    if not isinstance(input_scales, Mapping):
+        raise DefinitionError(
+            f"input_scales is {input_scales!r}; write a dictionary such as "
+            '{"batch": [1, 8, 64], "features": range(128, 1025, 128)}'
+        )
+    spec = SweepSpec(
+        model=model,
+        init=_init_names(model_init_params),
+        inputs=inputs_of(input_params),
+        scales={str(name): sizes_of(str(name), sizes) for name, sizes in input_scales.items()},
+        configs=configs_of(job_configs),
+        file=file,
+    )
+    _check_names(spec)
+    _check_sizes(spec)
+    return spec
+
+
+def read_spec(file: Path) -> SweepSpec:
+    """The spec that a Python file defines; the file is the user's own code, and is run."""
+    if not file.is_file():
+        raise SuiteNotFoundError(f"there is no file {file}")
+    found = vars(run_file(file))
+    missing = [name for name in NAMES if name not in found]
+    if missing:
+        raise SuiteFileError(
+            f"defines no {_listed(missing)}; a sweep has {_listed(NAMES)}", file=str(file)
+        )
+    try:
+        return spec_of(**{name: found[name] for name in NAMES}, file=file)
+    except (DefinitionError, InvalidArgumentError) as error:
+        raise SuiteFileError(str(error), file=str(file)) from error
+
+
+def _init_names(given: Any) -> tuple[str, ...]:
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DefinitionError(
+            f"model_init_params is {given!r}; write a list of names that input_scales has"
+        )
+    return tuple(names)
+
+
+def _check_names(spec: SweepSpec) -> None:
+    used = dict.fromkeys([*spec.init, *spec.input_names])
+    for name in used:
+        if name not in spec.scales:
+            where = "model_init_params" if name in spec.init else "input_params"
+            raise DefinitionError(
+                f"the dimension {name!r} of {where} has no sizes in input_scales, "
+                f"which has {_listed(spec.scales)}"
+            )
+    for name in spec.scales:
+        if name not in used:
+            raise DefinitionError(
+                f"nobody uses the dimension {name!r} of input_scales: it is neither in "
+                f"model_init_params ({_listed(spec.init)}) nor in input_params "
+                f"({_listed(spec.input_names)})"
+            )
+        if name in CONFIG_FIELDS:
+            raise DefinitionError(
+                f"the dimension {name!r} of input_scales has the name of a column; take another"
+            )
+        if not name.isidentifier():
+            raise DefinitionError(
+                f"the dimension {name!r} of input_scales is no name; write letters, digits and _"
+            )
+
+
+def _check_sizes(spec: SweepSpec) -> None:
+    """What the model alone is given may be any number: padding may be 0, an axis -1."""
+    for name in spec.input_names:
+        for size in spec.scales[name]:
+            if size < 1:
+                raise DefinitionError(
+                    f"the dimension {name!r} has the size {size}; the size of an input is 1 or more"
+                )
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names)) or "nothing"

@@ -1,0 +1,298 @@
+"""A copy of the Timer inside an environment's torch, for people's own scripts there.
+
+It is the folder `utils_backport`, beside torch's `utils`, which is left alone:
+
+    from torch.utils_backport.benchmark import Timer
+
+The folder is made under another name and renamed into place, so it is whole or not there, also
+when two processes patch at once. A file in it lists what torchmark wrote; what is not listed is
+somebody else's, and is never removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark import __version__
+from torchmark.errors import BackportError, ForeignBackportError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchmark.engine.environments import Environment
+
+FOLDER = "utils_backport"
+MARKER = "TORCHMARK"
+"""The file that makes the folder ours: JSON, with our version, a hash, and what we wrote."""
+
+_STAGING = ".torchmark-utils_backport-"
+"""Begins the names of folders in torch that are there while something is written or removed."""
+
+_PROBE_FILES = (
+    "__init__.py",
+    "loops/__init__.py",
+    "loops/clocks.py",
+    "loops/intervals.py",
+    "loops/snippets.py",
+    "backport/__init__.py",
+    "backport/measurement.py",
+    "backport/timer.py",
+)
+"""What the Timer needs of the probe; these files name each other relatively."""
+
+_WAY_IN = '''"""Put here by torchmark; `torchmark ab --unpatch` removes it."""
+
+from {}torchmark_probe.backport import Language, Measurement, TaskSpec, Timer, timer
+
+__all__ = ["Language", "Measurement", "TaskSpec", "Timer", "timer"]
+'''
+
+_WAYS_IN = {
+    "__init__.py": _WAY_IN.format("."),
+    "benchmark/__init__.py": _WAY_IN.format(".."),
+    "benchmark/utils/__init__.py": "",
+    "benchmark/utils/common.py": _WAY_IN.format("..."),
+    "benchmark/utils/timer.py": _WAY_IN.format("..."),
+}
+"""The names by which scripts know the parts of `torch.utils.benchmark`."""
+
+
+class PatchAction(enum.Enum):
+    """What was done, or why there was nothing to do."""
+
+    WRITTEN = "written"
+    REPLACED = "replaced"
+    ALREADY_THERE = "already there"
+    REMOVED = "removed"
+    NOT_THERE = "not there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchReport:
+    """What became of one environment; its text is for people."""
+
+    environment: str
+    """The name of the environment: "A", "B"."""
+
+    folder: Path
+    """Where the copy is, was or would have been."""
+
+    action: PatchAction
+    """What was done."""
+
+    replaced: str | None = None
+    """The version of torchmark that had written the copy before; None if none was replaced."""
+
+    def __str__(self) -> str:
+        said = {
+            PatchAction.WRITTEN: f"the Timer is now in {self.folder}; scripts there begin with\n"
+            "  from torch.utils_backport.benchmark import Timer",
+            PatchAction.REPLACED: f"the Timer in {self.folder} was replaced; torchmark "
+            f"{self.replaced} had written the one before",
+            PatchAction.ALREADY_THERE: f"the Timer is already in {self.folder}; nothing was done",
+            PatchAction.REMOVED: f"{self.folder} was removed",
+            PatchAction.NOT_THERE: f"there is no {self.folder}; nothing was done",
+        }
+        return f"{self.environment}: {said[self.action]}"
+
+
+def patch(environment: Environment) -> PatchReport:
+    """Put the copy into the environment's torch; a copy of this version that is there stays."""
+    folder = _folder_of(environment)
+    replaced = None
+    with _clear_errors(environment, folder, "written"), _only_one(folder.parent):
+        found = _found(folder)
+        if found is None:
+            _put(folder, _files())
+            action = PatchAction.WRITTEN
+        elif _holds(folder, _files()):
+            action = PatchAction.ALREADY_THERE
+        else:
+            _refuse_strangers(folder, found)
+            _put(folder, _files())
+            action, replaced = PatchAction.REPLACED, found.version
+    return PatchReport(
+        environment=environment.name, folder=folder, action=action, replaced=replaced
+    )
+
+
+def unpatch(environment: Environment) -> PatchReport:
+    """Take the copy out of the environment's torch, of whichever version; if there is one."""
+    folder = _folder_of(environment)
+    with _clear_errors(environment, folder, "removed"), _only_one(folder.parent):
+        found = _found(folder)
+        if found is None:
+            action = PatchAction.NOT_THERE
+        else:
+            _refuse_strangers(folder, found)
+            with _staging(folder.parent) as staging:
+                folder.rename(staging / "old")
+            action = PatchAction.REMOVED
+    return PatchReport(environment=environment.name, folder=folder, action=action)
+
+
+class _Marker(NamedTuple):
+    """What the marker of a folder says."""
+
+    version: str
+    """Of the torchmark that wrote it."""
+
+    files: frozenset[str]
+    """All that it wrote, as paths in the folder."""
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """Every file of the copy, the marker among them, by its path in the folder."""
+    probe = resources.files("torchmark_probe")
+    files = {f"torchmark_probe/{name}": probe.joinpath(name).read_bytes() for name in _PROBE_FILES}
+    files.update({name: text.encode() for name, text in _WAYS_IN.items()})
+    content = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        content.update(f"{name} {len(data)}\n".encode() + data)
+    marker = {
+        "torchmark": __version__,
+        "sha256": content.hexdigest(),
+        "files": sorted([*files, MARKER]),
+    }
+    return {**files, MARKER: (json.dumps(marker, indent=1) + "\n").encode()}
+
+
+def _folder_of(environment: Environment) -> Path:
+    torch = Path(environment.interpreter.torch_file)
+    if torch.stem != "__init__":
+        raise BackportError(
+            f"{torch}, which 'import torch' finds in {environment.name}, is one file and not "
+            "PyTorch's folder; see whether a file of that name hides the real torch"
+        )
+    return torch.parent / FOLDER
+
+
+_NOT_A_MARKER = (
+    FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, KeyError, TypeError,
+)  # fmt: skip
+
+
+def _found(folder: Path) -> _Marker | None:
+    """What stands there says of itself; None if nothing stands there."""
+    if not os.path.lexists(folder):
+        return None
+    try:
+        if folder.is_symlink():
+            raise ValueError("a link is never ours")
+        said = json.loads((folder / MARKER).read_bytes())
+        return _Marker(version=str(said["torchmark"]), files=frozenset(said["files"]))
+    except _NOT_A_MARKER as error:
+        raise ForeignBackportError(
+            f"{folder} is there and torchmark has not written it (it has no readable {MARKER} "
+            "file); move or remove it yourself if it is not needed, then try again"
+        ) from error
+
+
+def _refuse_strangers(folder: Path, marker: _Marker) -> None:
+    """Raise if the folder has a file that torchmark did not write; Python's own caches are fine."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        is_known = name in marker.files or path.suffix == ".pyc"
+        is_folder = path.is_dir() and not path.is_symlink()
+        if not is_known and not is_folder:
+            raise ForeignBackportError(
+                f"{path} is not torchmark's, and {folder} is about to go; move that file away, "
+                "then try again"
+            )
+
+
+def _holds(folder: Path, wanted: dict[str, bytes]) -> bool:
+    """Whether every file is there, as it should be."""
+    try:
+        return all((folder / name).read_bytes() == data for name, data in wanted.items())
+    except OSError:
+        return False
+
+
+def _put(folder: Path, files: dict[str, bytes]) -> None:
+    """Write the files beside the folder, then let them take its place."""
+    with _staging(folder.parent) as staging:
+        new = staging / "new"
+        for name, data in files.items():
+            path = new / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        _take_place(new, folder, staging / "old")
+
+
+def _take_place(new: Path, folder: Path, old: Path) -> None:
+    """Rename the new folder into place; what stood there is then `old`, or is back if it fails."""
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(old)
+    try:
+        new.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+
+
+@contextlib.contextmanager
+def _staging(torch: Path) -> Iterator[Path]:
+    """A folder in torch that goes with all that is in it.
+
+    What is renamed out of it was made inside it, so that others may read it: the folder itself is
+    for this user alone.
+    """
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=torch))
+    try:
+        yield staging
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    shutil.rmtree(staging)
+
+
+@contextlib.contextmanager
+def _only_one(torch: Path) -> Iterator[None]:
+    """One process at a time patches this torch; a second one waits for the milliseconds it takes.
+
+    The lock is on torch's folder, so no file is left for it. It goes with the process that holds
+    it, so what a killed one left behind can then be removed.
+    """
+    descriptor = os.open(torch, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # without locks (NFS) a rename that fails is an error
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            for abandoned in torch.glob(f"{_STAGING}*"):
+                shutil.rmtree(abandoned, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _clear_errors(environment: Environment, folder: Path, done: str) -> Iterator[None]:
+    """What the system refuses becomes an error that says what to do."""
+    try:
+        yield
+    except BackportError:
+        raise
+    except OSError as error:
+        remedy = "see to that, then try again"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = (
+                f"call torchmark as the user who owns {folder.parent}, or give "
+                f"{environment.name} an environment of your own with this torch. A comparison "
+                "itself does not need the back-port"
+            )
+        raise BackportError(f"{folder} cannot be {done}: {error}; {remedy}") from error

@@ -1,0 +1,287 @@
+"""Builds kept under the user's cache directory, for every process of this user.
+
+    entries/KEY.json    a statement: which library and symbol, and the files that it read
+    libraries/NAME.so   one translation unit, with one statement or many
+    headers/KEY/        a precompiled header
+    locks/, work/       for those who build just now
+
+Whatever appears does so in one step (a rename), so a reader needs no lock; a lock only spares two
+processes the same work. A process that uses a library or header holds a shared lock on the file,
+and `trim` removes nothing on which it cannot get the exclusive one. A cache that cannot be written
+raises `CacheUnusableError`; `private_cache` is the way on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from torchmark.engine.user_directories import cache_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+LIMIT_BYTES = 2 * 1024**3
+"""A precompiled header takes half a gigabyte, a library 0.1 to a few megabytes."""
+
+_ABANDONED_SECONDS = 24 * 3600.0
+"""A workspace of this age belongs to a process that was killed."""
+
+_pinned: dict[str, int] = {}
+"""Libraries that this process has handed out, with the descriptors that hold their locks."""
+
+
+class CacheUnusableError(Exception):
+    """The directory cannot be written: read-only, full, or not a directory."""
+
+
+class Stored(NamedTuple):
+    """Where a compiled statement is."""
+
+    library: str
+    symbol: str
+
+
+class Cache:
+    """One directory of builds."""
+
+    def __init__(self, root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.root = root
+        self.limit_bytes = limit_bytes
+
+    def find(self, key: str) -> Stored | None:
+        """The build of a statement, if it is whole and the files that it read are unchanged."""
+        try:
+            entry = json.loads((self.root / "entries" / f"{key}.json").read_text())
+            library = self.root / "libraries" / entry["library"]
+            fits = all(digest_of(path) == digest for path, digest in entry["depends"].items())
+            symbol, size = str(entry["symbol"]), int(entry["bytes"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if not fits or not _pin(library, size):
+            return None
+        return Stored(str(library), symbol)
+
+    def keep(
+        self, library: Path, symbols: Mapping[str, str], depends: Mapping[str, str]
+    ) -> dict[str, Stored]:
+        """Take over a library that was just built, with the symbol of each key in it."""
+        with _or_unusable():
+            name = f"{digest_of(str(library))}.so"
+            target = self._folder("libraries") / name
+            size = library.stat().st_size
+            os.replace(library, target)
+            _pin(target, size)
+            for key, symbol in symbols.items():
+                entry = {"library": name, "bytes": size, "symbol": symbol, "depends": dict(depends)}
+                self._write("entries", f"{key}.json", json.dumps(entry))
+        return {key: Stored(str(target), symbol) for key, symbol in symbols.items()}
+
+    def has_header(self, key: str, name: str) -> bool:
+        return (self.root / "headers" / key / name).exists()
+
+    def asked_before(self, key: str) -> bool:
+        """Whether somebody has asked this before; from now on the answer is yes."""
+        marker = self.root / "headers" / key / "asked"
+        if marker.exists():
+            return True
+        with _or_unusable():
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+        return False
+
+    def keep_header(self, key: str, files: Sequence[Path]) -> None:
+        """Take over a precompiled header; the file that makes it count comes last."""
+        with _or_unusable():
+            folder = self._folder("headers") / key
+            folder.mkdir(exist_ok=True)
+            for file in files:
+                os.replace(file, folder / file.name)
+
+    @contextmanager
+    def header_in_use(self, key: str, name: str) -> Iterator[Path | None]:
+        """The path of a precompiled header that stays there meanwhile, or None."""
+        path = self.root / "headers" / key / name
+        descriptor = _lock_shared(path)
+        try:
+            yield path if descriptor is not None else None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A directory to build in, on the same file system, gone afterwards."""
+        with _or_unusable():
+            path = Path(tempfile.mkdtemp(dir=self._folder("work")))
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    @contextmanager
+    def lock(self, kind: Literal["unit", "header"], key: str) -> Iterator[None]:
+        """Wait until no other process builds this. The lock ends with its process.
+
+        A header may be locked inside of a unit, not the other way round.
+        """
+        # One of 256 files: their number stays bounded, and nobody has to remove one safely. Each
+        # kind has its own, or whoever holds both would now and then wait for itself.
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        with _or_unusable():
+            path = self._folder("locks") / f"{kind}-{digest[:2]}"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # Without locks (some network file systems) two may do the same work; no harm.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def trim(self) -> None:
+        """Remove what was used least recently until all fits, and nothing that is in use."""
+        files = []
+        for path in [*self.root.glob("libraries/*.so"), *self.root.glob("headers/*/*.gch")]:
+            with contextlib.suppress(OSError):
+                facts = path.stat()
+                files.append((facts.st_mtime, facts.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self.limit_bytes:
+                break
+            if _remove_unused(path):
+                total -= size
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Entries whose library is gone, and workspaces of processes that were killed."""
+        for entry in self.root.glob("entries/*.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                library = json.loads(entry.read_text())["library"]
+                if not (self.root / "libraries" / library).exists():
+                    entry.unlink()
+        for folder in self.root.glob("work/*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(folder)
+
+    def _folder(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+    def _write(self, folder: str, name: str, text: str) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self._folder("work"))
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+            os.replace(temporary, self._folder(folder) / name)
+        except OSError:
+            os.unlink(temporary)
+            raise
+
+
+def user_cache() -> Cache:
+    """The cache of the user who runs this."""
+    return Cache(cache_directory() / "cpp")
+
+
+@cache
+def private_cache() -> Cache:
+    """A directory of this process alone, removed when it ends."""
+    folder = tempfile.mkdtemp(prefix="torchmark-cpp-")
+    atexit.register(_remove_if_ours, folder, os.getpid())
+    return Cache(Path(folder))
+
+
+def _remove_if_ours(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child inherits what runs at exit
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def warn_unusable(root: Path, reason: str) -> None:
+    """Said once for a directory."""
+    warnings.warn(
+        f"C++ builds cannot be kept in {root} ({reason}); they go to a temporary directory and "
+        "are compiled again by the next process. Make room, or set XDG_CACHE_HOME to a directory "
+        "that can be written",
+        stacklevel=2,
+    )
+
+
+def digest_of(path: str) -> str:
+    """The content of a file, in 32 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:32]
+
+
+@contextmanager
+def _or_unusable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CacheUnusableError(f"{error.strerror or error}") from error
+
+
+def _pin(library: Path, size: int) -> bool:
+    """Hold a library for the life of this process; False if it is gone or damaged."""
+    descriptor = _lock_shared(library)
+    if descriptor is None:
+        return False
+    if os.fstat(descriptor).st_size != size:
+        os.close(descriptor)
+        return False
+    held = _pinned.pop(str(library), None)
+    _pinned[str(library)] = descriptor
+    if held is not None:
+        os.close(held)
+    return True
+
+
+def _lock_shared(path: Path) -> int | None:
+    """A descriptor that keeps `trim` away from the file, which is now used; None if it is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        os.utime(path)
+    # Removed between open and lock: the name is gone or is another file.
+    try:
+        is_there = os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        is_there = False
+    if is_there:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _remove_unused(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,98 @@
+"""The metronome of this process, and what earlier processes learned about its quiet pace.
+
+A process that starts while a neighbour slows the core would take the slow pace for the quiet one,
+and believe every sample. So the best pace is kept in the user's cache, for this machine and this
+interpreter, for a week. It is a cache: without it everything works, with a little less to go by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import sys
+import tempfile
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from torchmark.engine.processor import cpu_model
+from torchmark.engine.user_directories import cache_directory
+from torchmark_probe.loops.sampling import Metronome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LIFETIME = 7 * 24 * 3600.0
+"""Seconds after which a pace is learned anew: machines change their clocks and neighbours."""
+
+_LISTEN_SECONDS = 0.3
+"""How long to listen where nothing is known; most disturbances seen here are shorter."""
+
+_WORTH_KEEPING = 0.98
+"""A pace that is not at least 2 % better is not worth a write."""
+
+
+@cache
+def process_metronome() -> Metronome:
+    """The one metronome of this process: it starts from what is known of this machine."""
+    metronome = Metronome()
+    known = load()
+    if known is not None:
+        metronome.quiet_pace = known
+    else:
+        metronome.learn(_listen(metronome))
+        save(metronome.quiet_pace)
+    return metronome
+
+
+def remember(metronome: Metronome) -> None:
+    """Keep the metronome's quiet pace for later processes, if it is news."""
+    known = load()
+    if known is None or metronome.quiet_pace < _WORTH_KEEPING * known:
+        save(metronome.quiet_pace)
+
+
+def load() -> float | None:
+    """The quiet pace in seconds that is known of this machine and interpreter, if any."""
+    try:
+        record = json.loads(path().read_text())
+        pace, when = float(record["quiet_pace"]), float(record["time"])
+        fits = record["machine"] == _machine()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    is_fresh = 0 <= time.time() - when <= _LIFETIME
+    return pace if fits and is_fresh and math.isfinite(pace) and pace > 0 else None
+
+
+def save(pace: float) -> None:
+    """Write the pace in one step, so that no other process reads half of it; or do without."""
+    record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
+    file_path = path()
+    with contextlib.suppress(OSError):
+        file_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=file_path.parent, prefix=file_path.name)
+        try:
+            with os.fdopen(handle, "w") as file:
+                json.dump(record, file)
+            os.replace(name, file_path)
+        except OSError:
+            os.unlink(name)
+
+
+def _listen(metronome: Metronome) -> list[float]:
+    stop = time.perf_counter() + _LISTEN_SECONDS
+    beats = [metronome.beat()]
+    while time.perf_counter() < stop:
+        beats.append(metronome.beat())
+    return beats
+
+
+def path() -> Path:
+    return cache_directory() / "pace.json"
+
+
+def _machine() -> dict[str, Any]:
+    return {"host": platform.node(), "cpu": cpu_model(), "python": sys.version, "beat": "sum"}

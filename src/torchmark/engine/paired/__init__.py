@@ -1,0 +1,1 @@
+"""Two environments side by side: process pairs, replicates, counts in several layouts."""

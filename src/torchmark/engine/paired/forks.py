@@ -1,0 +1,189 @@
+"""Functions of this very process, each run in a fork of it: what a zygote does for a statement.
+
+A fork has everything that the functions need, whatever they close over, and nothing has to be
+described or copied. Only the thread that forks goes along, so torch runs on one thread there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torchmark.engine.zygote.session import order_of
+from torchmark.errors import CaseFailedError, CaseTimeoutError
+from torchmark_probe.loops import turns
+from torchmark_probe.loops.clocks import clock_facts
+from torchmark_probe.loops.sampling import block_size
+from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
+from torchmark_probe.memory import addresses
+from torchmark_probe.zygote import wire
+from torchmark_probe.zygote.children import die_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from torchmark_probe.loops.sampling import Limits
+
+
+class Forks:
+    """Opens sessions as a zygote does, of functions in place of statements."""
+
+    def session(
+        self,
+        case: Callable[[], object],
+        *,
+        limits: Limits,
+        shake: int,
+        cores: Collection[int],
+        beside: bool,
+        time_limit: float,
+    ) -> ForkedSession:
+        assert not beside, "this process forks in one thread alone"
+        return ForkedSession(case, limits, shake, cores, time_limit)
+
+    def start(self) -> None:
+        """Nothing: the process that forks is there."""
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """Nothing: the process that forks stays where it is."""
+
+    def close(self) -> None:
+        """There is nothing that outlives its session."""
+
+
+class ForkedSession:
+    """Open while the function's process lives."""
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        limits: Limits,
+        shake: int,
+        cores: Collection[int],
+        time_limit: float,
+    ) -> None:
+        self._limit = time_limit
+        self._deadline = time.monotonic() + time_limit
+        self._talk, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._talk.close()
+            _be_the_child(function, limits, shake, cores, theirs.fileno())
+        theirs.close()
+        self._heard = bytearray()
+        try:
+            sized = self._next()
+        except BaseException:
+            self.close()
+            raise
+        self.number: int = sized["number"]
+        self.seconds: float = sized["seconds"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(
+        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+    ) -> None:
+        """Let it take the turns of its role, with the other process at the other baton."""
+        with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
+            wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
+
+    def blocks(self) -> list[float]:
+        """The seconds of each block; what the function raises is a CaseFailedError."""
+        return list(self._next()["seconds"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._talk.close()
+        with contextlib.suppress(OSError):
+            os.kill(self._pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.waitpid(self._pid, 0)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\n" not in self._heard:
+            left = self._deadline - time.monotonic()
+            if left <= 0 or not select.select([self._talk], [], [], left)[0]:
+                raise CaseTimeoutError(
+                    f"the function was stopped at its limit of {self._limit:g} s", kind="timeout"
+                )
+            try:
+                data = self._talk.recv(1 << 16)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise CaseFailedError(
+                    "the function ended the process that ran it; run it by itself to see how",
+                    kind="crashed",
+                )
+            self._heard += data
+        line, _, rest = self._heard.partition(b"\n")
+        self._heard = bytearray(rest)
+        message = wire.decoded(bytes(line))
+        if "traceback" in message:
+            raised = message["traceback"]
+            raise CaseFailedError(
+                f"the function raised: {raised.strip().splitlines()[-1]}\n{raised}",
+                kind="raised",
+                traceback=raised,
+            )
+        return message
+
+
+def _be_the_child(
+    function: Callable[[], object],
+    limits: Limits,
+    shake: int,
+    cores: Collection[int],
+    talk: int,
+) -> NoReturn:
+    try:
+        die_with_parent(signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
+        addresses.move_heap(rng)
+        addresses.with_moved_stack(rng, lambda: _serve(function, limits, cores, talk))
+    except BaseException:  # the function may raise anything, SystemExit too
+        with contextlib.suppress(OSError):
+            wire.send(talk, {"traceback": traceback.format_exc()})
+    finally:
+        os._exit(1)
+
+
+def _serve(
+    function: Callable[[], object], limits: Limits, cores: Collection[int], talk: int
+) -> None:
+    if cores:
+        os.sched_setaffinity(0, cores)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)  # the threads of the parent did not come along
+        torch.default_generator.manual_seed(0)
+    random.seed(0)
+    blocks = PythonLoop("function()", globals={"function": function}).blocks()
+    with garbage_collection_off():
+        number, seconds = block_size(
+            blocks, clock_facts(time.perf_counter), limits, turns.BLOCK_SECONDS
+        )
+        wire.send(talk, {"number": number, "seconds": seconds})
+        while True:
+            order = wire.receive(talk)
+            if order is None:
+                return
+            wire.send(talk, {"seconds": turns.taken(blocks, order)})

@@ -1,0 +1,141 @@
+"""What a case needs before it can be measured: its scripted model, and in C++ its library.
+
+Python cases without a model are ready at once, so that measuring begins while models are made and
+C++ is compiled. C++ statements are compiled together, in as many units as there are cores for it.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark.define.expansion.model_files import setup_with_model
+from torchmark.engine.cpp.build import Built, build
+from torchmark.engine.cpp.compiler import find_toolchain
+from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.zygote.cases import NativeCase, PythonCase
+from torchmark.errors import TorchmarkError
+from torchmark.model.language import Language
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from torchmark.engine.cpp.compiler import Toolchain
+    from torchmark.engine.models import Models
+    from torchmark.model.case import Case
+
+_FEWEST_IN_UNIT = 24
+"""Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""
+
+_TORCH = {"torch": {"kind": "import", "value": "torch"}}
+
+
+class Prepared(NamedTuple):
+    """A case and what a zygote is given, or why there is nothing to give."""
+
+    case: Case
+    ready: PythonCase | NativeCase | TorchmarkError
+
+
+def prepared(
+    cases: Iterable[Case],
+    models: Models,
+    *,
+    units_at_once: int,
+    stage: Callable[[str], AbstractContextManager[None]],
+    toolchain: Callable[[], Toolchain] = find_toolchain,
+) -> Iterator[Prepared]:
+    """Every case, as soon as it can be measured; `stage` hears of what takes its time.
+
+    `toolchain` finds what C++ is built with: for another environment, `toolchain_of` its facts.
+    It is asked where C++ cases are, so a compiler or header that is missing costs them alone.
+    """
+    waiting = list(cases)
+    with_model = [case for case in waiting if case.model is not None]
+    for case in waiting:
+        if case.model is None and case.language is Language.PYTHON:
+            yield Prepared(case, _python_case(case))
+    filled: dict[str, Case] = {}
+    for case in with_model:
+        try:
+            filled[case.id] = _with_path(case, models)
+        except TorchmarkError as error:
+            yield Prepared(case, error)
+            continue
+        if case.language is Language.PYTHON:
+            yield Prepared(case, _python_case(filled[case.id]))
+    to_build = [
+        (case, filled.get(case.id, case))
+        for case in waiting
+        if case.language is Language.CPP and (case.model is None or case.id in filled)
+    ]
+    if to_build:
+        number = len(to_build)
+        what = "a C++ statement" if number == 1 else f"{number} C++ statements"
+        with stage(f"compiling {what}"):
+            yield from _built(to_build, units_at_once, toolchain)
+
+
+def _python_case(case: Case) -> PythonCase:
+    return PythonCase(stmt=case.stmt, setup=case.setup, globals=_TORCH)
+
+
+def _with_path(case: Case, models: Models) -> Case:
+    assert case.model is not None
+    return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
+
+
+def _built(
+    cases: Sequence[tuple[Case, Case]], units_at_once: int, toolchain: Callable[[], Toolchain]
+) -> Iterator[Prepared]:
+    """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
+    units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
+    shares = [cases[start::units] for start in range(units)]
+    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]] = (
+        queue.SimpleQueue()
+    )
+    for number, share in enumerate(shares):
+        # Not in a pool of concurrent.futures: that is joined when the interpreter ends, so that
+        # Ctrl-C would wait for the compiler.
+        threading.Thread(
+            target=_build_into, args=(built, number, share, toolchain), daemon=True
+        ).start()
+    for _ in shares:
+        number, results = built.get()
+        if isinstance(results, BaseException):
+            raise results
+        for (case, _), result in zip(shares[number], results, strict=True):
+            yield Prepared(case, result)
+
+
+def _build_into(
+    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]],
+    number: int,
+    share: Sequence[tuple[Case, Case]],
+    toolchain: Callable[[], Toolchain],
+) -> None:
+    try:
+        built.put((number, _build(share, toolchain)))
+    except BaseException as error:  # a mistake of ours; it is raised where the results are read
+        built.put((number, error))
+
+
+def _build(
+    share: Sequence[tuple[Case, Case]], toolchain: Callable[[], Toolchain]
+) -> list[NativeCase | TorchmarkError]:
+    statements = [CppStatement(case.stmt, case.setup, case.global_setup) for _, case in share]
+    try:
+        results = build(statements, toolchain=toolchain())
+    except TorchmarkError as error:  # there is no compiler, no header, or nowhere to write
+        return [error] * len(share)
+    return [
+        NativeCase(library=Path(result.library), symbol=result.symbol)
+        if isinstance(result, Built)
+        else result.error()
+        for result in results
+    ]

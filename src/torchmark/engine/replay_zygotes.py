@@ -1,0 +1,81 @@
+"""The zygotes of a replay: one for each backend, and one that counts, started when needed.
+
+Each has imported what its backend needs, so that no child has to: torch.compile and the exporter
+take seconds to import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.zygote.zygote import Zygote
+from torchmark.model.replay_record import Backend
+
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+_PROBE = (
+    "torch.utils.flop_counter",
+    "torchmark_probe.replay.replayed_calls",
+    "torchmark_probe.replay.machine_speed",
+)
+_MODULES = {
+    Backend.EAGER: _PROBE,
+    Backend.COMPILE: (*_PROBE, "torch._inductor.compile_fx", "torch._inductor.codegen.cpp"),
+    Backend.ORT: (
+        *_PROBE,
+        "torchmark_probe.replay.onnx_backend",
+        "onnxruntime",
+        "onnxscript",
+        "torch.onnx._internal.exporter._core",
+    ),
+}
+
+
+class ReplayZygotes:
+    """Whatever the replay ends with, leaving the `with` block ends every process."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._zygotes: dict[Backend | None, Zygote] = {}
+        self._kernels = private_directory()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(discard, self._kernels)
+            for zygote in self._zygotes.values():
+                stack.callback(zygote.close)
+
+    def facts(self) -> dict[str, Any]:
+        """What the environment says of itself; an error if torch cannot be used there."""
+        return self.of(Backend.EAGER).start()
+
+    def of(self, backend: Backend) -> Zygote:
+        if backend not in self._zygotes:
+            self._zygotes[backend] = Zygote(
+                threads=self._threads,
+                modules=_MODULES[backend],
+                environment=self._environment(backend),
+            )
+        return self._zygotes[backend]
+
+    def counting(self) -> Zygote:
+        if None not in self._zygotes:
+            self._zygotes[None] = Zygote(
+                threads=self._threads, under_callgrind=True, modules=_PROBE
+            )
+        return self._zygotes[None]
+
+    def _environment(self, backend: Backend) -> dict[str, str]:
+        """Compiled kernels go with the replay; calls compile one after the other."""
+        if backend is not Backend.COMPILE:
+            return {}
+        return {
+            "TORCHINDUCTOR_CACHE_DIR": str(self._kernels),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }

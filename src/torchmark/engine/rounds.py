@@ -1,0 +1,121 @@
+"""Loops with their tasks become measurements: sampled in rounds, in this process."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torchmark.engine.cpp.loop import CppLoop, build_together
+from torchmark.engine.pace import process_metronome, remember
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.measurement import Measurement
+from torchmark_probe.loops.clocks import ClockFacts, StoppedClockError, clock_facts
+from torchmark_probe.loops.sampling import CLOCK_STEPS_PER_BLOCK, Limits, sample
+from torchmark_probe.loops.snippets import Block, Blocks, PythonLoop, garbage_collection_off
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+    from torchmark.model.task_spec import TaskSpec
+
+
+class Loop(Protocol):
+    """The part of `timeit.Timer` that every loop has."""
+
+    def timeit(self, number: int) -> float:
+        """Seconds for `number` runs of the statement, the setup left out."""
+
+
+class Task(NamedTuple):
+    """A statement that is ready to be sampled."""
+
+    spec: TaskSpec
+    loop: Loop
+    clock: Callable[[], float]
+
+
+class _BlocksByTimeit:
+    """Blocks from a loop that has `timeit` alone: a fake, or somebody's own `_timer_cls`.
+
+    Its setup runs again for every block.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def run(self, number: int) -> Block:
+        cpu = time.thread_time()
+        wall = self._loop.timeit(number)
+        return Block(wall, time.thread_time() - cpu)
+
+    def close(self) -> None:
+        """Nothing is held between blocks."""
+
+
+def measure_in_rounds(
+    tasks: Sequence[Task], limits: Limits, rng: random.Random
+) -> list[Measurement]:
+    """One measurement for each task, all sampled in the same rounds."""
+    with garbage_collection_off():  # a setup may switch it; afterwards it is as it was
+        return _measure_in_rounds(tasks, limits, rng)
+
+
+def timed_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
+    """Seconds of several blocks; they share one setup where the loop can do that."""
+    if type(loop) is not PythonLoop:
+        return [loop.timeit(number) for _ in range(blocks)]
+    with garbage_collection_off():
+        started = loop.blocks()
+        try:
+            return [started.run(number).wall for _ in range(blocks)]
+        finally:
+            started.close()
+
+
+def _measure_in_rounds(
+    tasks: Sequence[Task], limits: Limits, rng: random.Random
+) -> list[Measurement]:
+    build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
+    facts = [_facts_of(task) for task in tasks]
+    clock = ClockFacts(
+        resolution=max(fact.resolution for fact in facts), cost=max(fact.cost for fact in facts)
+    )
+    started: list[Blocks | CppLoop | _BlocksByTimeit] = []
+    try:
+        started.extend(_start(task.loop) for task in tasks)
+        metronome = process_metronome()
+        samplings = sample(started, limits, rng, clock, metronome)
+        remember(metronome)
+    finally:
+        for blocks in started:
+            blocks.close()
+    return [
+        Measurement.from_sampling(task.spec, sampling)
+        for task, sampling in zip(tasks, samplings, strict=True)
+    ]
+
+
+def _start(loop: Loop) -> Blocks | CppLoop | _BlocksByTimeit:
+    if isinstance(loop, CppLoop):
+        return loop
+    # A subclass may have its own `timeit`, and that is then what counts.
+    return loop.blocks() if type(loop) is PythonLoop else _BlocksByTimeit(loop)
+
+
+def _facts_of(task: Task) -> ClockFacts:
+    # The steady clock of a C++ loop is the one behind `time.perf_counter`.
+    if not isinstance(task.loop, (PythonLoop, CppLoop)):
+        return ClockFacts(resolution=0.0, cost=0.0)
+    try:
+        facts = clock_facts(task.clock)
+    except StoppedClockError:
+        raise InvalidArgumentError(
+            f"the clock {task.clock!r} stands still; timer= must return growing seconds"
+        ) from None
+    if isinstance(task.loop, CppLoop):
+        # Its setup runs before every block, so a block lasts at least as long as the setup:
+        # sampling then takes no more than twice the time that is measured.
+        per_step = task.loop.setup_seconds() / CLOCK_STEPS_PER_BLOCK
+        return facts._replace(cost=max(facts.cost, per_step))
+    return facts

@@ -1,0 +1,1 @@
+"""The zygote as the control side sees it: launched, asked, ended."""

@@ -1,0 +1,292 @@
+"""A zygote's process: launched, watched until it is ready, and ended.
+
+Counts are to be the same wherever and by whomever they are taken, and they depend on where
+objects lie, which depends on every byte that a process starts with. So a zygote gets a canonical
+environment, working directory, command line and descriptors: the probe is read from standard
+input under the name /proc/self/fd/0, and everything else is told over the channel. That input is
+a file in memory, since `inspect` follows the name to the file behind it, and a cache directory
+has the user's name in its path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from torchmark.engine.zygote.probe_archive import archive_bytes
+from torchmark.errors import MissingToolError, ZygoteError
+from torchmark_probe.zygote import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from torchmark.engine.interpreters import Interpreter
+
+START_SECONDS = 900.0
+"""After this a start has failed. Half a minute is usual under valgrind; a busy machine and a slow
+disk together have been seen to take ten times that."""
+
+_END_SECONDS = 5.0
+"""How long a zygote may take to see that its channel is closed before it is killed."""
+
+_LOG_TAIL = 4000
+"""Characters of a dead zygote's last words that an error shows."""
+
+_STACK_STEP = 272
+"""Bytes by which the stack of one layout lies below that of the one before: no power of two, so
+that layouts differ in every bit of an address that caches look at."""
+
+_ADDR_NO_RANDOMIZE = 0x0040000
+_ASK = 0xFFFFFFFF
+"""What `personality` takes to tell the present one and change nothing."""
+
+_libc = ctypes.CDLL(None)
+
+_PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
+"""Without these an environment may not find its libraries, or find another device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a zygote is to be started."""
+
+    interpreter: Interpreter
+    """The environment under test."""
+
+    threads: int
+    """Threads of torch, OpenMP and the BLAS libraries."""
+
+    under_callgrind: bool
+    """Whether to count instructions rather than to take times."""
+
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables beyond the canonical ones."""
+
+    layout: int | None = None
+    """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
+    them; None leaves it to the kernel, which draws new ones at every start."""
+
+    modules: tuple[str, ...] = ()
+    """What to import beyond torch, for cases that would all import it again, each in its process;
+    what an environment does not have is left out."""
+
+
+def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
+    """The same variables for everybody, but for those that a library cannot be found without."""
+    threads = str(launch.threads)
+    variables = {
+        "HOME": "/",
+        "LANG": "C.UTF-8",
+        "LOGNAME": "torchmark",
+        "MKL_NUM_THREADS": threads,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "USER": "torchmark",
+    }
+    if launch.under_callgrind:
+        variables["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning would be counted
+    if launch.layout:
+        variables["TORCHMARK_LAYOUT"] = "x" * (_STACK_STEP * launch.layout)  # above the stack
+    passed = {name: given[name] for name in _PASSED_THROUGH if name in given}
+    return {**variables, **passed, **dict(launch.environment)}
+
+
+def command(launch: Launch, directory: Path) -> list[str]:
+    """What is run: the interpreter on its standard input, under callgrind if asked."""
+    # With addresses of our choice, what `site` brings in comes after torch's libraries.
+    options = ["-S"] if launch.layout is not None else []
+    python = [launch.interpreter.executable, *options, "/proc/self/fd/0"]
+    if not launch.under_callgrind:
+        return python
+    return [
+        valgrind(),
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        "--collect-atstart=no",
+        "--vgdb=no",  # its pipes are named by user and host
+        f"--log-file={directory / 'valgrind.log'}",
+        f"--callgrind-out-file={directory / 'case.%p'}",
+        *python,
+    ]
+
+
+def valgrind() -> str:
+    """The path of valgrind, or an error that says how to get it."""
+    path = shutil.which("valgrind")
+    if path is None:
+        raise MissingToolError(
+            "counting instructions needs valgrind, which is not on PATH; install the package "
+            "'valgrind': 'apt-get install valgrind' (Debian, Ubuntu), 'dnf install valgrind' "
+            "(Fedora) or 'conda install -c conda-forge valgrind'"
+        )
+    return path
+
+
+@contextlib.contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """What the calling thread starts meanwhile gets the same addresses at every start.
+
+    Some containers forbid it; then addresses are drawn as usual, and the zygote's facts say so.
+    """
+    before = _libc.personality(_ASK)
+    _libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        _libc.personality(before)
+
+
+def _in_memory(content: bytes) -> IO[bytes]:
+    file = os.fdopen(os.memfd_create("torchmark-probe"), "w+b")
+    file.write(content)
+    file.flush()
+    return file
+
+
+class ZygoteProcess:
+    """One life of a zygote.
+
+    The thread that launches it watches it to its end: the kernel kills the zygote when its parent
+    dies, and to the kernel the parent is the thread.
+    """
+
+    def __init__(self, launch: Launch, directory: Path) -> None:
+        self._launch = launch
+        self._directory = directory
+        self._log = directory / "zygote.log"
+        self._command = command(launch, directory)
+        self._channel, self._their_end = socket.socketpair()
+        self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._gone = threading.Event()
+        self._handing_over = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failure: OSError | None = None
+        self._cores: Collection[int] = ()
+        self.facts: dict[str, Any] = {}
+        threading.Thread(target=self._live, name="torchmark zygote", daemon=True).start()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._gone.is_set()
+
+    def run_on(self, cores: Collection[int]) -> None:
+        """Move it to these cores, now or when it is launched; none means that it stays."""
+        self._cores = cores
+        self._move()
+
+    def _move(self) -> None:
+        if self._cores and self._process is not None:
+            with contextlib.suppress(
+                OSError
+            ):  # it is gone, or may not be moved: it runs all the same
+                os.sched_setaffinity(self._process.pid, self._cores)
+
+    def wait_until_ready(self, progress: Callable[[str], None]) -> None:
+        """Return when cases can be handed over; `progress` gets each stage as it begins."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self.facts:
+            try:
+                message = self._told.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                self.end()
+                raise ZygoteError(
+                    f"the zygote was not ready after {START_SECONDS:.0f} s; its last words:\n"
+                    + self.last_words()
+                ) from None
+            if message is None:
+                raise self.death()
+            if "stage" in message:
+                progress(message["stage"])
+            self.facts = message.get("ready", {})
+
+    def hand_over(self, case: wire.Case) -> None:
+        """Let the zygote fork for a case; an OSError means that it is gone."""
+        with self._handing_over:
+            wire.hand_over(self._channel, case)
+
+    def death(self) -> ZygoteError:
+        """The error that says how this zygote ended, with its last words."""
+        self._gone.wait(_END_SECONDS)
+        how = "ended" if self._process is None else f"ended with status {self._process.returncode}"
+        if self._failure is not None:
+            how = f"could not be started: {self._failure}"
+        return ZygoteError(
+            f"the zygote of {self._launch.interpreter.executable} {how}; its last words:\n"
+            f"{self.last_words()}"
+        )
+
+    def last_words(self) -> str:
+        """The end of what the zygote and valgrind wrote."""
+        logs = (self._log, self._directory / "valgrind.log")
+        texts = [log.read_text(errors="replace") for log in logs if log.exists()]
+        return "\n".join(texts).strip()[-_LOG_TAIL:] or "(none)"
+
+    def end(self) -> None:
+        """Close the channel, which ends the zygote and every case; kill it if it lingers."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+        if not self._gone.wait(_END_SECONDS if self.facts else 0.0) and self._process is not None:
+            self._process.kill()
+            self._gone.wait(_END_SECONDS)
+        self._channel.close()
+
+    def _live(self) -> None:
+        try:
+            self._start()
+            self._listen()
+        except OSError as error:
+            self._failure = self._failure or error
+        finally:
+            self._their_end.close()
+            if self._process is not None:
+                self._process.wait()
+            self._gone.set()
+            self._told.put(None)
+
+    def _start(self) -> None:
+        fixed = self._launch.layout is not None
+        with (
+            _in_memory(archive_bytes()) as archive,
+            open(self._log, "wb") as log,
+            _fixed_addresses() if fixed else contextlib.nullcontext(),
+        ):
+            self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
+                self._command,
+                stdin=archive,
+                stdout=self._their_end.fileno(),
+                stderr=log,
+                cwd="/",
+                env=canonical_environment(self._launch, os.environ),
+                start_new_session=True,  # Ctrl-C is for the control side
+            )
+        self._move()
+        self._their_end.close()
+        order = {
+            "sys_path": self._launch.interpreter.sys_path,
+            "threads": self._launch.threads,
+            "layout": self._launch.layout,
+            "torch_file": self._launch.interpreter.torch_file,
+            "modules": list(self._launch.modules),
+        }
+        self._channel.sendall(wire.encoded(order))
+
+    def _listen(self) -> None:
+        with self._channel.makefile("rb") as lines:
+            for line in lines:
+                try:
+                    self._told.put(wire.decoded(line))
+                except wire.WireError:
+                    return

@@ -1,7 +1,0 @@
-"""Definitions become cases: what is written once is run in every language, runtime and pass."""
-
-from torchmark.expand.cases import features_asked, materialize
-from torchmark.expand.model_files import MODULE_NAME, setup_with_model
-from torchmark.expand.selection import selected
-
-__all__ = ["MODULE_NAME", "features_asked", "materialize", "selected", "setup_with_model"]

@@ -1,1 +1,0 @@
-"""A plan of cases becomes results: which core does what, what is built before, and what failed."""

@@ -1,0 +1,1 @@
+"""Timed and counted loops: clocks, blocks, statements."""

@@ -1,0 +1,295 @@
+"""Blocks of runs, taken in turn from one or more loops, until the result is precise enough.
+
+Two things make the median of these samples steadier than that of long blocks.
+
+*Short blocks.* A block is 300 µs long where the statement and the clock allow: many samples,
+each too short to be cut in two by a disturbance.
+
+*A metronome.* Between any two blocks a fixed bit of work, the same for every statement, is
+timed. On a shared machine a neighbour on the same core slows everything by half or more for
+tens of milliseconds; the metronome shows when. A block is quiet if the metronome kept its pace
+on both sides of it. Whether a block counts therefore never depends on its own time, so leaving
+out the others does not flatter the statement. All samples are kept in the record.
+
+Several loops are run in rounds, one block of each in a fresh random order, so that what changes
+on the machine changes for all of them, and their times can be compared round by round.
+"""
+
+import random
+import time
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+from torchmark_probe.loops.clocks import ClockFacts
+from torchmark_probe.loops.intervals import median, median_interval, quantile_of_sorted
+from torchmark_probe.loops.snippets import Block, garbage_collection_off
+
+BLOCK_SECONDS = 300e-6
+"""Shorter blocks make the cold start of each visible (6 % of a small op at 50 µs, under 0.5 %
+at 300 µs); longer ones are hit by more disturbances. Measured by docs/performance.md's runs."""
+
+CLOCK_STEPS_PER_BLOCK = 1000
+"""A block lasts this many steps of the clock, and readings of it, so both are below 0.1 %."""
+
+QUIET_PACE = 1.25
+"""A neighbour on the same core slows the metronome by 1.7 or more; an undisturbed one keeps its
+pace within 1 %, and within 7 % where the core changes its clock."""
+
+MIN_SAMPLES = 30
+"""Below this the interval of a median is too wide to mean much."""
+
+MIN_QUIET = 5
+"""With fewer quiet samples than this, all samples count and the doubt is recorded."""
+
+MAX_NUMBER = 2147483647
+"""The largest number of runs in a block: what a C++ loop takes."""
+
+_WARM_UP_SHARE = 0.05
+"""Part of the least run time that is spent before the first sample, beyond sizing the block."""
+
+
+_SURELY_LONG = 0.1
+"""Seconds; a pause of the machine is shorter, so such a block is long by itself."""
+
+
+class Limits(NamedTuple):
+    """When to stop: the stop rule asks for all the least values, or for one of the most."""
+
+    precision: float
+    """Half width of the median's 95 % interval to aim at, as a share of the median."""
+
+    min_run_time: float
+    """Seconds of measured blocks per loop below which sampling goes on."""
+
+    max_run_time: float
+    """Seconds of measured blocks per loop after which sampling ends."""
+
+
+class Sampling(NamedTuple):
+    """Every sample of one loop, in the order taken."""
+
+    number: int
+    """Runs in each block."""
+
+    wall: Tuple[float, ...]
+    """Seconds of each block on the wall."""
+
+    cpu: Tuple[float, ...]
+    """Seconds of each block in CPU time of the thread that ran it."""
+
+    pace: Tuple[float, ...]
+    """The slower of the two metronome readings around each block, in seconds."""
+
+    quiet_pace: float
+    """The metronome's reading on an undisturbed core, in seconds: the best that is known."""
+
+    clock_resolution: float
+    """The step of the clock, in seconds."""
+
+    def quiet(self) -> Tuple[bool, ...]:
+        """For each block, whether the metronome kept its pace around it."""
+        limit = QUIET_PACE * self.quiet_pace
+        return tuple(pace <= limit for pace in self.pace)
+
+    def counted(self) -> Tuple[int, ...]:
+        """Which blocks count: the quiet ones, or all where too few were quiet."""
+        quiet = tuple(index for index, is_quiet in enumerate(self.quiet()) if is_quiet)
+        return quiet if len(quiet) >= MIN_QUIET else tuple(range(len(self.wall)))
+
+
+_ONES = (1,) * 1000
+"""What the metronome adds up."""
+
+
+class Metronome:
+    """Times a fixed bit of work, and remembers the best pace that it ever had."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.quiet_pace = float("inf")
+
+    def beat(self) -> float:
+        """Run the bit of work (some 5 µs) and return its seconds.
+
+        A sum runs in one tight loop of C. It is done once before it is timed, so that what ran
+        before does not matter: a loop in Python took 1.5 times as long after a block of
+        something else as it did in a row, which is what a neighbour costs.
+        """
+        sum(_ONES)
+        self._clock()
+        start = self._clock()
+        sum(_ONES)
+        return self._clock() - start
+
+    def learn(self, beats: Sequence[float]) -> None:
+        """Take the quick end of these beats as the quiet pace if it is the best so far."""
+        self.quiet_pace = min(self.quiet_pace, quantile_of_sorted(sorted(beats), 0.05))
+
+
+def sample(
+    loops: Sequence[Any],
+    limits: Limits,
+    rng: random.Random,
+    clock: ClockFacts,
+    metronome: Metronome,
+) -> List[Sampling]:
+    """Take blocks of every loop (anything with `run(number) -> Block`) until the limits say stop.
+
+    All loops get the same number of blocks, one each per round, so that the samples of one round
+    belong together.
+    """
+    with garbage_collection_off():
+        numbers = _block_sizes(loops, _block_seconds(clock, limits), limits)
+        rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
+        while not rounds.satisfy(limits):
+            rounds.run_one()
+    return rounds.samplings()
+
+
+def block_size(
+    loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS
+) -> Tuple[int, float]:
+    """Runs of a block of this loop, and the seconds that they take; the loop is then warm."""
+    return _block_size(loop, _block_seconds(clock, limits, least), limits)
+
+
+def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> float:
+    """A coarse clock asks for long blocks, but not so long that few of them fit."""
+    wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
+    return max(least, min(wanted, limits.max_run_time / MIN_SAMPLES))
+
+
+def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> List[int]:
+    """Runs per block of every loop. Beside a long statement the others get longer blocks too.
+
+    A round has one block of each, so with short blocks a quick statement would be measured for a
+    small part of the time that it was given.
+    """
+    sizes = [_block_size(loop, block_seconds, limits) for loop in loops]
+    longest = max(seconds for _, seconds in sizes)
+    wanted = max(block_seconds, min(longest, limits.max_run_time / MIN_SAMPLES))
+    return [
+        max(1, min(MAX_NUMBER, round(number * wanted / seconds)))
+        if 0 < seconds < wanted
+        else number
+        for number, seconds in sizes
+    ]
+
+
+def _block_size(loop: Any, block_seconds: float, limits: Limits) -> Tuple[int, float]:
+    """Runs that take `block_seconds`, and what they take; found by growing blocks, as a warm-up.
+
+    The first block is cold and never the measure; a statement longer than a block gets one run.
+    """
+    number, spent = 1, loop.run(1).wall
+    if spent > limits.max_run_time:
+        return 1, spent
+    give_up = time.perf_counter() + limits.max_run_time
+    while True:
+        taken = _least_time(loop, number, block_seconds)
+        spent += taken
+        if taken >= block_seconds / 2 or number >= MAX_NUMBER:
+            break
+        if spent > limits.max_run_time or time.perf_counter() > give_up:
+            break
+        growth = 0.75 * block_seconds / taken if taken > 0 else 10.0
+        number = min(MAX_NUMBER, max(number + 1, int(number * min(10.0, max(growth, 2.0)))))
+    if taken > 0:
+        number, taken = _fitted(number, taken, block_seconds)
+    best = taken
+    while taken > 0 and spent < _WARM_UP_SHARE * limits.min_run_time:
+        wall = loop.run(number).wall
+        best = min(best, wall or best)
+        spent += wall or taken
+    return _fitted(number, best, block_seconds) if best > 0 else (number, taken)
+
+
+def _fitted(number: int, taken: float, block_seconds: float) -> Tuple[int, float]:
+    """Runs of a block that lasts as long as wanted, if so many took that long, and what they take.
+
+    In a process that was just forked the first runs take several times as long as later ones, so a
+    block is fitted again once it is warm.
+    """
+    fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
+    return fitting, taken * fitting / number
+
+
+def _least_time(loop: Any, number: int, block_seconds: float) -> float:
+    """What a block of this size takes, the least of three readings if the first is long.
+
+    One reading may hold a pause of the machine, and a block sized by it would be far too short.
+    """
+    first: float = loop.run(number).wall
+    if first < block_seconds / 2 or first > _SURELY_LONG:
+        return first
+    others: List[float] = [loop.run(number).wall for _ in range(2)]
+    return min(first, *others)
+
+
+class _Rounds:
+    """The samples so far of every loop, and whether they suffice."""
+
+    def __init__(
+        self,
+        loops: Sequence[Any],
+        numbers: Sequence[int],
+        metronome: Metronome,
+        rng: random.Random,
+        clock_resolution: float,
+    ) -> None:
+        self._loops = list(loops)
+        self._clock_resolution = clock_resolution
+        self._numbers = numbers
+        self._metronome = metronome
+        self._rng = rng
+        self._blocks: List[List[Block]] = [[] for _ in loops]
+        self._paces: List[List[float]] = [[] for _ in loops]
+        self._beats: List[float] = [metronome.beat()]
+        self._spent = 0.0
+        self._next_look = 1
+
+    def run_one(self) -> None:
+        order = list(range(len(self._loops)))
+        self._rng.shuffle(order)
+        for index in order:
+            block = self._loops[index].run(self._numbers[index])
+            self._beats.append(self._metronome.beat())
+            self._blocks[index].append(block)
+            self._paces[index].append(max(self._beats[-2:]))
+            self._spent += block.wall
+
+    def satisfy(self, limits: Limits) -> bool:
+        """Whether to stop; the costly look at the intervals is taken ever more rarely."""
+        taken = len(self._blocks[0])
+        if taken == 0:
+            return False
+        spent = self._spent / len(self._loops)
+        if spent >= limits.max_run_time:
+            return True
+        if taken < max(MIN_SAMPLES, self._next_look) or spent < limits.min_run_time:
+            # A clock that stands still would let this go on for ever.
+            return spent <= 0.0 and taken >= MIN_SAMPLES
+        self._next_look = taken + max(1, taken // 4)
+        return all(_is_precise(sampling, limits.precision) for sampling in self.samplings())
+
+    def samplings(self) -> List[Sampling]:
+        self._metronome.learn(self._beats)
+        return [
+            Sampling(
+                number=number,
+                wall=tuple(block.wall for block in blocks),
+                cpu=tuple(block.cpu for block in blocks),
+                pace=tuple(paces),
+                quiet_pace=self._metronome.quiet_pace,
+                clock_resolution=self._clock_resolution,
+            )
+            for number, blocks, paces in zip(self._numbers, self._blocks, self._paces)
+        ]
+
+
+def _is_precise(sampling: Sampling, precision: float) -> bool:
+    """Judged by the quiet samples alone: on a disturbed machine it pays to wait for more."""
+    quiet = [wall for wall, is_quiet in zip(sampling.wall, sampling.quiet()) if is_quiet]
+    if len(quiet) < MIN_SAMPLES:
+        return False
+    centre, (low, high) = median(quiet), median_interval(quiet)
+    return max(centre - low, high - centre) <= precision * centre

@@ -1,0 +1,1 @@
+"""Where memory lies: addresses, layouts, huge pages."""

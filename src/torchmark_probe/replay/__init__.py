@@ -1,0 +1,1 @@
+"""Recorded operator calls, made and run again."""

@@ -1,0 +1,193 @@
+"""A recorded call, made again: the operator, and arguments that look as they did.
+
+    recorded_calls.settle()
+    operator, args, kwargs = recorded_calls.rebuilt(text)
+    operator(*args, **kwargs)
+
+The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
+and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
+What cannot be made again is a `CannotRebuildError` with a sentence.
+
+A trace holds the calls that autograd had already dispatched, so they run below it, as they did:
+`settle` sees to that for a process that replays. Gradients are not switched off, since a few
+operators look whether they are, and keep for a backward pass what it would need (the layers of
+an LSTM).
+
+What a record does not know is chosen so that most operators run. Floats lie in [0, 1). Integers
+lie from 0 up to the smallest positive size of the call's other tensors, so they are indices into
+any of them; those of an argument called `…offsets` or `c…_indices` ascend from 0. Half of the
+booleans are true. What an operator called `…cholesky…` takes is symmetric, though it may look at
+one half of it alone.
+"""
+
+import json
+from typing import Any, Dict, Iterator, List, Tuple
+
+import torch
+
+from torchmark_probe.replay import recorded_names as names
+from torchmark_probe.replay import recorded_output_sizes as of_outputs
+from torchmark_probe.replay.recorded_arguments import argument, tensor_records
+from torchmark_probe.replay.recorded_contents import fill
+from torchmark_probe.replay.recorded_errors import DamagedRecordError
+from torchmark_probe.replay.recorded_memory import (
+    buffers,
+    check_memory,
+    key_of,
+    limit_memory,
+    storage_sizes,
+    view_of,
+)
+from torchmark_probe.replay.recorded_sparse import put_together
+from torchmark_probe.replay.recorded_tensors import Described, described
+
+Call = Tuple[Any, List[Any], Dict[str, Any]]
+"""An operator, its arguments by position and by name."""
+
+
+def settle() -> None:
+    """Make this process fit for replays: once, before the first of them.
+
+    From here on this thread calls operators below autograd. Numbers too small for the normal form
+    count as 0: an operator that works in place (`mul_(0.9)`) runs many thousand times on its own
+    result, which comes to such numbers, and a processor takes many times as long for them.
+
+    A result of which a record says nothing, and for which no memory is free, is then an error of
+    its call instead of the kernel's choice of a process to end.
+    """
+    limit_memory()
+    if not _guards:
+        guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
+        if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
+            guard.__enter__()
+        _guards.append(guard)
+    torch.set_flush_denormal(True)
+
+
+_guards: List[Any] = []
+"""What keeps this process below autograd."""
+
+
+def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
+    """The operator and its arguments; what was on an accelerator goes to `device`.
+
+    With `device="meta"` everything is on meta: sizes of any kind, and no memory.
+    """
+    call = parsed(text)
+    operator = names.operator_named(call["op"])
+    tensors = list(_described_in(call, operator, device))
+    memories = [memory for tensor in tensors for memory in tensor.memories()]
+    if device != "meta":
+        records = tensor_records(call.get("outputs"))
+        outputs = [described(record, "", device) for record in records]
+        check_memory([*memories, *(part for each in outputs for part in each.memories())])
+    with torch.no_grad():
+        made = _made_tensors(call["op"], tensors, memories, seed)
+        of_outputs.fit_contents(call, made)
+        rest = iter(made)
+        args = [argument(value, rest, device) for value in call["args"]]
+        kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}
+    if kwargs.get("pin_memory") and not torch.cuda.is_available():
+        kwargs["pin_memory"] = False  # there is nothing to pin it for
+    if device == "meta" and "device" in names.argument_names(operator):
+        kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
+    return _repeatable(operator), args, kwargs
+
+
+def parsed(text: str) -> Dict[str, Any]:
+    """The call in a text, with its outermost form checked."""
+    try:
+        call = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRecordError("the call is no JSON: {}".format(error)) from error
+    if not isinstance(call, dict):
+        raise DamagedRecordError("{} is not a call".format(names.shown(call)))
+    call = {"op": None, "args": [], "kwargs": {}, **call}
+    if not isinstance(call["args"], list) or not isinstance(call["kwargs"], dict):
+        raise DamagedRecordError("args and kwargs of a call are no list and no object")
+    return call
+
+
+def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[Described]:
+    by_position = [*names.argument_names(operator), *([""] * len(call["args"]))]
+    for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
+        for record in tensor_records(value):
+            yield described(record, name, device)
+
+
+def _repeatable(operator: Any) -> Any:
+    """The operator, or one that runs on an alias if it would change the shape of its argument.
+
+    `unsqueeze_` adds a dimension to its argument at every run, which would soon have too many.
+    """
+    if not any("inplace_view" in str(tag) for tag in getattr(operator, "tags", ())):
+        return operator
+
+    def on_an_alias(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return operator(torch.ops.aten.alias(self), *args, **kwargs)
+
+    return on_an_alias
+
+
+def _made_tensors(
+    op: str, tensors: List[Described], memories: List[Described], seed: int
+) -> List[torch.Tensor]:
+    on_meta = all(memory.device.type == "meta" for memory in memories)
+    drawn = buffers(storage_sizes(memories), "meta" if on_meta else "cpu")
+    if not on_meta:
+        _fill_all(op, memories, drawn, seed)
+    return [_made(tensor, drawn) for tensor in tensors]
+
+
+def _fill_all(
+    op: str, memories: List[Described], drawn: Dict[Any, torch.Tensor], seed: int
+) -> None:
+    """The larger tensor of a storage first: what is known of a part of it then holds."""
+    generator = torch.Generator().manual_seed(seed)
+    seen = set()
+    for memory in sorted(memories, key=lambda each: -each.numel):
+        look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
+        if look not in seen:
+            seen.add(look)
+            fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
+
+
+def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, Any]:
+    """What is true of the contents, by the record or by the rules above."""
+    known = _guessed(memory, memories) if memory.values is None else memory.values
+    is_square = len(memory.shape) > 1 and memory.shape[-1] == memory.shape[-2]
+    if "cholesky" in op and is_square:
+        known = dict(known, symmetric=True)
+    return known
+
+
+def _guessed(memory: Described, memories: List[Described]) -> Dict[str, Any]:
+    dtype = memory.dtype
+    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
+        return {}
+    others = [each for each in memories if each is not memory] or [memory]
+    sizes = [size for each in others for size in each.shape if size > 0]
+    is_offsets = memory.argument.endswith(("offsets", "crow_indices", "ccol_indices"))
+    return {
+        "min": 0,
+        "max": min(sizes, default=1) - 1,
+        "order": "ascending" if is_offsets else "none",
+    }
+
+
+def _made(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
+    if not tensor.is_strided:
+        return put_together(
+            tensor, {name: _made(part, drawn) for name, part in tensor.parts.items()}
+        )
+    buffer = drawn[key_of(tensor)]
+    if buffer.device.type != tensor.device.type:
+        buffer = drawn[key_of(tensor)] = buffer.to(tensor.device)
+    made = view_of(buffer, tensor)
+    if tensor.conj:
+        made = made.conj()
+    if tensor.neg:
+        made = torch.ops.aten._neg_view(made)  # noqa: SLF001 - no other way sets the bit
+    if tensor.requires_grad and (made.is_floating_point() or made.is_complex()):
+        made.requires_grad_()
+    return made

@@ -1,0 +1,166 @@
+"""What stands in a tensor: drawn anew, with what the record says of it kept.
+
+Floats lie between the recorded ends, so that operators with a domain (log, bernoulli) stay in it;
+a symmetric matrix becomes a positive definite one where those ends allow it. Of booleans as many
+are true as were. Where a record knows nothing of floats they lie in [0, 1), where every operator
+with a domain has its own.
+"""
+
+import math
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from torchmark_probe.replay.recorded_errors import CannotRebuildError, DamagedRecordError
+from torchmark_probe.replay.recorded_integers import integers
+from torchmark_probe.replay.recorded_names import shown
+
+_AT_ONCE = 2**22
+"""Elements that are drawn at a time where they cannot be drawn in place."""
+
+
+def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator) -> None:
+    """Write contents of which `known` (the `values` of docs/trace-format.md) is true."""
+    if tensor.numel() == 0:
+        return
+    if tensor.is_complex():
+        fill(torch.view_as_real(tensor), {}, generator)
+        return
+    strides = tensor.stride()
+    once = _shown_once(tensor, strides)
+    if isinstance(known.get("list"), list):
+        _copy(once, _shown_once(_exact(known["list"], tensor), strides))
+        return
+    repeats = tensor.numel() // once.numel()
+    once = _span(once) if _overlaps(once) else once
+    if tensor.dtype == torch.bool:
+        _fill_booleans(once, _count(known.get("true"), tensor.numel()) // repeats, generator)
+    elif tensor.is_floating_point():
+        _fill_floats(once, known, generator)
+    else:
+        if type(known.get("sum")) is int:
+            known = dict(known, sum=known["sum"] // repeats)
+        _copy(once, integers(once.numel(), known, generator))
+
+
+def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """One of each of the elements that a tensor with these strides shows several times."""
+    for dimension, stride in enumerate(strides):
+        if stride == 0 and tensor.shape[dimension] > 1:
+            tensor = tensor.narrow(dimension, 0, 1)
+    return tensor
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements share memory, as those of windows do."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
+def _span(tensor: torch.Tensor) -> torch.Tensor:
+    """All the memory between the first and the last element."""
+    length = 1 + sum(stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape))
+    return tensor.as_strided((length,), (1,))
+
+
+def _exact(elements: List[Any], tensor: torch.Tensor) -> torch.Tensor:
+    if len(elements) != tensor.numel() or not all(type(each) in (int, bool) for each in elements):
+        raise DamagedRecordError(
+            "{} are not the {} elements of a tensor".format(shown(elements), tensor.numel())
+        )
+    try:
+        return torch.tensor(elements, dtype=tensor.dtype).reshape(tensor.shape)
+    except (RuntimeError, OverflowError) as error:
+        raise DamagedRecordError(
+            "{} do not fit into {}".format(shown(elements), tensor.dtype)
+        ) from error
+
+
+def _count(true: Any, most: int) -> int:
+    if true is None:
+        return most // 2
+    if type(true) is not int or not 0 <= true <= most:
+        raise DamagedRecordError("{} of {} booleans are true".format(shown(true), most))
+    return true
+
+
+def _fill_booleans(tensor: torch.Tensor, true: int, generator: torch.Generator) -> None:
+    """Exactly so many true ones, spread over the whole."""
+    count = tensor.numel()
+    chunks = []  # type: List[torch.Tensor]
+    for start in range(0, count, _AT_ONCE):
+        end = min(count, start + _AT_ONCE)
+        chunk = torch.zeros(end - start, dtype=torch.bool)
+        share = true * end // count - true * start // count
+        chunk[torch.randperm(end - start, generator=generator)[:share]] = True
+        chunks.append(chunk)
+    _copy(tensor, torch.cat(chunks))
+
+
+def _fill_floats(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator) -> None:
+    low, high = _ends(known, tensor.dtype)
+    if known.get("symmetric") is True and tensor.dim() >= 2 and tensor.shape[-1] > 1:
+        _copy(tensor, _symmetric(tensor.shape, low, high, generator))
+        return
+    if tensor.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        _draw(tensor, low, high, generator)
+    else:
+        _copy(tensor, _draw(torch.empty(tensor.shape), low, high, generator))
+    if "min" in known and "max" in known:
+        first, last = (0,) * tensor.dim(), (-1,) * tensor.dim()
+        _copy(tensor[last], torch.tensor(high, dtype=torch.float64))
+        _copy(tensor[first], torch.tensor(low, dtype=torch.float64))
+
+
+def _ends(known: Dict[str, Any], dtype: torch.dtype) -> Tuple[float, float]:
+    ends = (known.get("min", 0.0), known.get("max", 1.0))
+    if not all(type(end) in (int, float) and math.isfinite(end) for end in ends):
+        raise DamagedRecordError("floats from {} to {}".format(shown(ends[0]), shown(ends[1])))
+    largest = torch.finfo(dtype).max
+    low, high = (max(-largest, min(float(end), largest)) for end in ends)
+    if low > high:
+        raise DamagedRecordError("floats from {} to {}".format(low, high))
+    return low, high
+
+
+def _draw(
+    tensor: torch.Tensor, low: float, high: float, generator: torch.Generator
+) -> torch.Tensor:
+    """In place. uniform_ takes no range that is wider than the largest number."""
+    if low == high:
+        return tensor.fill_(low)
+    if high - low > torch.finfo(tensor.dtype).max:
+        return tensor.uniform_(low / 2, high / 2, generator=generator).mul_(2)
+    return tensor.uniform_(low, high, generator=generator)
+
+
+def _symmetric(
+    shape: Sequence[int], low: float, high: float, generator: torch.Generator
+) -> torch.Tensor:
+    """Matrices that equal their transposes, with all elements from `low` to `high`.
+
+    A positive definite one has its largest element on the diagonal, and none that is more
+    negative. Where the ends are like that, elements beside a diagonal of `high` are so near
+    to one number that the matrix is positive definite; elsewhere they are drawn from the range.
+    """
+    size = shape[-1]
+    start = max(low, 0.0)
+    if high <= 0 or low < -high or low == high:
+        drawn = _draw(torch.empty(tuple(shape), dtype=torch.float64), low, high, generator)
+        return drawn.tril() + drawn.tril(-1).transpose(-1, -2)
+    drawn = torch.empty(tuple(shape), dtype=torch.float64)
+    _draw(drawn, start, start + (high - start) / size, generator)
+    both = drawn.tril(-1) + drawn.tril(-1).transpose(-1, -2)
+    return both + high * torch.eye(size, dtype=torch.float64)
+
+
+def _copy(tensor: torch.Tensor, contents: torch.Tensor) -> None:
+    try:
+        tensor.copy_(contents.reshape(tensor.shape))
+    except (RuntimeError, NotImplementedError) as error:
+        raise CannotRebuildError("contents of {} cannot be made".format(tensor.dtype)) from error

@@ -1,0 +1,91 @@
+"""All calls of a step, again and again in their order: whole passes and every position timed.
+
+A trace does not say which tensor of one call is which of another, so every distinct call has
+inputs of its own, made once. Its result is held until the call runs again: as in a step, memory
+is then taken while that of others is in use. Without it one hot piece of memory would serve every
+result; with all results held to the end of a pass, all of it is given back and faulted in again.
+
+Nothing is read between the calls of a pass that is timed as a whole. Passes that read the clock
+after every call are others, with what a reading costs taken off.
+"""
+
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from torchmark_probe.loops.clocks import Clock
+from torchmark_probe.loops.intervals import median
+from torchmark_probe.loops.snippets import Block
+from torchmark_probe.replay.recorded_calls import Call, rebuilt, settle
+
+_FEWEST_PASSES = 5
+"""Passes with a clock reading after every call, of which each position gets the median."""
+
+
+class Prepared(NamedTuple):
+    """The distinct calls of a step, ready to run."""
+
+    calls: List[Optional[Call]]
+    """By number; None for one that cannot be made again or does not run."""
+
+    left_out: Dict[int, str]
+    """Why, by number."""
+
+
+def prepared(texts: Sequence[str], seed: int) -> Prepared:
+    """Make every call's inputs, and run it once: what fails there is left out of the passes.
+
+    Each is checked against the memory that the ones before have left.
+    """
+    settle()
+    calls: List[Optional[Call]] = []
+    left_out: Dict[int, str] = {}
+    for number, text in enumerate(texts):
+        try:
+            operator, args, kwargs = rebuilt(text, seed)
+            operator(*args, **kwargs)
+        except Exception as error:  # an operator may raise anything
+            left_out[number] = "{}: {}".format(type(error).__name__, error)
+            calls.append(None)
+        else:
+            calls.append((operator, args, kwargs))
+    return Prepared(calls, left_out)
+
+
+class Passes:
+    """The calls in their order; a run is a pass."""
+
+    def __init__(self, step: Prepared, order: Sequence[int], clock: Clock) -> None:
+        self._clock = clock
+        self._held: List[Any] = [None] * len(step.calls)
+        self._sequence = [
+            (number, *call)
+            for number, call in ((number, step.calls[number]) for number in order)
+            if call is not None
+        ]
+
+    def run(self, number: int) -> Block:
+        held, sequence = self._held, self._sequence
+        cpu, start = time.thread_time(), self._clock()
+        for _ in range(number):
+            for index, operator, args, kwargs in sequence:
+                held[index] = operator(*args, **kwargs)
+        end = self._clock()
+        return Block(end - start, time.thread_time() - cpu)
+
+    def seconds_by_position(self, reading: float, budget: float) -> List[float]:
+        """The median of each call that runs, in order, over passes of `budget` seconds in all.
+
+        `reading` is what the clock takes to be read.
+        """
+        taken: List[List[float]] = []
+        while len(taken) < _FEWEST_PASSES or sum(map(sum, taken)) < budget:
+            taken.append(self._pass_with_readings())
+        return [max(0.0, median(list(times)) - reading) for times in zip(*taken)]
+
+    def _pass_with_readings(self) -> List[float]:
+        held, clock = self._held, self._clock
+        readings = [clock()]
+        for index, operator, args, kwargs in self._sequence:
+            held[index] = operator(*args, **kwargs)
+            readings.append(clock())
+        return [later - earlier for earlier, later in zip(readings, readings[1:])]

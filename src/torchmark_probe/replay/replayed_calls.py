@@ -1,0 +1,139 @@
+"""A recorded call as a case of a replay: what its set-up gives to the timed loop.
+
+Facts that belong to the call and are no times (FLOPs, how outputs differ) are printed as one line
+of JSON: what a case prints comes back with its times.
+"""
+
+import json
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.fx
+from torch.utils._pytree import tree_map
+
+from torchmark_probe.replay.backends import BackendError, prepared, tensors_of
+from torchmark_probe.replay.recorded_calls import parsed, rebuilt, settle
+from torchmark_probe.replay.recorded_flops import flops_of
+from torchmark_probe.replay.recorded_names import operator_named
+from torchmark_probe.replay.recorded_results import mismatches
+
+FACTS = "torchmark_replay"
+"""The key of the line that is printed."""
+
+
+def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
+    """The operator and its arguments, after a first run that is looked at."""
+    settle()
+    run, args, kwargs = rebuilt(text, seed)
+    result = run(*args, **kwargs)
+    _tell(
+        flops=flops_of(_operator(text), args, kwargs, result),
+        remarks=mismatches(text, args, kwargs, result),
+    )
+    return run, args, kwargs
+
+
+def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
+    """One call as that backend executes it, after a first run that is compared with eager's."""
+    settle()
+    operator = _operator(text)
+    expected = _outputs(operator, *rebuilt(text, seed))
+    module, tensors = module_of(operator, *rebuilt(text, seed), copies=backend == "ort")
+    # Calling a module costs more than many an operator, and the exporter alone wants one.
+    function = module if backend == "ort" else module.forward
+    ready = prepared(backend, function, tensors, torch.get_num_threads())
+    _tell(
+        prepare_seconds=ready.prepare_seconds,
+        largest_error=largest_error(operator, expected, ready.outputs),
+    )
+    return ready.run
+
+
+def module_of(
+    operator: Any,
+    run: Callable[..., Any],
+    args: List[Any],
+    kwargs: Dict[str, Any],
+    *,
+    copies: bool,
+) -> Tuple[torch.nn.Module, List[Any]]:
+    """What runs the operator, as a module of its tensors; all else stands in the module's code.
+
+    So a compiler has nothing to check at a run but the tensors. With `copies` an operator that
+    changes its arguments gets copies: ONNX has no such operators, and leaves out a copy that
+    nobody else sees.
+    """
+    graph = torch.fx.Graph()
+    tensors = tensors_of((args, kwargs))
+    nodes = [graph.placeholder("x{}".format(number)) for number in range(len(tensors))]
+    changed_ids = {id(tensor) for tensor in _changed(operator, args, kwargs)}
+    changed = [number for number, tensor in enumerate(tensors) if id(tensor) in changed_ids]
+    for number in changed if copies else ():
+        nodes[number] = graph.call_method("clone", (nodes[number],))
+    given = iter(nodes)
+    placed = tree_map(
+        lambda leaf: next(given) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
+    )
+    result = graph.call_function(run, tuple(placed[0]), placed[1])
+    # An operator that gives back nothing has changed something.
+    gives_back = operator._schema.returns  # noqa: SLF001 - nothing else tells
+    graph.output(result if gives_back else [nodes[number] for number in changed])
+    return torch.fx.GraphModule(torch.nn.Module(), graph).eval(), tensors
+
+
+def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optional[float]:
+    """The largest difference of an element; None for operators that are random or fill nothing."""
+    if _is_arbitrary(operator):
+        return None
+    largest = 0.0
+    for one, other in zip(expected, given):
+        if one.shape != other.shape:
+            raise BackendError(
+                "an output has the shape {} in place of {}".format(
+                    list(other.shape), list(one.shape)
+                )
+            )
+        if one.numel():
+            largest = max(largest, _difference(one, other))
+    return largest
+
+
+def _difference(one: Any, other: Any) -> float:
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    alike = (one == other) | (one.isnan() & other.isnan())
+    apart = (one - other).abs().masked_fill(alike, 0.0)
+    return float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
+
+
+def _operator(text: str) -> Any:
+    """The operator itself; `rebuilt` may give something that runs it."""
+    return operator_named(parsed(text)["op"])
+
+
+def _outputs(
+    operator: Any, run: Callable[..., Any], args: List[Any], kwargs: Dict[str, Any]
+) -> List[Any]:
+    result = run(*args, **kwargs)
+    return tensors_of(result if result is not None else _changed(operator, args, kwargs))
+
+
+def _changed(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
+    """The tensors that the schema says are written to."""
+    found: List[Any] = []
+    schema = operator._schema  # noqa: SLF001 - nothing else tells
+    for at, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[at] if at < len(args) else kwargs.get(argument.name)
+            found += tensors_of(value)
+    return found
+
+
+def _is_arbitrary(operator: Any) -> bool:
+    tag = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
+    name = operator.name().partition("::")[2]
+    return (tag is not None and tag in operator.tags) or name.startswith(("empty", "new_empty"))
+
+
+def _tell(**facts: Any) -> None:
+    print(json.dumps({FACTS: facts}))  # noqa: T201 - it goes to whoever ordered the case

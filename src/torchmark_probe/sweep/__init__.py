@@ -1,0 +1,1 @@
+"""A model over sizes and job configurations, measured in one process."""

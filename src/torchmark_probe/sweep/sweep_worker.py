@@ -1,0 +1,286 @@
+"""Many cases of a sweep, one after the other in one process.
+
+Each is told as soon as it is there, so that a crash costs the case that crashed. The model is built
+once for the points that initialise it alike; exports and compilations are shared among them.
+"""
+
+import contextlib
+import gc
+import os
+import random
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import torch
+
+from torchmark_probe.loops.clocks import clock_facts, wall_clock
+from torchmark_probe.loops.sampling import Limits, Metronome, Sampling, sample
+from torchmark_probe.loops.snippets import PythonLoop, call_of
+from torchmark_probe.replay.backends import BackendError, first_line
+from torchmark_probe.sweep import sweep_facts
+from torchmark_probe.sweep.sweep_backends import (
+    FirstRun,
+    OnnxModel,
+    compiled,
+    first_run,
+    forget_compilations,
+)
+from torchmark_probe.sweep.sweep_models import (
+    CaseError,
+    built,
+    in_dtype,
+    inputs_text,
+    made_inputs,
+    model_in,
+)
+from torchmark_probe.sweep.sweep_phases import (
+    FORWARD,
+    Call,
+    call_of_phase,
+    counted_calls,
+    ready_for,
+)
+from torchmark_probe.zygote import wire
+
+_PRECISION = 0.01
+_LEAST_SECONDS = 0.03
+"""Of measured blocks, for a case that is steady: a hundred of them."""
+
+_MOST_SECONDS = 0.12
+"""For one that is not: a thousand such cases take three minutes with all that is around them."""
+
+_LONG_RUNS = 20
+"""Runs of a case that takes longer than a block, where they fit into the next constant."""
+
+_LONGEST = 3.0
+"""Seconds of measured blocks, however long a run takes."""
+
+TOLERANCES = {"fp64": 1e-9, "fp32": 1e-4, "fp16": 1e-2, "bf16": 8e-2, "int8": 1e-1}
+"""How far a result may be from eager's, as a share of the largest element: some ten roundings of
+the dtype, since orders of summation differ. Beyond it the row says so."""
+
+Tell = Callable[[str, Dict[str, Any]], None]
+
+
+def answer(request: Dict[str, Any], talk: int) -> Dict[str, Any]:
+    """In a child of the zygote: run the user's file, then its cases, each told over the socket."""
+    gc.enable()
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["folder"]
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # others would run beside what is timed
+    metronome = Metronome()
+    metronome.quiet_pace = request["quiet_pace"]
+
+    def tell(case: str, result: Dict[str, Any]) -> None:
+        wire.send(talk, {"case": case, "result": result})
+
+    sweeper = Sweeper(model_in(request["file"]), request, metronome)
+    wire.send(talk, {"ready": True})
+    sweeper.measure_all(tell)
+    return {"outcome": "done"}
+
+
+class Point(NamedTuple):
+    """A model at one point and in one dtype, and what eager makes of it."""
+
+    sizes: Dict[str, int]
+    function: Callable[..., Any]
+    inputs: List[Any]
+    expected: List[Any]
+    """The tensors of eager's result."""
+
+
+class Sweeper:
+    """What the cases share: the user's model, and what was prepared of it."""
+
+    def __init__(self, model: Any, order: Dict[str, Any], metronome: Metronome) -> None:
+        """`order` has init, inputs, threads, folder, kernels and cases, as plain JSON."""
+        self._model = model
+        self._order = order
+        self._metronome = metronome
+        self._clock = wall_clock(torch)
+        self._clock_facts = clock_facts(self._clock)
+        self._rng = random.Random(0)  # noqa: S311 - an order of blocks, not a secret
+        self._built_for: Any = None
+        self._prepared: Dict[Any, Any] = {}
+        self._point: Tuple[Any, Any] = (None, None)
+
+    def measure_all(self, tell: Tell) -> None:
+        with _threads(self._order["threads"]):
+            for case in self._order["cases"]:
+                tell(case["id"], self.measured(case))
+
+    def measured(self, case: Dict[str, Any]) -> Dict[str, Any]:
+        """The result of a case as plain JSON: its samples and facts, or why there are none."""
+        try:
+            with torch.set_grad_enabled(case["phase"] != FORWARD):
+                return self._measured(case)
+        except CaseError as error:
+            return {"status": error.status, "reason": str(error)}
+        except BackendError as error:
+            return {"status": "skipped", "reason": str(error)}
+        except (Exception, SystemExit) as error:
+            return {"status": "failed", "reason": first_line(error)}
+
+    def _measured(self, case: Dict[str, Any]) -> Dict[str, Any]:
+        _refuse_what_cannot_be(case)
+        point = self._at(case)
+        run, onnx = self._first_run(case, point)
+        if not case["timed"]:
+            return {"status": "measured", "kernels": self._kernels(case, point, run.call)}
+        results = onnx.outputs if onnx is not None else sweep_facts.results_of(run.result)
+        error = sweep_facts.largest_error(point.expected, results)
+        sampling = self._sampled(run.call)
+        facts: Dict[str, Any] = {
+            "status": "measured",
+            "reason": _doubt(error, point.expected, case["dtype"]),
+            "sampling": sampling._asdict(),
+            "max_error": error,
+            "prepare_s": run.seconds if case["backend"] != "pt" else None,
+            **self._costs(case, point, run.call),
+        }
+        if self._order["kernels"]:
+            facts["kernels"] = self._kernels(case, point, run.call)
+        return facts
+
+    def _at(self, case: Dict[str, Any]) -> Point:
+        """The point of a case; the last one is kept, for all its configs come one by one."""
+        key = (sorted(case["dims"].items()), case["dtype"], case["phase"])
+        if self._point[0] != key:
+            self._point = (None, None)  # what it holds is not needed while the next is made
+            self._point = (key, self._made(case))
+        point: Point = self._point[1]
+        return point
+
+    def _made(self, case: Dict[str, Any]) -> Point:
+        sizes, dtype = case["dims"], case["dtype"]
+        function = self._function(sizes, dtype)
+        inputs = ready_for(case["phase"], made_inputs(self._order["inputs"], sizes, dtype))
+        try:
+            result = call_of_phase(case["phase"], function, function, inputs)()
+        except CaseError:
+            raise
+        except Exception as error:
+            text = first_line(error)
+            raise CaseError(
+                "skipped" if "not implemented for" in text else "failed",
+                "eager {} with inputs {} raised {}".format(
+                    dtype, inputs_text(self._order["inputs"], sizes), text
+                ),
+            ) from error
+        expected = sweep_facts.results_of(result)
+        if not expected:
+            raise CaseError("failed", "the result is {!r}: no tensor".format(type(result).__name__))
+        return Point(sizes, function, inputs, expected)
+
+    def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
+        init = {name: sizes[name] for name in self._order["init"]}
+        if self._built_for != init:
+            self._prepared.clear()
+            forget_compilations()
+            self._built_for = None
+            self._prepared["model"] = built(self._model, init, len(self._order["inputs"]))
+            self._built_for = init
+        function: Callable[..., Any] = self._once(
+            ("dtype", dtype), lambda: in_dtype(self._prepared["model"], dtype)
+        )
+        return function
+
+    def _first_run(self, case: Dict[str, Any], point: Point) -> Tuple[FirstRun, Any]:
+        """The run that is timed, and the bound session of ONNX Runtime, if that is who runs it."""
+        phase, dtype, function = case["phase"], case["dtype"], point.function
+        if case["backend"] == "ort":
+            model = self._once(("ort", dtype), lambda: OnnxModel(function, self._order["threads"]))
+            bound: List[Any] = []
+
+            def call() -> Call:
+                bound.append(model.bound(point.inputs, self._axes(), point.expected))
+                return Call(bound[0].run, (bound[0].binding,), {})
+
+            run = first_run(call, "ONNX Runtime")
+            return run, bound[0]
+        if case["backend"] == "compile":
+            key = ("compile", dtype, phase != FORWARD)
+            function = self._once(key, lambda: compiled(point.function))
+        return first_run(
+            lambda: call_of_phase(phase, function, point.function, point.inputs),
+            {"compile": "torch.compile"}.get(case["backend"], "eager"),
+        ), None
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._prepared:
+            self._prepared[key] = make()
+        return self._prepared[key]
+
+    def _axes(self) -> List[Dict[int, str]]:
+        """The axes of each input that no parameter of the model fixes."""
+        fixed = self._order["init"]
+        return [
+            {axis: dim for axis, dim in enumerate(each["dims"])
+             if isinstance(dim, str) and dim not in fixed}
+            for each in self._order["inputs"]
+        ]  # fmt: skip
+
+    def _sampled(self, call: Call) -> Sampling:
+        setup, statement, names = call_of(call.function, call.arguments, call.keywords)
+        blocks = PythonLoop(statement, setup, timer=self._clock, globals=names).blocks()
+        try:
+            seconds = blocks.run(1).wall
+            most = min(max(_MOST_SECONDS, _LONG_RUNS * seconds), _LONGEST)
+            limits = Limits(_PRECISION, _LEAST_SECONDS, most)
+            return sample([blocks], limits, self._rng, self._clock_facts, self._metronome)[0]
+        finally:
+            blocks.close()
+
+    def _costs(self, case: Dict[str, Any], point: Point, call: Call) -> Dict[str, Any]:
+        """FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates."""
+        key = ("flops", str(sorted(point.sizes.items())), case["phase"])
+
+        def flops() -> Any:
+            function = point.function
+            parts = counted_calls(case["phase"], function, function, point.inputs)
+            counts = [sweep_facts.flops_of(part.__call__) for part in parts]
+            return None if None in counts else sum(filter(None, counts))
+
+        is_int8, is_onnx = case["dtype"] == "int8", case["backend"] == "ort"
+        tensors = [*point.inputs, *point.expected]
+        return {
+            "flops": None if is_int8 else self._once(key, flops),
+            "bytes": None if is_int8 else sweep_facts.bytes_of(point.function, tensors),
+            "peak_memory_bytes": None if is_onnx else sweep_facts.peak_memory_of(call.__call__),
+        }
+
+    def _kernels(self, case: Dict[str, Any], point: Point, call: Call) -> List[Dict[str, Any]]:
+        if case["backend"] != "ort":
+            return sweep_facts.kernels_of(call.__call__)
+        model: OnnxModel = self._prepared["ort", case["dtype"]]
+        prefix = os.path.join(self._order["folder"], "onnxruntime")
+        return model.kernels(point.inputs, point.expected, prefix)
+
+
+def _refuse_what_cannot_be(case: Dict[str, Any]) -> None:
+    """What no model can do; said before anything is built."""
+    backend, dtype, phase = case["backend"], case["dtype"], case["phase"]
+    if dtype == "int8" and phase != FORWARD:
+        raise CaseError("skipped", "what is quantised to int8 has no gradient")
+    if backend == "ort" and phase != FORWARD:
+        raise CaseError("skipped", "ONNX Runtime runs forward alone")
+    if backend == "ort" and dtype == "int8":
+        raise CaseError("skipped", "torch's dynamic quantisation cannot be exported to ONNX")
+
+
+def _doubt(error: float, expected: Sequence[Any], dtype: str) -> str:
+    allowed = TOLERANCES[dtype] * sweep_facts.scale_of(expected)
+    if error <= allowed:
+        return ""
+    return "the result differs from eager's by {:.3g}, more than {:.3g}".format(error, allowed)
+
+
+@contextlib.contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""The zygote: imports torch once, then forks a child for each case."""

@@ -1,0 +1,144 @@
+"""What a zygote does once, so that no case has to do it again.
+
+Under callgrind the order matters: torch is imported and every op run once while callgrind stands
+aside, since importing is thirty times slower when it watches. Then instrumentation starts, and the
+same ops run again, so that their translations are in the parent and every child inherits them.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import platform
+import sys
+import sysconfig
+from typing import Any, Callable, Dict, List
+
+from torchmark_probe.loops.snippets import PythonLoop
+from torchmark_probe.loops.unrolled import UnrolledCode
+from torchmark_probe.memory import addresses, layout
+from torchmark_probe.zygote import failures, valgrind, wire
+from torchmark_probe.zygote.cases import Surroundings
+
+_SETUP = """
+x = torch.ones((4, 4))
+y = torch.ones((4, 4), requires_grad=True)
+w = torch.nn.Linear(4, 4)
+index = torch.tensor([0, 1])
+"""
+_STATEMENT = """
+x + x
+x.add_(1).mul_(1)
+x[0]
+x[index]
+x.sum()
+x.t().contiguous().view(-1)
+torch.mm(x, x)
+z = torch.nn.functional.relu(w(x))
+"""
+"""The paths that most statements take: the dispatcher, views, indexing, a module."""
+
+_BACKWARD = "(z * y).sum().backward()\n"
+"""And autograd, where that leaves no threads behind."""
+
+
+def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Surroundings:
+    """Import torch and those modules that there are, and warm up.
+
+    `tell` gets the name of each stage as it begins.
+    """
+    callgrind = _callgrind()
+    where = " under valgrind" if callgrind else ""
+    tell("importing torch" + where)
+    import torch  # noqa: PLC0415 - the stage that takes long is told first
+
+    # A child cannot read the archive any more, and these need torch's operators.
+    for name in ("recorded_order", "recorded_results") if hasattr(torch, "ops") else ():
+        importlib.import_module("torchmark_probe." + name)
+    for name in modules:
+        with contextlib.suppress(ImportError):  # another version of torch may not have it
+            importlib.import_module(name)
+    failures.remember_own_lines()
+    torch.set_num_threads(threads)
+    tell("warming up" + where)
+    _rehearse(torch, _STATEMENT)
+    statement = _STATEMENT + _BACKWARD
+    if _leaves_threads(lambda: _rehearse(torch, statement)):
+        statement = _STATEMENT
+    _rehearse(torch, statement)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    reserve = layout.Reserve() if callgrind else None
+    if callgrind:
+        layout.have_had_a_thread()
+        layout.empty_the_bins()
+        tell("starting instrumentation")
+        callgrind.start_instrumentation()
+        tell("warming up callgrind")
+        _rehearse(torch, statement)
+        layout.empty_the_bins()
+    return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
+
+
+def facts(torch: Any) -> Dict[str, Any]:
+    """What the control side wants to know of this environment."""
+    return {
+        "torch": str(torch.__version__),  # it is a class of its own
+        "torch_git": torch.version.git_version,
+        "torch_config": torch.__config__.show(),
+        "torch_folder": os.path.dirname(os.path.realpath(torch.__file__)),
+        "torch_cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
+        "torch_openmp": bool(torch.backends.openmp.is_available()),
+        "python": platform.python_version(),
+        "python_include": sysconfig.get_paths()["include"],
+        "executable": sys.executable,
+        "pid": os.getpid(),
+        "threads": torch.get_num_threads(),
+        "fixed_addresses": addresses.are_fixed(),
+    }
+
+
+def _callgrind() -> Any:
+    try:
+        requests = valgrind.requests()
+    except (valgrind.UnsupportedMachineError, OSError):
+        return None  # launched plainly it is not needed, and who wants to count is told before
+    return requests if requests.running_on_valgrind() else None
+
+
+def _leaves_threads(action: Callable[[], None]) -> bool:
+    """Whether the action starts threads that stay; found out in a fork, which takes them along.
+
+    A fork has none of its parent's threads. The first backward pass starts one for every device
+    but the CPU (in torch 1.11 and before, built for CUDA, also without a device), and autograd then
+    refuses to run in any fork, or waits for ever.
+    """
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] != 0
+    status = 1
+    try:
+        before = len(os.listdir("/proc/self/task"))
+        action()
+        status = int(len(os.listdir("/proc/self/task")) > before)
+    finally:
+        os._exit(status)
+
+
+def _rehearse(torch: Any, statement: str) -> None:
+    """Go through all that a child does, so that neither code nor modules are new to it."""
+    request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": statement}))
+    torch.default_generator.manual_seed(0)
+    PythonLoop(request["stmt"], request["setup"], globals={"torch": torch}).timeit(3)
+    code = UnrolledCode(request["stmt"], request["setup"], {"torch": "torch"}, number=1, warmup=1)
+    code.run({}, ready=_nothing, toggle=_nothing)
+    try:
+        PythonLoop("1 / 0").timeit(1)
+    except ZeroDivisionError as error:
+        json.dumps(failures.described(error))
+
+
+def _nothing() -> None:
+    pass

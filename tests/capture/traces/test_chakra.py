@@ -1,0 +1,256 @@
+"""Execution traces: real ones of torch's own observer, against what a dispatch mode sees."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ExecutionTraceObserver
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from scripts.composite_operators import composite_operators
+from torchmark.capture.traces.chakra import _composite_operators, read_chakra
+from torchmark.capture.traces.loading import load_trace
+from torchmark.capture.traces.schemas import parsed_schema
+from torchmark.capture.traces.signatures import signature_of
+from torchmark.define.suites.recorded import call_text
+from torchmark.errors import TraceFileError
+from torchmark_probe.replay.recorded_calls import rebuilt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from torchmark.model.trace import Trace
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """How often each operator comes to where a capture sees it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.counts[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Model(nn.Module):
+    """What has composite operators of many kinds in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.embedding = nn.Embedding(7, 4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, image: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        seen = self.norm(self.conv(image)).relu().mean((2, 3))
+        mixed = nn.functional.dropout(seen + self.embedding(words).sum(1), 0.5)
+        return cast("torch.Tensor", self.head(mixed))
+
+
+@pytest.fixture(scope="module")
+def step() -> Callable[[], None]:
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    image, words, target = torch.randn(2, 3, 8, 8), torch.tensor([[1, 2], [3, 4]]), torch.ones(2, 2)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(image, words), target)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    run()  # makes the optimizer's state, and caches
+    return run
+
+
+def observed(path: Path, *actions: Callable[[], object]) -> Path:
+    observer = ExecutionTraceObserver()
+    observer.register_callback(str(path))
+    observer.start()
+    try:
+        for action in actions:
+            action()
+    finally:
+        observer.stop()
+        observer.unregister_callback()
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, step: Callable[[], None]) -> Path:
+    return observed(tmp_path_factory.mktemp("chakra") / "trace.json", step, step, step)
+
+
+@pytest.fixture(scope="module")
+def trace(file: Path) -> Trace:
+    return load_trace(file)
+
+
+def operators_of(trace: Trace) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for number, count in trace.counts_by_call().items():
+        counts[trace.calls[number].op] += count
+    return counts
+
+
+_OF_THE_MODE = ("aten.detach.default", "profiler.")
+"""What a mode itself makes torch do, or sees as an operator and the observer as a range."""
+
+
+def without_those_of_the_mode(counts: Counter[str]) -> dict[str, int]:
+    return {op: count for op, count in counts.items() if not op.startswith(_OF_THE_MODE)}
+
+
+def test_the_calls_are_those_that_a_capture_sees(trace: Trace, step: Callable[[], None]) -> None:
+    with Counting() as mode:
+        for _ in range(3):
+            step()
+    seen = without_those_of_the_mode(operators_of(trace))
+    assert sum(seen.values()) > 200
+    assert seen == without_those_of_the_mode(mode.counts)
+
+
+def test_steps_phases_and_functions_follow_the_tree(trace: Trace) -> None:
+    assert trace.source == "chakra"
+    assert sum(each.repeats for each in trace.steps) == 3
+    by_op = {
+        (trace.calls[call].op, trace.places[place].phase, trace.places[place].function)
+        for call, place in trace.counts
+    }
+    assert ("aten.addmm.default", "forward", "aten::linear") in by_op
+    assert ("aten.convolution_backward.default", "backward", None) in by_op
+    assert ("aten.addcdiv_.default", "optimizer", None) in by_op
+    assert {phase for _, phase, _ in by_op} == {"forward", "backward", "optimizer"}
+
+
+def test_tensors_keep_their_layout_and_what_they_share(tmp_path: Path) -> None:
+    x = torch.randn(4, 6)
+    columns = torch.tensor([1])
+
+    def use() -> None:
+        torch.add(x[1:, 2:], x[1:, 2:], alpha=0.5)
+        torch.full((2,), float("-inf"), dtype=torch.float16)
+        x[:, columns]
+        torch.div(x, x, rounding_mode="floor")
+        torch.empty(1, 2, 3, 4, memory_format=torch.channels_last)
+
+    trace = read_chakra(observed(tmp_path / "trace.json", use))
+    calls = {call.op: call for call in trace.calls}
+    add = calls["aten.add.Tensor"]
+    view = {"shape": [3, 4], "dtype": "float32", "strides": [6, 1], "offset": 8, "storage": 0}
+    assert add.args == ({"tensor": view}, {"tensor": view})
+    assert add.kwargs == {"alpha": 0.5}
+    assert add.outputs == {"tensor": {"shape": [3, 4], "dtype": "float32", "storage": 1}}
+    full = calls["aten.full.default"]
+    assert full.args == ([2], {"float": "-inf"})
+    assert full.kwargs["dtype"] == {"dtype": "float16"}
+    indices = calls["aten.index.Tensor"].args[1]
+    assert indices[0] is None
+    assert indices[1]["tensor"]["dtype"] == "int64"
+    assert calls["aten.div.Tensor_mode"].kwargs == {"rounding_mode": "floor"}
+    memory_format = calls["aten.empty.memory_format"].kwargs["memory_format"]
+    assert memory_format == {"memory_format": "channels_last"}
+
+
+def test_the_calls_can_be_made_again(trace: Trace) -> None:
+    failed = []
+    for call in trace.calls:
+        op, args, kwargs = rebuilt(call_text(call), device="meta")
+        try:
+            op(*args, **kwargs)
+        except Exception as error:
+            failed.append((call.op, signature_of(call), str(error)[:80]))
+    # What reads a number out of a tensor has none on meta.
+    assert {op for op, _, _ in failed} <= {"aten._local_scalar_dense.default"}, failed
+
+
+def test_a_packed_file_is_the_same(file: Path, trace: Trace, tmp_path: Path) -> None:
+    packed = tmp_path / "trace.json.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert load_trace(packed) == trace
+
+
+def test_a_file_that_is_cut_off_is_read_up_to_there(
+    file: Path, trace: Trace, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.json"
+    content = file.read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+    half = load_trace(cut)
+    assert 0 < sum(half.counts.values()) < sum(trace.counts.values())
+    assert any("cut off after" in text for text in half.unseen)
+    packed = tmp_path / "cut.json.gz"
+    packed.write_bytes(gzip.compress(content)[:20_000])
+    assert any("cut off after" in text for text in load_trace(packed).unseen)
+
+
+def test_a_range_whose_name_makes_its_node_no_json_is_left_out(tmp_path: Path) -> None:
+    def use() -> None:
+        with torch.profiler.record_function('a "quoted" name'):
+            torch.ones(3).neg()
+
+    trace = load_trace(observed(tmp_path / "trace.json", use))
+    assert operators_of(trace) == {"aten.ones.default": 1, "aten.neg.default": 1}
+    assert "1 nodes of the file are no JSON and are left out" in trace.unseen
+
+
+def made_up(folder: Path, *nodes: dict[str, Any]) -> Path:
+    path = folder / "made_up.json"
+    path.write_text(json.dumps({"schema": "1.1.1", "nodes": list(nodes)}))
+    return path
+
+
+def node(number: int, parent: int, name: str, schema: str = "") -> dict[str, Any]:
+    nothing: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
+    attrs = [{"name": "op_schema", "type": "string", "value": schema}]
+    return {"id": number, "name": name, "ctrl_deps": parent, "inputs": nothing,
+            "outputs": nothing, "attrs": attrs}  # fmt: skip
+
+
+def test_a_tree_that_goes_in_circles_or_very_deep_comes_to_an_end(tmp_path: Path) -> None:
+    circle = [node(1, 2, "a"), node(2, 1, "b"), node(3, 3, "c", "aten::seed() -> int")]
+    assert operators_of(read_chakra(made_up(tmp_path, *circle))) == {"aten.seed.default": 1}
+    deep = [node(n, n - 1, "range") for n in range(1, 20_000)]
+    deep.append(node(20_000, 19_999, "aten::seed", "aten::seed() -> int"))
+    assert operators_of(read_chakra(made_up(tmp_path, *deep))) == {"aten.seed.default": 1}
+
+
+def test_a_node_whose_inputs_do_not_fit_its_schema_is_refused(tmp_path: Path) -> None:
+    path = made_up(tmp_path, node(7, 1, "aten::relu", "aten::relu(Tensor self) -> Tensor"))
+    with pytest.raises(TraceFileError, match=r"node 7 has 0 inputs for 1 arguments of aten\.relu"):
+        read_chakra(path)
+
+
+def test_another_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schema": "1.0.3-chakra.0.0.4", "nodes": []}))
+    with pytest.raises(TraceFileError, match=r"form '1.0.3-chakra.0.0.4'; those of 1.1.x"):
+        load_trace(path)
+    path.write_text(json.dumps({"schema": "1.1.1", "pid": 4}))
+    with pytest.raises(TraceFileError, match="missing before its nodes"):
+        load_trace(path)
+
+
+def test_every_schema_of_torch_is_understood() -> None:
+    wrong = []
+    for schema in torch._C._jit_get_all_schemas():
+        read = parsed_schema(str(schema))
+        names = [argument.name for argument in schema.arguments]
+        if read is None or [argument.name for argument in read.arguments] != names:
+            wrong.append(str(schema))
+    assert [text for text in wrong if text.startswith("aten::") and "...)" not in text] == []
+
+
+def test_the_list_of_composite_operators_is_that_of_this_torch() -> None:
+    assert _composite_operators() == set(composite_operators())

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.define.sweep.specs import spec
+from torchmark.define.sweep import indices
+from torchmark.define.sweep.spec import read_spec
+from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCALES = {"batch": [1, 2], "features": [8], "times": [2]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"input_scales": {**SCALES, "heads": [2]}}, "nobody uses the dimension 'heads'"),
+        ({"input_params": [["batch", "width"]]}, "'width' of input_params has no sizes"),
+        ({"model_init_params": ["depth"]}, "'depth' of model_init_params has no sizes"),
+        ({"input_scales": {**SCALES, "batch": [4, -3]}}, "'batch' has the size -3"),
+        ({"input_scales": {**SCALES, "features": [0]}}, "'features' has the size 0"),
+        ({"input_scales": [1]}, "input_scales is [1]"),
+        ({"input_params": ["batch"]}, "input 1 of input_params is 'batch'"),
+        ({"input_params": [["batch", -1]]}, "the dimension -1"),
+        ({"input_params": [{"dims": ["batch"], "dtype": "int64"}]}, "integers need below"),
+        ({"model": 3}, "model is 3"),
+    ],
+)
+def test_a_mistake_is_told_with_its_name_and_value(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        spec(**changes)
+    assert named in str(raised.value)
+
+
+def test_what_the_model_alone_is_given_may_be_any_number() -> None:
+    """The padding of a convolution is 0, the axis of a softmax -1."""
+    assert spec(input_scales={**SCALES, "times": [0, -1]}).scales["times"] == (0, -1)
+
+
+def test_indices_are_below_a_dimension() -> None:
+    found = spec(
+        input_params=[indices("batch", 4, below="features")],
+        model_init_params=["times"],
+    )
+    assert found.input_names == ("batch", "features")
+    assert found.inputs[0].shape({"batch": 2}) == [2, 4]
+
+
+def test_sizes_are_set_for_dimensions_that_there_are() -> None:
+    assert spec().with_sizes({"batch": (7,)}).scales["batch"] == (7,)
+    with pytest.raises(DefinitionError, match="no dimension 'bach' to set; there are batch"):
+        spec().with_sizes({"bach": (7,)})
+    with pytest.raises(DefinitionError, match="'batch' has the size -7"):
+        spec().with_sizes({"batch": (-7,)})
+
+
+def test_a_file_that_lacks_a_name_is_told_which(tmp_path: Path) -> None:
+    file = tmp_path / "half.py"
+    file.write_text("def model(x): return x\ninput_params = [['n']]\n")
+    with pytest.raises(SuiteFileError, match="defines no model_init_params, input_scales"):
+        read_spec(file)
+    with pytest.raises(SuiteNotFoundError, match=r"missing\.py"):
+        read_spec(tmp_path / "missing.py")
+
+
+def test_a_file_that_raises_is_told_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "raises.py"
+    file.write_text("x = 1\nraise RuntimeError('no weights here')\n")
+    with pytest.raises(SuiteFileError, match=r"raises.py, line 2: RuntimeError: no weights here"):
+        read_spec(file)

@@ -1,0 +1,537 @@
+"""Pairs until the verdict is clear: made-up environments, whose blocks alone move the clock."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import records
+from tests.ab_records import alone
+from tests.engine.paired.fakes import Opened, Starting, World
+from tests.engine.zygote_cases import wait_until
+from torchmark.analyse.pairs import (
+    FEWEST_PAIRS,
+    Verdict,
+    effect_in,
+    effect_of,
+    is_decided,
+    verdicts_of,
+)
+from torchmark.engine.execution import Began
+from torchmark.engine.paired.pairing import Turns, turns_of
+from torchmark.engine.paired.plan import Planned, Wish
+from torchmark.engine.paired.timing import Timing, timed
+from torchmark.errors import ZygoteError
+from torchmark.model.run_record import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from torchmark.engine.paired.pairing import Side
+    from torchmark.engine.paired.starting import Zygotes
+    from torchmark.model.ab_record import Turn
+
+A_SECONDS = 1e-4
+PLENTY = 1000.0
+"""A budget that nothing comes near to."""
+
+TURNS = 1
+EARLY_TURNS = 2
+"""Of a pair before the first look."""
+
+MOST_TURNS = 6
+TURNS_TO_A_CONTROL = 6
+CONTROLS = len(range(0, FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+LOOKS = (5, 10, 20, 40)
+FIRST_LOOK, LATER_LOOK = 4.0, 12.0
+
+
+def timing(name: str = "case") -> Timing:
+    return Timing(planned=Planned(case=records.case(name)), a=name, b=name)
+
+
+def after_the_first_look(ratio: float = 1.0) -> Timing:
+    """A case that goes on to the next look, after as many pairs again."""
+    each = timing()
+    offs = [0.0002, -0.0002] * FEWEST_PAIRS
+    each.pairs += alone(math.log(ratio) + off for off in offs[:FEWEST_PAIRS])
+    return each
+
+
+def world(b: float = 1.0, jitter: float = 0.0002) -> World:
+    """B takes `b` times as long; where memory lies moves it by `jitter`, one way or the other."""
+
+    def cost(opened: Opened) -> float:
+        if opened.side == "A":
+            return A_SECONDS
+        return A_SECONDS * b * (1 + jitter * (1 if opened.layout % 2 else -1))
+
+    return World(cost=cost)
+
+
+def running(
+    within: World,
+    *timings: Timing,
+    start: Any = None,
+    budget: float = PLENTY,
+    pairs: int = FEWEST_PAIRS,
+    hurry: bool = False,
+    in_background: bool = False,
+) -> Generator[Began | Timing, None, None]:
+    return timed(
+        timings,
+        start or Starting(within),
+        rng=random.Random(0),
+        cores=[3],
+        wish=Wish(budget=budget, pairs=pairs, hurry=hurry, time_limit=7.0),
+        cases=len(timings),
+        in_background=in_background,
+    )
+
+
+def that_settles(case: str) -> World:
+    """In the pairs before the first look B is now faster and now slower for this case."""
+    within = world()
+    usual = within.cost
+
+    def cost(opened: Opened) -> float:
+        is_unsettled = (opened.side, opened.case) == ("B", case) and opened.layout < FEWEST_PAIRS
+        return usual(opened) * (1 + 0.01 * (opened.layout - 2) if is_unsettled else 1)
+
+    within.cost = cost
+    return within
+
+
+@pytest.fixture
+def clocked(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world whose clock is the one that budgets are measured by."""
+    within = world()
+    monkeypatch.setattr("torchmark.engine.paired.timing.time", within.clock())
+    return within
+
+
+def numbers(pairs: Iterable[tuple[Turn, ...]]) -> Iterator[float]:
+    return (number for turns in pairs for turn in turns for number in turn)
+
+
+def verdict_of(each: Timing) -> Verdict:
+    times = each.times()
+    return verdicts_of([effect_of(times.pairs, penalty=times.penalty)])[0]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.02, Verdict.SLOWER), (0.98, Verdict.FASTER), (1.0, Verdict.SAME)]
+)
+def test_what_is_steady_is_decided_after_the_fewest_pairs(ratio: float, verdict: Verdict) -> None:
+    within, each = world(ratio), timing()
+    assert list(running(within, each))[-1] is each
+    assert verdict_of(each) is verdict
+    assert len(each.pairs) == FEWEST_PAIRS
+    assert each.penalty == FIRST_LOOK
+    assert list(numbers(each.times().pairs)) == pytest.approx(
+        [math.log(ratio)] * (2 * FEWEST_PAIRS), abs=0.0003
+    )
+    assert each.times().a_seconds == pytest.approx(A_SECONDS)
+
+
+def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
+    clocked.cost = world(jitter=0.1).cost
+    each, budget = timing(), 20.0
+    list(running(clocked, each, budget=budget))
+    assert verdict_of(each) is Verdict.UNCLEAR
+    turn = each.seconds / (each.turns + len(each.control))
+    assert budget <= each.seconds < budget + 2.5 * turn, "the last pair may have a control"
+    assert each.seconds == pytest.approx(clocked.now)
+    assert len(each.pairs) > FEWEST_PAIRS
+
+
+def takes_of(pairs: int) -> int:
+    """Times that processes take turns in so many pairs, with their controls."""
+    return TURNS * pairs + len(range(0, pairs, TURNS_TO_A_CONTROL))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "looks"),
+    [
+        (5, []),
+        (6, [FIRST_LOOK]),
+        (10, [FIRST_LOOK]),
+        (11, [FIRST_LOOK, LATER_LOOK]),
+        (20, [FIRST_LOOK, LATER_LOOK]),
+        (21, [FIRST_LOOK, LATER_LOOK, LATER_LOOK]),
+    ],
+)
+def test_the_last_look_has_what_the_others_left(
+    clocked: World, pairs: int, looks: list[float]
+) -> None:
+    """All of them together make no more false alarms than one look would."""
+    steady, each = timing(), timing()
+    list(running(clocked, steady))
+    one = steady.seconds / takes_of(FEWEST_PAIRS)
+    clocked.cost = world(jitter=0.02).cost
+    list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
+    assert len(each.pairs) == pairs
+    spent = sum(1 / look for look in [*looks, each.times().penalty])
+    assert spent == pytest.approx(1)
+
+
+def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: World) -> None:
+    once, each = timing(), timing()
+    list(running(clocked, once))
+    budget = 3 * once.seconds
+    list(running(clocked, each, budget=budget, hurry=True))
+    assert each.seconds >= budget
+    assert len(each.pairs) > FEWEST_PAIRS
+    assert each.times().penalty == 1
+
+
+def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    gate = starting.gates[1] = threading.Event()
+    news = running(within, each, start=starting, budget=0, pairs=9, hurry=True, in_background=True)
+    next(news)
+    gate.set()
+    list(news)
+    assert len(each.pairs) == 9
+    assert each.turns == 9, "none more for a start that was not ready"
+    assert len(each.control) == 1
+    assert starting.layouts == list(range(9)), "and no start that nobody needs"
+
+
+@pytest.mark.parametrize("truth", [0.005, 0.01])
+def test_who_stops_when_a_change_is_clear_has_an_interval_that_can_be_believed(
+    truth: float,
+) -> None:
+    """Stopping where a change looks large is no reason to miss the truth more often."""
+    draw = random.Random(3)
+    trials, covered, pairs_taken = 1000, 0, []
+
+    def take(_a: Side, _b: Side) -> Turns:
+        one, other = (draw.gauss(truth, 0.008) for _ in range(2))
+        return Turns(estimates=(one, other), a_seconds=A_SECONDS)
+
+    zygotes, wish = Starting(world())(0), Wish(budget=PLENTY)
+    for _ in range(trials):
+        each = timing()
+        is_over = False
+        while not is_over:
+            each.begin_pair(zygotes, take, wish)
+            if len(each.pairs) == 24:
+                each.seconds = PLENTY
+            is_over = each.end_pair(wish, cases=1)
+        low, high = effect_in(each.times()).interval
+        covered += low <= math.exp(truth) <= high
+        pairs_taken.append(len(each.pairs))
+    assert set(pairs_taken) == {5, 10, 20, 25}, "every look ends some of them"
+    assert 0.93 <= covered / trials <= 0.98
+
+
+def test_between_two_looks_nothing_is_decided() -> None:
+    """Pairs that begin to agree after the first look are decided by the second one."""
+    within, each = that_settles("case"), timing()
+    list(running(within, each))
+    assert (len(each.pairs), each.penalty) == (LOOKS[1], LATER_LOOK)
+    assert verdict_of(each) is Verdict.SAME
+
+
+def test_every_case_is_over_by_itself_and_handed_on_at_once() -> None:
+    within = that_settles("long")
+    short, long = timing("short"), timing("long")
+    news = list(running(within, short, long))
+    assert [each for each in news if isinstance(each, Timing)] == [short, long]
+    assert (len(short.pairs), len(long.pairs)) == (FEWEST_PAIRS, LOOKS[1])
+    later = news[news.index(short) :]
+    assert Began(short.planned.case, Kind.TIME) not in later
+    assert Began(long.planned.case, Kind.TIME) in later
+
+
+@pytest.mark.parametrize("side", ["A", "B"])
+@pytest.mark.parametrize("when", ["at the start", "in its turns"])
+def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: str) -> None:
+    within, bad, good = world(), timing("bad"), timing("good")
+
+    def is_bad(opened: Opened) -> bool:
+        return (opened.side, opened.case) == (side, "bad")
+
+    if when == "at the start":
+        within.fails = is_bad
+    else:
+        within.fails_late = is_bad
+    over = [each for each in running(within, bad, good) if isinstance(each, Timing)]
+    assert over == [bad, good]
+    assert bad.failure is not None
+    assert bad.failure.is_a is (side == "A")
+    assert good.failure is None
+    assert len(good.pairs) == FEWEST_PAIRS
+    assert {opened.layout for opened in within.opened if opened.case == "bad"} == {0}
+
+
+@pytest.mark.parametrize("process", [1, 2])
+def test_a_failure_of_the_control_is_a_failure_of_a(process: int) -> None:
+    """There both processes are A's."""
+    within, each = world(), timing()
+    before = 4 * TURNS
+    within.fails = lambda _: len(within.opened) == before + process
+    list(running(within, each))
+    assert {opened.side for opened in within.opened[before:]} == {"A"}
+    assert each.failure is not None
+    assert each.failure.is_a
+
+
+def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def start(layout: int) -> Zygotes:
+        assert all(environment.closed for environment in within.environments)
+        return starting(layout)
+
+    list(running(within, each, start=start))
+    assert starting.layouts == list(range(FEWEST_PAIRS))
+    assert all(environment.closed for environment in within.environments)
+    for layout in starting.layouts:
+        sides = [opened.side for opened in within.opened if opened.layout == layout]
+        control = 4 if layout % TURNS_TO_A_CONTROL == 0 else 0
+        assert (sides.count("A"), sides.count("B")) == (2 * TURNS + control, 2 * TURNS)
+
+
+def test_cores_and_limits_are_handed_on() -> None:
+    within, each = world(), timing()
+    list(running(within, each))
+    assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
+
+
+def test_the_control_of_every_sixth_turn_is_a_against_a() -> None:
+    within, each = world(1.5), timing()
+    list(running(within, each))
+    assert each.control == [(0.0, 0.0)] * CONTROLS
+    assert each.times().control == tuple(each.control)
+    assert min(numbers(each.pairs)) > math.log(1.4)
+
+
+def test_what_one_look_alone_would_decide_is_not_decided_by_the_first_of_several() -> None:
+    """With the penalty for looking the same pairs are not enough."""
+    within, each = world(), timing()
+    within.cost = lambda opened: (
+        A_SECONDS * math.exp(0.02 + (0.0055 if opened.layout % 2 else -0.0055))
+        if opened.side == "B"
+        else A_SECONDS
+    )
+    news = running(within, each)
+    while len(each.pairs) < FEWEST_PAIRS:
+        next(news)
+    assert is_decided(effect_of(each.pairs))
+    assert not is_decided(effect_of(each.pairs, penalty=FIRST_LOOK))
+    list(news)
+    assert len(each.pairs) > FEWEST_PAIRS
+    assert verdict_of(each) is Verdict.SLOWER
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_who_stops_early_leaves_no_zygotes(*, in_background: bool) -> None:
+    within = world()
+    starting = Starting(within)
+    with closing(running(within, timing(), start=starting, in_background=in_background)) as news:
+        assert isinstance(next(news), Began)
+    begun = [0, 1] if in_background else [0]
+    wait_until(lambda: starting.layouts == begun)
+    for layout in begun:
+        starting.wait_for(layout)
+    wait_until(lambda: all(environment.closed for environment in within.environments))
+    assert len(within.environments) == 2 * len(begun)
+
+
+def test_the_start_that_nobody_needs_any_more_is_closed_when_it_is_there() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    gate = starting.gates[FEWEST_PAIRS] = threading.Event()
+    list(running(within, each, start=starting, in_background=True))
+    assert not gate.is_set(), "nobody waited for it"
+    gate.set()
+    starting.wait_for(FEWEST_PAIRS)
+    wait_until(lambda: all(environment.closed for environment in within.environments))
+    assert len(within.environments) == 2 * (FEWEST_PAIRS + 1)
+
+
+def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def cost(opened: Opened) -> float:
+        starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    assert starting.layouts == list(range(FEWEST_PAIRS + 1))
+
+    within, each = world(), timing()
+    alone = Starting(within)
+
+    def cost_alone(opened: Opened) -> float:
+        assert alone.layouts[-1] == opened.layout
+        return A_SECONDS
+
+    within.cost = cost_alone
+    list(running(within, each, start=alone, in_background=False))
+    assert alone.layouts == list(range(FEWEST_PAIRS))
+
+
+def ready_after(turns: int, within: World, starting: Starting) -> None:
+    """Let every start be over in the last of so many turns of the one before."""
+    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
+
+    def cost(opened: Opened) -> float:
+        taken = sum((before.layout, before.side) == (opened.layout, "B")
+                    for before in within.opened)  # fmt: skip
+        if taken == 2 * turns:
+            starting.gates[opened.layout + 1].set()
+            starting.wait_for(opened.layout + 1)
+        return A_SECONDS
+
+    within.cost = cost
+
+
+@pytest.mark.parametrize("turns", [TURNS, EARLY_TURNS])
+def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int) -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    ready_after(turns, within, starting)
+    list(running(within, each, start=starting, in_background=True))
+    assert len(each.pairs) == FEWEST_PAIRS
+    assert each.turns == turns * FEWEST_PAIRS
+    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+
+
+@pytest.mark.parametrize("turns", [TURNS, 4, MOST_TURNS])
+def test_after_the_first_look_a_pair_may_have_more_of_them(turns: int) -> None:
+    within, each = world(), after_the_first_look()
+    starting = Starting(within)
+    ready_after(turns, within, starting)
+    list(running(within, each, start=starting, in_background=True))
+    assert len(each.pairs) == LOOKS[1]
+    assert each.turns == turns * FEWEST_PAIRS
+    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+
+
+def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
+    """During a start they are made on the core that then measures them."""
+    within, each = world(), timing()
+    starting = Starting(within)
+    ready_after(EARLY_TURNS, within, starting)
+    beside = frozenset(os.sched_getaffinity(0))
+    list(running(within, each, start=starting, in_background=True))
+    assert set(within.environments[0].moves) == {beside | {3}}
+    assert not any(opened.beside for opened in within.opened if opened.layout == 0)
+
+    within, each = world(), timing()
+    starting = Starting(within)
+    ready_after(TURNS, within, starting)
+    list(running(within, each, start=starting, in_background=True))
+    turn_and_control = [opened.beside for opened in within.opened if opened.layout == 0]
+    assert turn_and_control == [False] * 4 + [False, False, True, True]
+    assert within.environments[0].moves[-1] == beside
+
+
+def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None:
+    """Every start is ready after the third turn of the one before, with two cases."""
+    within, one, other = world(), timing("one"), timing("other")
+    starting = Starting(within)
+    ready_after(3, within, starting)
+    list(running(within, one, other, start=starting, in_background=True))
+    assert one.turns + other.turns == 3 * FEWEST_PAIRS
+    assert abs(one.turns - other.turns) == 1, "of an odd number"
+
+
+@pytest.mark.parametrize(
+    ("each", "most"), [(timing(), EARLY_TURNS), (after_the_first_look(), MOST_TURNS)]
+)
+def test_there_is_an_end_to_turns_however_long_a_start_takes(each: Timing, most: int) -> None:
+    within = world()
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take, Wish())
+    while each.more_turns(zygotes, take, Wish(budget=PLENTY)):
+        assert each.turns <= most
+    assert each.turns == most
+    assert len(each.control) == 1
+
+
+def test_a_case_whose_time_is_up_waits_for_no_other_start() -> None:
+    within, each = world(), after_the_first_look()
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take, Wish())
+    each.seconds = 5.0
+    assert each.more_turns(zygotes, take, Wish(budget=5.1))
+    assert not each.more_turns(zygotes, take, Wish(budget=5.0))
+
+
+def test_what_has_failed_takes_no_more_turns() -> None:
+    within, each = world(), timing()
+    within.fails = lambda opened: opened.side == "B"
+    zygotes = Starting(within)(layout=0)
+    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
+    each.begin_pair(zygotes, take, Wish())
+    tried = len(within.opened)
+    assert not each.more_turns(zygotes, take, Wish(budget=PLENTY))
+    assert len(within.opened) == tried
+
+
+def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+    starting.gates[1] = threading.Event()
+
+    def fails(opened: Opened) -> bool:
+        if len(within.opened) <= 4 * TURNS + 4:
+            return False
+        starting.gates[1].set()
+        return opened.side == "B"
+
+    within.fails = fails
+    list(running(within, each, start=starting, in_background=True))
+    assert each.failure is not None
+    assert not each.failure.is_a
+    assert each.pairs == []
+
+
+def test_a_pair_has_all_turns_that_were_taken_in_it() -> None:
+    within, each = world(), after_the_first_look(1.1)
+    starting = Starting(within)
+    ratios = (1.0, 1.2, 1.1)
+    ready_after(len(ratios), within, starting)
+    ready = within.cost
+
+    def cost(opened: Opened) -> float:
+        taken = sum((before.layout, before.side) == (opened.layout, "B")
+                    for before in within.opened)  # fmt: skip
+        return ready(opened) * (ratios[(taken - 1) // 2] if opened.side == "B" else 1.0)
+
+    within.cost = cost
+    list(running(within, each, start=starting, in_background=True))
+    for pair in each.pairs[FEWEST_PAIRS:]:
+        assert list(numbers([pair])) == pytest.approx([math.log(r) for r in ratios for _ in "ab"])
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_environments_that_cannot_be_started_again_end_it(*, in_background: bool) -> None:
+    within, each = world(), timing()
+    starting = Starting(within)
+
+    def start(layout: int) -> Zygotes:
+        if layout == 2:
+            raise ZygoteError("no memory")
+        return starting(layout)
+
+    with pytest.raises(ZygoteError, match="no memory"):
+        list(running(within, each, start=start, in_background=in_background))
+    assert all(environment.closed for environment in within.environments)

@@ -1,0 +1,182 @@
+"""Environments under test, real ones: what is known of them, and of the two together."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from tests import light_torch
+from torchmark.engine.environments import environment_from
+from torchmark.engine.under_test import WORKS, UnderTest, found, remarks_on
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.errors import MissingTorchError, ZygoteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[UnderTest]:
+    under_test = found("A", "export TORCHMARK_TEST_FLAG=on")
+    yield under_test
+    under_test.close()
+
+
+def test_an_environment_describes_itself(here: UnderTest) -> None:
+    described = here.described()
+    assert (described.name, described.command) == ("A", "export TORCHMARK_TEST_FLAG=on")
+    facts = described.facts
+    assert facts["executable"] == sys.executable
+    assert facts["python"] == platform.python_version()
+    assert facts["torch"]["version"] == str(torch.__version__)
+    assert facts["torch"]["git"] == torch.version.git_version
+    assert facts["torch"]["config"] == torch.__config__.show()
+    assert facts["torch_file"] == torch.__file__
+    assert facts["threads"] == 1
+    assert facts["fixed_addresses"], "this machine lets us choose"
+    assert facts["directory"] == os.getcwd()
+    assert facts["variables"].get("TORCHMARK_TEST_FLAG") == "on"
+    assert facts["counting"] == facts["cpp"] == WORKS
+    assert facts["compiler"]
+
+
+def test_an_environment_is_asked_once(here: UnderTest) -> None:
+    assert here.described() is here.described()
+    assert here.facts()["pid"] == here.facts()["pid"]
+
+
+def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "own_module.py").write_text("value = 42")
+    side = found(
+        "B", f"{light_torch.put_into(tmp_path / 'env')} FLAG=on", [str(tmp_path / "beside")]
+    )
+    assert side.facts()["torch"] == light_torch.VERSION
+    zygote = side.workers.started(1, under_callgrind=False)
+    said = zygote.run(
+        PythonCase(
+            stmt="print(os.environ['FLAG'], own_module.value)", setup="import os, own_module"
+        )
+    )
+    assert said.stdout == "on 42\n"
+    side.close()
+    assert not zygote.is_alive
+
+
+def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has_not(
+    tmp_path: Path,
+) -> None:
+    light = light_torch.put_into(tmp_path)
+    looked_for = PythonCase(stmt="print('wave' in sys.modules)", global_setup="import sys")
+    for modules, is_there in ((["no_such_module", "wave"], "True"), ([], "False")):
+        with closing(found("B", light, modules=modules)) as side, side.zygote() as zygote:
+            assert zygote.run(looked_for).stdout.strip() == is_there
+
+
+def test_without_valgrind_it_says_why_nothing_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = found("B", light_torch.put_into(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    facts = side.described().facts
+    side.close()
+    assert "install the package 'valgrind'" in facts["counting"]
+    assert facts["cpp"] != WORKS
+    assert "compiler" not in facts
+
+
+def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = found("B", light_torch.put_into(tmp_path))
+    monkeypatch.setattr("torchmark.engine.under_test.platform.machine", lambda: "abacus")
+    facts = side.described().facts
+    side.close()
+    assert "can be counted on" in facts["counting"]
+
+
+def test_the_same_installation_is_said_to_be_the_same() -> None:
+    one, other = found("A", ""), found("new", "")
+    (remark,) = remarks_without_facts(one, other)
+    assert remark == (
+        "A and new are the same installation of torch, started the same way: no difference is "
+        "expected"
+    )
+
+
+def test_two_statements_in_one_environment_may_well_differ() -> None:
+    one, other = found("A", ""), found("B", "")
+    assert remarks_without_facts(one, other, statements_differ=True) == []
+    other = found("B", "export TWO=2")
+    (remark,) = remarks_without_facts(one, other, statements_differ=True)
+    assert "with other variables (TWO)" in remark
+
+
+def test_other_variables_of_the_same_installation_are_named() -> None:
+    one, other = found("A", "export ONE=1 BOTH=0"), found("B", "export TWO=2 BOTH=9")
+    (remark,) = remarks_without_facts(one, other)
+    assert remark == (
+        "A and B are the same installation of torch, with other variables (BOTH, ONE, TWO)"
+    )
+
+
+def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
+    one = found("A", "")
+    environment = environment_from("B", "")
+    other = replace(
+        environment, interpreter=replace(environment.interpreter, executable="/other/python")
+    )
+    (remark,) = remarks_without_facts(one, UnderTest(other))
+    assert remark == "A and B are the same installation of torch"
+
+
+def test_another_torch_needs_no_remark(tmp_path: Path) -> None:
+    other = found("B", light_torch.put_into(tmp_path))
+    assert remarks_without_facts(found("A", ""), other) == []
+
+
+@pytest.mark.parametrize("fixed", [(True, False), (False, True), (False, False)])
+def test_addresses_that_cannot_be_chosen_are_a_doubt(
+    tmp_path: Path, fixed: tuple[bool, bool]
+) -> None:
+    other = found("B", light_torch.put_into(tmp_path))
+    (remark,) = remarks_without_facts(found("A", ""), other, fixed)
+    assert "does not let torchmark choose addresses" in remark
+
+
+def remarks_without_facts(
+    a: UnderTest,
+    b: UnderTest,
+    fixed: tuple[bool, bool] = (True, True),
+    *,
+    statements_differ: bool = False,
+) -> list[str]:
+    """What is remarked where the environments say so of their addresses; nothing is started."""
+    for side, is_fixed in zip((a, b), fixed, strict=True):
+        side.facts = {"fixed_addresses": is_fixed}.copy  # type: ignore[method-assign]
+    return remarks_on(a, b, statements_differ=statements_differ)
+
+
+def test_a_torch_that_cannot_be_imported_ends_with_its_own_words(tmp_path: Path) -> None:
+    command = light_torch.put_into(tmp_path, "raise OSError('libfoo.so.3: cannot open')")
+    side = found("B", command)
+    with pytest.raises(ZygoteError, match=r"OSError: libfoo\.so\.3: cannot open"):
+        side.described()
+    side.close()
+
+
+def test_an_environment_without_torch_ends_with_what_python_says(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    python.chmod(0o755)
+    with pytest.raises(MissingTorchError, match="No module named 'torch'") as caught:
+        found("B", f"export PATH={tmp_path}:$PATH")
+    assert "source command of B" in str(caught.value)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchmark.engine.machine import (
+    cores,
+    find_tool,
+    first_line_of,
+    listen,
+    noise_of,
+    why_py_spy_cannot_attach,
+)
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_a_tool_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = script(tmp_path / "sometool", "echo sometool 1.2; echo more")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_tool("sometool") == tool
+    assert find_tool("no such tool") is None
+    assert first_line_of(tool) == "sometool 1.2"
+
+
+def test_a_tool_of_this_interpreter_is_found_without_an_activated_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    found = find_tool("py-spy")
+    assert found is not None
+    assert Path(found).parent == Path(sys.executable).parent
+
+
+def test_a_tool_that_does_not_run_says_why(tmp_path: Path) -> None:
+    assert "does not run" in first_line_of(str(tmp_path / "nothing"))
+
+
+def test_the_real_py_spy_is_tried_on_this_process() -> None:
+    py_spy = find_tool("py-spy")
+    assert py_spy is not None
+    reason = why_py_spy_cannot_attach(py_spy)
+    assert reason is None or "ermission" in reason
+
+
+def test_a_py_spy_that_may_not_attach_is_told_with_its_reason(tmp_path: Path) -> None:
+    refused = script(tmp_path / "py-spy", "echo Permission Denied: try sudo >&2; exit 1")
+    assert why_py_spy_cannot_attach(refused) == "Permission Denied: try sudo"
+    assert why_py_spy_cannot_attach(str(tmp_path / "nothing")) is not None
+
+
+def test_cores_are_those_this_process_may_use() -> None:
+    assert cores().usable == len(os.sched_getaffinity(0))
+
+
+def test_noise_is_the_share_of_slow_beats_and_the_spread_of_the_others() -> None:
+    noise = noise_of([1.0] * 50 + [1.1] * 50 + [3.0] * 35, quiet_pace=1.0)
+    assert noise.disturbed == pytest.approx(0.5)
+    assert noise.spread == pytest.approx(0.1 / 1.05)
+
+
+def test_listening_gives_shares() -> None:
+    noise = listen()
+    assert 0 <= noise.disturbed <= 1
+    assert noise.spread >= 0
+
+
+def test_a_machine_that_never_has_its_best_pace_is_wholly_disturbed() -> None:
+    assert noise_of([3.0] * 10, quiet_pace=1.0).disturbed == 1.0

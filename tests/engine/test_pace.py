@@ -1,0 +1,105 @@
+"""What one process learns of the quiet pace, the next one knows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchmark.engine import pace
+from torchmark_probe.loops.sampling import Metronome
+
+
+def cache_file() -> Path:
+    return Path(os.environ["XDG_CACHE_HOME"]) / "torchmark" / "pace.json"
+
+
+def test_what_was_saved_is_known() -> None:
+    assert pace.load() is None
+    pace.save(3e-6)
+    assert pace.load() == 3e-6
+
+
+def test_only_a_better_pace_is_written() -> None:
+    metronome = Metronome()
+    for better, known in ((5e-6, 5e-6), (4.95e-6, 5e-6), (4e-6, 4e-6), (9e-6, 4e-6)):
+        metronome.quiet_pace = better
+        pace.remember(metronome)
+        assert pace.load() == known
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time": 0},
+        {"time": 9e12},
+        {"machine": {"host": "another"}},
+        {"quiet_pace": -1.0},
+        {"quiet_pace": "quick"},
+        {"quiet_pace": None},
+    ],
+)
+def test_a_pace_that_is_old_or_of_another_machine_or_damaged_is_not_used(
+    change: dict[str, Any],
+) -> None:
+    pace.save(3e-6)
+    record = json.loads(cache_file().read_text())
+    cache_file().write_text(json.dumps(record | change))
+    assert pace.load() is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", '"x"'])
+def test_a_damaged_cache_is_no_cache(text: str) -> None:
+    pace.save(3e-6)
+    cache_file().write_text(text)
+    assert pace.load() is None
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "a file where the directory should be"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    pace.save(3e-6)
+    assert pace.load() is None
+
+
+def test_a_write_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace.save(3e-6)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    pace.save(1e-6)
+    assert [file.name for file in cache_file().parent.iterdir()] == ["pace.json"]
+    assert pace.load() == 3e-6
+
+
+@pytest.mark.usefixtures("fresh_metronome")
+def test_a_process_starts_from_what_is_known() -> None:
+    pace.save(1e-9)
+    assert pace.process_metronome().quiet_pace == 1e-9
+    assert pace.process_metronome() is pace.process_metronome()
+
+
+@pytest.mark.usefixtures("fresh_metronome")
+def test_a_process_that_knows_nothing_listens_and_keeps_what_it_heard() -> None:
+    heard = pace.process_metronome().quiet_pace
+    assert 0 < heard < 1
+    assert pace.load() == heard
+
+
+def test_a_user_without_a_home_has_no_cache_and_no_stray_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda text: text)
+    monkeypatch.chdir(tmp_path)
+    pace.save(1e-6)
+    assert pace.load() is None
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,208 @@
+"""Two cases that take turns, in a real plain zygote."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
+from torchmark.engine.zygote.cases import NativeCase
+from torchmark.engine.zygote.zygote import Zygote
+from torchmark.errors import CaseFailedError, CaseTimeoutError
+
+if TYPE_CHECKING:
+    from torchmark.engine.zygote.session import Session
+
+
+def take_turns(a: Session, b: Session, turns: list[int], folder: Path, number: int = 10) -> None:
+    batons = (folder / "a", folder / "b")
+    for baton in batons:
+        os.mkfifo(baton)
+    a.begin(turns, 0, number, batons)
+    b.begin(turns, 1, number, batons)
+
+
+def taken(a: Session, b: Session, turns: list[int], folder: Path) -> list[list[float]]:
+    take_turns(a, b, turns, folder)
+    return [a.blocks(), b.blocks()]
+
+
+def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> None:
+    small, large = case("x + x", "x = torch.ones(4)"), case("x + x", "x = torch.ones(3_000_000)")
+    with (
+        plain_zygote.session(small, limits=QUICK) as one,
+        plain_zygote.session(large, limits=QUICK) as other,
+    ):
+        assert one.number > other.number
+        quick, slow = taken(one, other, [0, 1, 1, 0, 0, 1], tmp_path)
+    assert len(quick) == len(slow) == 3
+    assert min(*quick, *slow) > 0
+    # A pause of the machine may hit any block, but not the fastest of several.
+    assert min(quick) < min(slow)
+
+
+def test_what_the_setup_made_lies_in_huge_pages(plain_zygote: Zygote, tmp_path: Path) -> None:
+    """Elsewhere its time would hang on which pages the kernel happened to have."""
+    file = tmp_path / "pages"
+    setup = "x = torch.ones(3_000_000)"
+    looks = case(f"open({str(file)!r}, 'w').write(open('/proc/self/smaps_rollup').read())", setup)
+    with plain_zygote.session(looks, limits=QUICK):
+        huge = re.search(r"AnonHugePages: +(\d+) kB", file.read_text())
+    assert huge is not None
+    assert int(huge[1]) >= 8 * 1024
+    plain_zygote.run(looks)
+    assert re.search(r"AnonHugePages: +0 kB", file.read_text())
+
+
+def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:
+    """Each block writes its letter; the file shows who ran when."""
+    file = tmp_path / "order"
+    letters = [
+        case(f"f.write('{name}'); f.flush()", f"f = open({str(file)!r}, 'a')") for name in "ab"
+    ]
+    with (
+        plain_zygote.session(letters[0], limits=QUICK) as one,
+        plain_zygote.session(letters[1], limits=QUICK) as other,
+    ):
+        file.write_text("")
+        take_turns(one, other, [1, 0, 0, 1, 0, 1, 1, 0], tmp_path, number=1)
+        one.blocks(), other.blocks()
+    assert file.read_text() == "baababba"
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_session_beside_others_moves_to_its_cores_with_all_its_threads_when_its_turns_come(
+    plain_zygote: Zygote, tmp_path: Path, *, beside: bool
+) -> None:
+    core = min(os.sched_getaffinity(0))
+    file = tmp_path / "where"
+    setup = f"""
+import os, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def note_where():
+    threads = map(int, os.listdir("/proc/self/task"))
+    with open({str(file)!r}, "w") as note:
+        note.write(repr([sorted(os.sched_getaffinity(thread)) for thread in threads]))
+"""
+    with (
+        plain_zygote.session(
+            case("note_where()", setup), limits=QUICK, cores=[core], beside=beside
+        ) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        before = file.read_text()
+        taken(one, other, [0, 1], tmp_path)
+        after = file.read_text()
+    everything = sorted(os.sched_getaffinity(0))
+    assert before == repr([everything if beside else [core]] * 2)
+    assert after == repr([[core], [core]])
+
+
+def test_a_compiled_statement_takes_turns_too(plain_zygote: Zygote, tmp_path: Path) -> None:
+    native = NativeCase(library=c_library(tmp_path), symbol="torchmark_run_0")
+    with (
+        plain_zygote.session(native, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        assert taken(one, other, [0, 1], tmp_path)[0][0] > 0
+
+
+def telling_its_processes(file: Path) -> str:
+    """A setup that starts another process and notes the parent, itself and that one."""
+    return f"""
+import os, subprocess
+sleeper = subprocess.Popen(["sleep", "1000"])
+open({str(file)!r}, "w").write(f"{{os.getppid()}} {{os.getpid()}} {{sleeper.pid}}")
+"""
+
+
+def test_its_processes_end_with_a_session(plain_zygote: Zygote, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with plain_zygote.session(case("pass", telling_its_processes(file)), limits=QUICK):
+        parent, *own = map(int, file.read_text().split())
+        assert not any(map(is_gone, own))
+    wait_until(lambda: all(map(is_gone, own)))
+    # No fork in between, and nobody waits for a burial either.
+    assert parent == plain_zygote.start()["pid"]
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    wait_until(lambda: str(own[0]) not in children.read_text().split())
+
+
+def test_its_processes_end_with_the_zygote(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with Zygote() as zygote:
+        session = zygote.session(case("pass", telling_its_processes(file)), limits=QUICK)
+        own = list(map(int, file.read_text().split()))
+        assert not any(map(is_gone, own))
+    wait_until(lambda: all(map(is_gone, own)))
+    session.close()
+
+
+def test_a_zygote_that_is_killed_takes_a_session_along(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    endless = telling_its_processes(file) + "while True: pass"
+    with ThreadPoolExecutor() as threads, Zygote() as zygote:
+        opening = threads.submit(zygote.session, case("pass", endless), limits=QUICK)
+        wait_until(lambda: file.exists() and len(file.read_text().split()) == 3)
+        own = list(map(int, file.read_text().split()))
+        os.kill(own[0], signal.SIGKILL)
+        with pytest.raises(CaseFailedError):
+            opening.result()
+        wait_until(lambda: all(map(is_gone, own)))
+
+
+def test_many_sessions_that_end_at_once_are_all_buried(plain_zygote: Zygote) -> None:
+    sessions = [plain_zygote.session(case("pass"), limits=QUICK) for _ in range(4)]
+    for session in sessions:
+        session.close()
+    zygote = plain_zygote.start()["pid"]
+    children = Path(f"/proc/{zygote}/task/{zygote}/children")
+    wait_until(lambda: not children.read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("stmt", "setup", "kind"),
+    [
+        ("nowhere", "pass", "raised"),
+        ("pass", "import os; os._exit(3)", "exited"),
+        ("import os; os.abort()", "pass", "crashed"),
+    ],
+)
+def test_a_case_that_fails_is_an_error_and_the_next_one_works(
+    plain_zygote: Zygote, stmt: str, setup: str, kind: str
+) -> None:
+    with pytest.raises(CaseFailedError) as caught:
+        plain_zygote.session(case(stmt, setup), limits=QUICK)
+    assert caught.value.kind == kind
+    with plain_zygote.session(case("pass"), limits=QUICK) as session:
+        assert session.number > 0
+
+
+@pytest.mark.parametrize(
+    ("fails", "kind"), [("raise KeyError('late')", "raised"), ("os.abort()", "crashed")]
+)
+def test_one_that_fails_in_its_turns_does_not_keep_the_other_waiting(
+    plain_zygote: Zygote, tmp_path: Path, fails: str, kind: str
+) -> None:
+    late = case(f"n += 1\nif n > 10**6: {fails}", "import os\nn = 0")
+    turns = [0, 1] * 3
+    with (
+        plain_zygote.session(late, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        take_turns(one, other, turns, tmp_path, number=400_000)
+        assert len(other.blocks()) < 3
+        with pytest.raises(CaseFailedError) as caught:
+            one.blocks()
+    assert caught.value.kind == kind
+
+
+def test_a_session_has_a_time_limit(plain_zygote: Zygote) -> None:
+    with pytest.raises(CaseTimeoutError):
+        plain_zygote.session(case("while True: pass"), limits=QUICK, time_limit=1.0)

@@ -18,7 +18,7 @@ from torchmark.model.ab_record import (
     PythonCalls,
 )
 from torchmark.model.function_counts import counts_of
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,7 +74,7 @@ def timed(
         control=turns_around(1.0, spread, controls) if controls else (),
         penalty=1.0,
     )
-    return Compared(case=of, kind=Kind.TIME, outcome=Outcome.DONE, times=times, **fields)
+    return Compared(case=of, metric=Metric.TIME, status=Status.DONE, times=times, **fields)
 
 
 def counted(
@@ -88,8 +88,8 @@ def counted(
     """Instructions of one run by function; each layout adds so many to the first function."""
     return Compared(
         case=of,
-        kind=Kind.COUNT,
-        outcome=Outcome.DONE,
+        metric=Metric.INSTRUCTIONS,
+        status=Status.DONE,
         counts=PairedCounts(
             a=tuple(stats(a, more) for more in layouts), b=tuple(stats(b, more) for more in layouts)
         ),
@@ -109,8 +109,8 @@ def stats(functions: Mapping[str, int], more: int = 0, number: int = 100) -> Cal
     )
 
 
-def missing(of: Case, kind: Kind, outcome: Outcome, reason: str, **fields: Any) -> Compared:
-    return Compared(case=of, kind=kind, outcome=outcome, reason=reason, **fields)
+def missing(of: Case, kind: Metric, status: Status, reason: str, **fields: Any) -> Compared:
+    return Compared(case=of, kind=kind, status=outcome, reason=reason, **fields)
 
 
 def comparison(*results: Compared, **fields: Any) -> Comparison:
@@ -137,8 +137,8 @@ common: dict[str, Any] = {
 }
 done_times = st.builds(
     Compared,
-    kind=st.just(Kind.TIME),
-    outcome=st.just(Outcome.DONE),
+    kind=st.just(Metric.TIME),
+    status=st.just(Status.DONE),
     times=st.builds(
         PairedTimes,
         a_seconds=positive_seconds,
@@ -151,15 +151,15 @@ done_times = st.builds(
 )
 done_counts = st.builds(
     Compared,
-    kind=st.just(Kind.COUNT),
-    outcome=st.just(Outcome.DONE),
+    kind=st.just(Metric.INSTRUCTIONS),
+    status=st.just(Status.DONE),
     counts=st.builds(PairedCounts, a=many_stats, b=many_stats),
     **common,
 )
 gaps = st.builds(
     Compared,
     kind=records.kinds,
-    outcome=st.sampled_from([Outcome.FAILED, Outcome.SKIPPED]),
+    status=st.sampled_from([Status.FAILED, Status.SKIPPED]),
     **common,
 )
 comparisons = st.builds(

@@ -12,7 +12,8 @@ from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
 from torchmark.model.function_counts import counts_of
 from torchmark.model.language import Language
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Run, RunState
 from torchmark.model.task_spec import TaskSpec
 
 NOW = "2026-11-15T22:15:30Z"
@@ -48,33 +49,31 @@ def counted(instructions: int, loop: int = 0, number: int = 100) -> CallgrindSta
     )
 
 
-def time_result(of: Case, seconds: float = 2e-6, **fields: Any) -> CaseResult:
-    return CaseResult(
+def time_result(of: Case, seconds: float = 2e-6, **fields: Any) -> Result:
+    return Result(
         case=of,
-        kind=Kind.TIME,
-        outcome=Outcome.DONE,
+        metric=Metric.TIME,
+        status=Status.DONE,
         finished=NOW,
         seconds=0.5,
         measurement=timed(seconds, **fields),
     )
 
 
-def count_result(of: Case, instructions: int = 123_400, **fields: Any) -> CaseResult:
-    return CaseResult(
+def count_result(of: Case, instructions: int = 123_400, **fields: Any) -> Result:
+    return Result(
         case=of,
-        kind=Kind.COUNT,
-        outcome=Outcome.DONE,
+        metric=Metric.INSTRUCTIONS,
+        status=Status.DONE,
         finished=NOW,
         seconds=0.25,
         counts=counted(instructions, **fields),
     )
 
 
-def failed_result(of: Case, kind: Kind = Kind.TIME, **fields: Any) -> CaseResult:
+def failed_result(of: Case, kind: Metric = Metric.TIME, **fields: Any) -> Result:
     defaults = {"reason": "the case crashed its process with SIGSEGV", "stderr": "no luck\n"}
-    return CaseResult(
-        case=of, kind=kind, outcome=Outcome.FAILED, finished=NOW, **{**defaults, **fields}
-    )
+    return Result(case=of, kind=kind, status=Status.FAILED, finished=NOW, **{**defaults, **fields})
 
 
 def run_of(*cases: Case, id: str = "20261115-221530-a1b2c3", **fields: Any) -> Run:
@@ -82,7 +81,7 @@ def run_of(*cases: Case, id: str = "20261115-221530-a1b2c3", **fields: Any) -> R
     defaults: dict[str, Any] = {
         "id": id,
         "started": NOW,
-        "plan": tuple((each, kind) for each in cases for kind in Kind),
+        "plan": tuple((each, kind) for each in cases for kind in Metric),
         "environment": {"torch": {"version": "2.13.0"}, "python": "3.11.7"},
     }
     return Run(**{**defaults, **fields})
@@ -113,7 +112,7 @@ plain_json = st.recursive(
     max_leaves=6,
 )
 objects = st.dictionaries(texts, plain_json, max_size=3)
-kinds = st.sampled_from(Kind)
+kinds = st.sampled_from(Metric)
 runs = st.builds(
     Run,
     id=texts,
@@ -127,10 +126,10 @@ runs = st.builds(
 seconds = st.floats(min_value=0, max_value=1e9)
 counts = st.builds(counted, st.integers(0, 10**12), st.integers(0, 10**6), st.integers(1, 10**6))
 results = st.builds(
-    CaseResult,
+    Result,
     case=cases,
     kind=kinds,
-    outcome=st.sampled_from(Outcome),
+    status=st.sampled_from(Status),
     finished=texts,
     seconds=seconds,
     reason=texts,

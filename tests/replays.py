@@ -14,7 +14,7 @@ from torchmark.model.replay_record import (
     ReplayedCall,
     ReplayMode,
 )
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 from torchmark.model.trace import RecordedCall
 
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
@@ -32,11 +32,11 @@ def time(seconds: float, *doubts: str) -> CallTime:
 
 
 def done(seconds: float, backend: Backend = Backend.EAGER, **more: Any) -> Replayed:
-    return Replayed(backend=backend, outcome=Outcome.DONE, time=time(seconds), **more)
+    return Replayed(backend=backend, status=Status.DONE, time=time(seconds), **more)
 
 
-def not_done(outcome: Outcome, reason: str, backend: Backend = Backend.EAGER) -> Replayed:
-    return Replayed(backend=backend, outcome=outcome, reason=reason)
+def not_done(status: Status, reason: str, backend: Backend = Backend.EAGER) -> Replayed:
+    return Replayed(backend=backend, status=outcome, reason=reason)
 
 
 def call(

@@ -7,7 +7,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from torchmark.model.sweep_record import Phase, Status, SweepRow
+from torchmark.model.sweep_record import Phase, RowStatus, SweepRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ def row(**fields: Any) -> SweepRow:
         "backend": "pt",
         "phase": Phase.FORWARD,
         "threads": 1,
-        "status": Status.MEASURED,
+        "status": RowStatus.MEASURED,
         "median_s": 1e-5,
         **fields,
     }
     median = given["median_s"]
-    if given["status"] is Status.MEASURED and median is not None:
+    if given["status"] is RowStatus.MEASURED and median is not None:
         figures = {
             "samples": 40,
             "mean_s": median * 1.01,
@@ -58,11 +58,11 @@ def row(**fields: Any) -> SweepRow:
 
 
 def skipped(reason: str = "ONNX Runtime has no gradients", **fields: Any) -> SweepRow:
-    return row(**{"status": Status.SKIPPED, "reason": reason, "backend": "ort", **fields})
+    return row(**{"status": RowStatus.SKIPPED, "reason": reason, "backend": "ort", **fields})
 
 
 def failed(reason: str = "RuntimeError: mat1 and mat2 do not fit", **fields: Any) -> SweepRow:
-    return row(**{"status": Status.FAILED, "reason": reason, **fields})
+    return row(**{"status": RowStatus.FAILED, "reason": reason, **fields})
 
 
 def sweep(

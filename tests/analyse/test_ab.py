@@ -15,7 +15,7 @@ from torchmark.analyse.pairs import Verdict
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.model.ab_record import Compared, PairedCounts
 from torchmark.model.function_counts import counts_of
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,9 @@ NOISE = "Objects/dictobject.c:unicodekeys_lookup_unicode [libpython]"
 def compared(a: Sequence[Mapping[str, int]], b: Sequence[Mapping[str, int]]) -> Compared:
     """Instructions of one run by function, in as many layouts as are given."""
     counts = PairedCounts(a=tuple(map(ab_records.stats, a)), b=tuple(map(ab_records.stats, b)))
-    return Compared(case=records.case(), kind=Kind.COUNT, outcome=Outcome.DONE, counts=counts)
+    return Compared(
+        case=records.case(), metric=Metric.INSTRUCTIONS, status=Status.DONE, counts=counts
+    )
 
 
 def differing(counts: PairedCounts | None) -> list[tuple[str, float]]:

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tests.records import case, count_result, failed_result, time_result, timed
 from torchmark.analyse.overheads import Ladder, Rung, ladders_of, time_overhead
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind
+from torchmark.model.result import Metric, Result
 from torchmark.model.task_spec import TaskSpec
 
 PLAIN, SUB = (case("overrides", "torch.add", kind) for kind in ("Tensor", "SubTensor"))
 OTHER = case("overrides", "F.relu", "SubTensor", stmt="F.relu(x)")
 
 
-def ladder_of(*results: CaseResult) -> Ladder:
+def ladder_of(*results: Result) -> Ladder:
     (ladder,) = ladders_of(results, "Tensor")
     return ladder
 
 
-def rungs_of(*results: CaseResult) -> dict[str, Rung]:
+def rungs_of(*results: Result) -> dict[str, Rung]:
     return {rung.kind: rung for rung in ladder_of(*results).rungs}
 
 
@@ -62,17 +62,17 @@ def test_calls_are_compared_with_their_own_plain_case_alone() -> None:
     assert ladders[1].rungs[0].time_overhead is None
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_failure_leaves_the_other_figures(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", Metric)
+def test_a_failure_leaves_the_other_figures(kind: Metric) -> None:
     """Of the plain case or of the other: no overhead, and the rung says what failed."""
-    fine = {Kind.TIME: time_result, Kind.COUNT: count_result}
+    fine = {Metric.TIME: time_result, Metric.INSTRUCTIONS: count_result}
     for broken, whole in ((PLAIN, SUB), (SUB, PLAIN)):
         results = [make(each) for make in fine.values() for each in (PLAIN, SUB)]
-        kept = [each for each in results if (each.case, each.kind) != (broken, kind)]
+        kept = [each for each in results if (each.case, each.metric) != (broken, kind)]
         rungs = rungs_of(*kept, failed_result(broken, kind))
         sub = rungs["SubTensor"]
-        assert (sub.time_overhead is None) is (kind is Kind.TIME)
-        assert (sub.more_instructions is None) is (kind is Kind.COUNT)
+        assert (sub.time_overhead is None) is (kind is Metric.TIME)
+        assert (sub.more_instructions is None) is (kind is Metric.INSTRUCTIONS)
         there = rungs[whole.label[-1]]
         assert there.measurement is not None
         assert there.instructions is not None

@@ -17,7 +17,7 @@ from torchmark.analyse.replay import (
     understood,
 )
 from torchmark.model.replay_record import Backend, CallPlace
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 
 
 @given(st.lists(st.tuples(st.floats(1e-9, 1.0), st.integers(1, 1000)), min_size=1, max_size=8))
@@ -66,7 +66,7 @@ def test_bytes_count_at_the_speed_of_a_copy_of_their_size() -> None:
 
 
 def test_what_was_not_measured_has_no_share_and_no_nature() -> None:
-    failed = not_done(Outcome.SKIPPED, "no such operator")
+    failed = not_done(Status.SKIPPED, "no such operator")
     table = understood(
         replay(call(0, "aten.relu.default", done(1e-6)), call(1, "aten.nope.default", failed),
                call(2, "aten.late.default"))
@@ -97,7 +97,7 @@ def test_figures_of_an_operator_are_of_all_calls_and_unknown_if_one_is() -> None
 
 def test_a_speedup_is_over_what_both_have() -> None:
     fast = done(1e-6, Backend.COMPILE)
-    broken = not_done(Outcome.SKIPPED, "graph break", Backend.COMPILE)
+    broken = not_done(Status.SKIPPED, "graph break", Backend.COMPILE)
     table = understood(
         replay(
             call(0, "aten.relu.default", done(4e-6), fast),

@@ -22,7 +22,7 @@ from torchmark.analyse.run_differences import (
     time_verdict,
 )
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.result import Metric, Result, Status
 from torchmark.model.task_spec import TaskSpec
 from torchmark_probe.loops.intervals import Interval
 
@@ -163,7 +163,7 @@ def test_a_case_that_took_no_instructions_before_has_infinitely_more() -> None:
 
 
 DONE, FAILED = records.time_result(ADD), records.failed_result(ADD, reason="it crashed")
-SKIPPED = replace(DONE, outcome=Outcome.SKIPPED, measurement=None, reason="needs CUDA")
+SKIPPED = replace(DONE, status=Status.SKIPPED, measurement=None, reason="needs CUDA")
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ SKIPPED = replace(DONE, outcome=Outcome.SKIPPED, measurement=None, reason="needs
     ],
 )
 def test_a_case_without_a_pair_says_why(
-    first: CaseResult | None, second: CaseResult | None, gap: Gap, reason: str
+    first: Result | None, second: Result | None, gap: Gap, reason: str
 ) -> None:
     differences = differences_of([first] if first else [], [second] if second else [])
     assert differences.incomparable == (
-        Incomparable(case=ADD, kind=Kind.TIME, gap=gap, reason=reason),
+        Incomparable(case=ADD, metric=Metric.TIME, gap=gap, reason=reason),
     )
     assert not differences.changed
     assert differences.broke == (gap is Gap.FAILED_IN_SECOND)
@@ -214,15 +214,15 @@ def test_slower_or_more_is_a_regression_and_faster_or_fewer_is_a_change() -> Non
 
 
 @given(st.lists(records.results, max_size=4), st.lists(records.results, max_size=4))
-def test_any_two_runs_can_be_compared(first: list[CaseResult], second: list[CaseResult]) -> None:
+def test_any_two_runs_can_be_compared(first: list[Result], second: list[Result]) -> None:
     differences = differences_of(first, second)
-    keys = {(result.case.id, result.kind) for result in [*first, *second]}
+    keys = {(result.case.id, result.metric) for result in [*first, *second]}
     told = [*differences.times, *differences.counts, *differences.incomparable]
     assert len(told) <= len(keys)
 
 
 @given(st.lists(records.results, max_size=5))
-def test_a_run_does_not_differ_from_itself(results: list[CaseResult]) -> None:
+def test_a_run_does_not_differ_from_itself(results: list[Result]) -> None:
     differences = differences_of(results, results)
     assert not differences.changed
     assert {change.verdict for change in differences.counts} <= {CountVerdict.SAME}

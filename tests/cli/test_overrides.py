@@ -9,18 +9,18 @@ import pytest
 
 from tests.cli.test_cli import torchmark_command
 from tests.records import case, count_result, failed_result, run_of, time_result
-from torchmark.model.run_record import RunState
+from torchmark.model.run import RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.model.run_record import CaseResult
+    from torchmark.model.result import Result
 
 PLAIN, SUB = (case("overrides", "torch.add", kind) for kind in ("Tensor", "SubTensor"))
 
 
-def kept(store: Path, *results: CaseResult) -> None:
+def kept(store: Path, *results: Result) -> None:
     with open_store(store) as opened:
         run = run_of(*{result.case.id: result.case for result in results}.values())
         opened.create(run)

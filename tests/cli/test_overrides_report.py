@@ -20,7 +20,7 @@ from torchmark.define.suites.overrides import SUITE
 from torchmark.engine.paired.plan import Wish
 from torchmark.errors import AttachDeniedError, CaseFailedError
 from torchmark.model.case_flames import CaseFlames
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torchmark.model.case import Case
 
 
-FEWEST = Wish(kinds=(Kind.TIME,), budget=0.01, turns_seconds=0.01)
+FEWEST = Wish(kinds=(Metric.TIME,), budget=0.01, turns_seconds=0.01)
 """Short turns, and over with the fewest pairs."""
 
 

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from torchmark.cli import cli
 from torchmark.engine.workers import Workers
-from torchmark.model.run_record import CaseResult, Kind, Outcome, RunState
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def suite(tmp_path: Path) -> Path:
     return path
 
 
-def results_in(store: Path, run: str = "latest") -> list[CaseResult]:
+def results_in(store: Path, run: str = "latest") -> list[Result]:
     with open_store(store) as opened:
         return opened.results(opened.id_of(run))
 
@@ -91,10 +92,10 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr
     rows = {result.case.label[0]: result for result in results_in(tmp_path / "marks.db")}
     assert len(rows) == 7
-    assert rows["fine"].outcome is rows["prints"].outcome is Outcome.DONE
+    assert rows["fine"].status is rows["prints"].status is Status.DONE
     assert len(rows["prints"].stdout) < 1 << 17
     assert "bytes left out" in rows["prints"].stdout
-    reasons = {name: row.reason for name, row in rows.items() if row.outcome is Outcome.FAILED}
+    reasons = {name: row.reason for name, row in rows.items() if row.status is Status.FAILED}
     assert "SIGSEGV" in reasons["crashes"]
     assert "stopped at its limit of 8 s" in reasons["never ends"]
     assert "'onse' is not a member of 'torch'" in reasons["no C++"]
@@ -148,7 +149,7 @@ def test_a_run_that_is_killed_again_and_again_is_complete_in_the_end(
     done = torchmark_command("run", "--resume", "latest", "--store", str(store), cwd=tmp_path)
     assert done.returncode == 0
     results = results_in(store)
-    assert len({(result.case.id, result.kind) for result in results}) == len(results) == MANY
+    assert len({(result.case.id, result.metric) for result in results}) == len(results) == MANY
 
 
 def test_two_runs_may_write_into_one_store(tmp_path: Path, suite: Path) -> None:
@@ -178,8 +179,8 @@ def test_times_and_counts_of_a_case_and_its_documents(
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     results = results_in(tmp_path / "marks.db", "mine")
-    assert {result.kind for result in results} == set(Kind)
-    assert all(result.outcome is Outcome.DONE for result in results)
+    assert {result.metric for result in results} == set(Metric)
+    assert all(result.status is Status.DONE for result in results)
     assert "case 7" in done.stdout
     assert "[2/2]" in done.stderr
     for name in ("run.csv", "run.md", "run.html"):

@@ -11,13 +11,13 @@ from torchmark.cli.run_display import _Terminal, display_for, line_of
 from torchmark.engine.execution import Began, Stage
 from torchmark.engine.measuring import failed
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     import pytest
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul")
-BROKEN = failed(MUL, Kind.TIME, InvalidArgumentError("does not work\nat all"))
+BROKEN = failed(MUL, Metric.TIME, InvalidArgumentError("does not work\nat all"))
 
 
 class Terminal(io.StringIO):
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 def test_a_pipe_gets_a_line_for_each_result(capsys: pytest.CaptureFixture[str]) -> None:
     with display_for(3, quiet=False) as display:
         display.show(Stage("compiling", is_over=False))
-        display.show(Began(ADD, Kind.TIME))
+        display.show(Began(ADD, Metric.TIME))
         display.show(Stage("compiling", is_over=True))
         display.show(records.time_result(ADD, 1.5e-6))
         display.show(records.count_result(ADD, 100_000))
@@ -58,8 +58,8 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
     display = display_for(10, quiet=False)
     assert isinstance(display, _Terminal)
     with display:
-        display.show(Began(ADD, Kind.COUNT))
-        display.show(Began(MUL, Kind.TIME))
+        display.show(Began(ADD, Metric.INSTRUCTIONS))
+        display.show(Began(MUL, Metric.TIME))
         display.show(BROKEN)
         display.show(Stage("compiling", is_over=False))
         console = display._console
@@ -75,4 +75,4 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
 
 def test_escapes_of_a_case_do_not_reach_the_terminal() -> None:
     evil = records.case("g", "\x1b[31mred")
-    assert "\x1b" not in line_of(failed(evil, Kind.TIME, InvalidArgumentError("\x1b[2J")))
+    assert "\x1b" not in line_of(failed(evil, Metric.TIME, InvalidArgumentError("\x1b[2J")))

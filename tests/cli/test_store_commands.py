@@ -29,7 +29,7 @@ from torchmark.errors import (
     UnknownRunError,
     ZygoteError,
 )
-from torchmark.model.run_record import RunState
+from torchmark.model.run import RunState
 from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:

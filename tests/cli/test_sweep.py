@@ -13,7 +13,7 @@ from torchmark.cli import show, sweep
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.commands.sweeping.workers import in_workers, sweep_workers
 from torchmark.errors import TorchmarkError
-from torchmark.model.run_record import RunState
+from torchmark.model.run import RunState
 from torchmark.report.sweep_csv import row_of
 from torchmark.store import open_store
 

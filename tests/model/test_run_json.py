@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tests import records
 from torchmark.errors import NotSerialisableError, RecordFileError
+from torchmark.model.result import Metric, Result
+from torchmark.model.run import Run
 from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
-from torchmark.model.run_record import CaseResult, Kind, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +45,14 @@ def test_a_run_comes_back_as_it_was(run: Run) -> None:
 
 
 @given(records.results)
-def test_a_result_comes_back_as_it_was(result: CaseResult) -> None:
+def test_a_result_comes_back_as_it_was(result: Result) -> None:
     assert decode_result(encode_result(result)) == result
 
 
 def test_a_case_that_is_timed_and_counted_stands_in_the_text_once() -> None:
     text = encode_run(records.run_of(CASE))
     assert text.count(CASE.stmt) == 1
-    assert [kind for _, kind in decode_run(text).plan] == [Kind.TIME, Kind.COUNT]
+    assert [kind for _, kind in decode_run(text).plan] == [Metric.TIME, Metric.INSTRUCTIONS]
 
 
 def test_cases_that_differ_only_in_being_skipped_stay_apart() -> None:

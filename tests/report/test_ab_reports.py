@@ -21,7 +21,7 @@ from torchmark.analyse.ab import Understood, understood
 from torchmark.model.ab_record import PythonCalls
 from torchmark.model.case import Autograd, Case
 from torchmark.model.language import Language
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.report import ab_csv, ab_json, ab_markdown, ab_page, ab_text
 from torchmark.report.ab_formats import RENDERERS
 from torchmark.report.ab_names import full_name
@@ -59,11 +59,13 @@ ALL = understood(
         timed(CAT, 1.001),
         counted(CAT, {"f": 9000}, {"f": 9010}, layouts=(0, 30)),
         timed(MM, 1.0002),
-        missing(MM, Kind.COUNT, Outcome.SKIPPED, WHY),
+        missing(MM, Metric.INSTRUCTIONS, Status.SKIPPED, WHY),
         timed(LSTM, 1.004, spread=0.05),
-        missing(LSTM, Kind.COUNT, Outcome.SKIPPED, WHY),
-        missing(GRU, Kind.TIME, Outcome.FAILED, "RuntimeError: no such function\n  in line 1"),
-        missing(GRU, Kind.COUNT, Outcome.FAILED, "RuntimeError: no such function\n  in line 1"),
+        missing(LSTM, Metric.INSTRUCTIONS, Status.SKIPPED, WHY),
+        missing(GRU, Metric.TIME, Status.FAILED, "RuntimeError: no such function\n  in line 1"),
+        missing(
+            GRU, Metric.INSTRUCTIONS, Status.FAILED, "RuntimeError: no such function\n  in line 1"
+        ),
         remarks=("B was built with another compiler.",),
         settings={"seconds": 30},
     )
@@ -216,8 +218,10 @@ def test_python_functions_behind_a_time_are_told_once_for_a_case() -> None:
 
 def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() -> None:
     cases = [case("Many", f"operator {index}") for index in range(6)]
-    skips = [missing(each, Kind.COUNT, Outcome.SKIPPED, "no valgrind\nin B") for each in cases]
-    failures = [missing(each, Kind.TIME, Outcome.FAILED, "it crashed") for each in cases[:2]]
+    skips = [
+        missing(each, Metric.INSTRUCTIONS, Status.SKIPPED, "no valgrind\nin B") for each in cases
+    ]
+    failures = [missing(each, Metric.TIME, Status.FAILED, "it crashed") for each in cases[:2]]
     text = " ".join(text_of(*skips, *failures).split())
     assert text.count("SKIPPED") == 1
     assert "and 3 more cases: no valgrind" in text
@@ -371,7 +375,7 @@ def wide_results(number: int) -> list[Compared]:
     return [
         *(timed(each, 1.1) for each in cases),
         *(counted(each, dict.fromkeys(functions, 1), functions) for each in cases),
-        *(missing(each, Kind.TIME, Outcome.FAILED, f"{each.id} " * 99) for each in cases),
+        *(missing(each, Metric.TIME, Status.FAILED, f"{each.id} " * 99) for each in cases),
     ]
 
 
@@ -541,7 +545,7 @@ DANGEROUS = understood(
         timed(HOSTILE, 1.1),
         timed(HOSTILE, 1.1, other=replace(HOSTILE, stmt="<i>")),
         counted(HOSTILE, {"f<T>|\x1b[1m": 10}, {"f<T>|\x1b[1m": 20}),
-        missing(HOSTILE, Kind.TIME, Outcome.SKIPPED, "<img src=x>\x07"),
+        missing(HOSTILE, Metric.TIME, Status.SKIPPED, "<img src=x>\x07"),
         a=replace(ab_records.A, name="<A>", command="a && <b>"),
         b=replace(ab_records.B, name="B|\x1b[2J", facts={"torch": "<2>"}),
         remarks=("<script>\x1b[31m",),

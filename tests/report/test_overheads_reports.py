@@ -7,7 +7,7 @@ import json
 from tests.records import case, count_result, failed_result, run_of, time_result
 from torchmark.analyse.overheads import Ladder, ladders_of
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.model.task_spec import TaskSpec
 from torchmark.report import overheads_json, overheads_markdown, overheads_text
 
@@ -23,7 +23,7 @@ LADDERS = ladders_of(
         time_result(ADD[2], 4e-6),
         count_result(ADD[0], 450_000),
         count_result(ADD[1], 1_234_500),
-        failed_result(ADD[2], Kind.COUNT),
+        failed_result(ADD[2], Metric.INSTRUCTIONS),
         time_result(RELU[0], 12.345e-6),
         time_result(RELU[1], 12e-6),
     ],
@@ -54,7 +54,7 @@ def doubtful() -> tuple[Ladder, ...]:
             time_result(ADD[0], 1.25e-6),
             count_result(ADD[0], 450_000),
             type(wide)(
-                case=wide.case, kind=wide.kind, outcome=wide.outcome, finished=wide.finished,
+                case=wide.case, kind=wide.kind, status=wide.status, finished=wide.finished,
                 measurement=scattered,
             ),
             count_result(ADD[2], 12_345_600),

@@ -12,7 +12,7 @@ import pytest
 from tests.replays import call, done, not_done, replay, time
 from torchmark.analyse.replay import understood
 from torchmark.model.replay_record import Backend, ReplayMode
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 from torchmark.report import replay_csv, replay_page, replay_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PLAIN = replay(
     call(1, "aten.relu.default", done(2e-6), count=40),
     call(2, "aten.relu.default", done(3e-6, remarks=("output 0: its strides differ",)),
          shape=(8, 8)),
-    call(3, "aten.zeros.default", not_done(Outcome.SKIPPED, REASON), count=1),
+    call(3, "aten.zeros.default", not_done(Status.SKIPPED, REASON), count=1),
     call(4, "aten.late.default", signature=HOSTILE),
     unseen=("2 worker processes",),
 )  # fmt: skip
@@ -94,7 +94,7 @@ def test_backends_stand_side_by_side() -> None:
         understood(
             replay(
                 call(0, "aten.relu.default", done(2e-6), compiled,
-                     not_done(Outcome.SKIPPED, "pip install 'torchmark[ort]'", Backend.ORT)),
+                     not_done(Status.SKIPPED, "pip install 'torchmark[ort]'", Backend.ORT)),
                 backends=(Backend.EAGER, Backend.COMPILE, Backend.ORT),
             )
         )
@@ -162,7 +162,7 @@ def test_a_reader_of_the_page_sees_shares_and_opens_operators(
 def test_a_page_of_nothing_but_failures_is_a_page(
     tmp_path: Path, visit: Callable[[Path], Visit]
 ) -> None:
-    failed = replay(call(0, "aten.x.y", not_done(Outcome.FAILED, HOSTILE)), speeds=None)
+    failed = replay(call(0, "aten.x.y", not_done(Status.FAILED, HOSTILE)), speeds=None)
     file = tmp_path / "replay.html"
     file.write_text(replay_page.render(understood(failed)), encoding="utf-8")
     page = visit(file).page

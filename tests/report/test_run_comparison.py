@@ -12,7 +12,8 @@ from tests import records
 from torchmark.analyse.run_differences import differences_of
 from torchmark.model.case import Autograd
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind, Run
+from torchmark.model.result import Metric, Result
+from torchmark.model.run import Run
 from torchmark.model.task_spec import TaskSpec
 from torchmark.report.run_comparison import environment_changes, render, render_json
 
@@ -109,12 +110,12 @@ def test_runs_without_results_say_so() -> None:
 def test_a_case_that_is_both_timed_and_counted_is_told_in_both_tables() -> None:
     text = render(BEFORE, AFTER, differences_of(FIRST, FIRST))
     assert text.count("  mul · Python, eager") == 2
-    assert {kind.value for kind in Kind} == {"time", "count"}
+    assert {kind.value for kind in Metric} == {"time", "count"}
 
 
 @settings(max_examples=40)
 @given(records.runs, records.runs, st.lists(records.results, max_size=4))
-def test_any_two_runs_can_be_shown(first: Run, second: Run, results: list[CaseResult]) -> None:
+def test_any_two_runs_can_be_shown(first: Run, second: Run, results: list[Result]) -> None:
     for pair in ((results, results), (results, results[:1]), ([], results)):
         differences = differences_of(*pair)
         assert "\x1b" not in render(first, second, differences)

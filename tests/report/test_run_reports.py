@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tests import records
 from torchmark.model.case import Autograd, Runtime
 from torchmark.model.language import Language
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Run, RunState
 from torchmark.model.run_json import decode_result
-from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
 from torchmark.report import run_csv, run_json, run_markdown, run_page, run_text
 from torchmark.report.columns import lined_up
 from torchmark.report.run_table import table_of
@@ -49,9 +50,9 @@ RESULTS = [
     records.count_result(ADD, 1_234_500, loop=500),
     records.time_result(ADD, 1.5e-6),
     records.time_result(ADD_CPP, 0.25e-6, count=20),
-    records.failed_result(ADD_CPP, Kind.COUNT, stdout="\x1b[31mred\x1b[0m <b>bold</b>\0"),
+    records.failed_result(ADD_CPP, Metric.INSTRUCTIONS, stdout="\x1b[31mred\x1b[0m <b>bold</b>\0"),
     records.failed_result(MASK, reason=REASON),
-    replace(records.count_result(MASK), outcome=Outcome.SKIPPED, counts=None, reason="no valgrind"),
+    replace(records.count_result(MASK), status=Status.SKIPPED, counts=None, reason="no valgrind"),
 ]
 
 TEXT = """\
@@ -91,14 +92,14 @@ def test_the_text_reads_like_this() -> None:
 
 
 def test_a_column_that_was_not_asked_for_is_left_out() -> None:
-    times = replace(RUN, plan=tuple((case, kind) for case, kind in RUN.plan if kind is Kind.TIME))
+    times = replace(RUN, plan=tuple((case, kind) for case, kind in RUN.plan if kind is Metric.TIME))
     text = run_text.render(times, [RESULTS[1]])
     assert "instructions" not in text
     assert "1.500 us" in text
 
 
 def test_a_failure_of_timing_and_counting_alike_is_told_once() -> None:
-    failures = [records.failed_result(ADD, kind, stderr="") for kind in Kind]
+    failures = [records.failed_result(ADD, kind, stderr="") for kind in Metric]
     text = run_text.render(RUN, failures)
     assert text.count("FAILED") == 1
     assert "(time and count)" in text
@@ -121,9 +122,7 @@ def test_a_long_reason_is_cut_and_says_where_the_rest_is() -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 @settings(max_examples=40)
 @given(results=st.lists(records.results, max_size=4))
-def test_the_text_keeps_to_its_width_and_has_no_escapes(
-    width: int, results: list[CaseResult]
-) -> None:
+def test_the_text_keeps_to_its_width_and_has_no_escapes(width: int, results: list[Result]) -> None:
     text = run_text.render(
         records.run_of(*(result.case for result in results)), results, width=width
     )
@@ -135,7 +134,7 @@ def test_the_text_keeps_to_its_width_and_has_no_escapes(
 def test_results_stand_in_the_order_of_the_plan_whatever_the_order_they_came_in() -> None:
     forth, back = table_of(RUN, RESULTS), table_of(RUN, RESULTS[::-1])
     assert forth == back
-    assert [(result.case, result.kind) for result in forth.results] == [
+    assert [(result.case, result.metric) for result in forth.results] == [
         pair for pair in RUN.plan if pair[0] != LSTM
     ]
 
@@ -224,14 +223,14 @@ RENDERERS = {
 @settings(max_examples=40)
 @given(run=records.runs, results=st.lists(records.results, max_size=4))
 def test_any_run_can_be_shown_in_every_format(
-    render: Callable[[Run, list[CaseResult]], str], run: Run, results: list[CaseResult]
+    render: Callable[[Run, list[Result]], str], run: Run, results: list[Result]
 ) -> None:
     assert render(run, results).encode()
 
 
 @settings(max_examples=40)
 @given(run=records.runs, results=st.lists(records.results, max_size=4))
-def test_any_page_is_well_formed(run: Run, results: list[CaseResult]) -> None:
+def test_any_page_is_well_formed(run: Run, results: list[Result]) -> None:
     page_body(run_page.render(run, results))
 
 

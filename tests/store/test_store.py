@@ -17,7 +17,8 @@ from torchmark.errors import (
     TorchmarkError,
     UnknownRunError,
 )
-from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Run, RunState
 from torchmark.store import RunSummary, Store, open_store
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
@@ -45,7 +46,9 @@ def test_results_come_back_as_they_were_in_the_order_they_came(store: Store, run
     kept = [
         records.time_result(MUL),
         records.count_result(ADD),
-        records.failed_result(MUL, Kind.COUNT, stdout="nul \0 and \x1b[31mred", reason="é × µ"),
+        records.failed_result(
+            MUL, Metric.INSTRUCTIONS, stdout="nul \0 and \x1b[31mred", reason="é × µ"
+        ),
         records.time_result(ADD),
     ]
     assert [store.add(run.id, result) for result in kept] == [True] * 4
@@ -60,9 +63,9 @@ def test_another_process_would_see_all_of_it(place: str, store: Store, run: Run)
         assert other.results(run.id) == [records.time_result(ADD)]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.SKIPPED])
-def test_a_finished_case_is_held_once(store: Store, run: Run, outcome: Outcome) -> None:
-    first = replace(records.time_result(ADD), outcome=outcome)
+@pytest.mark.parametrize("outcome", [Status.DONE, Status.SKIPPED])
+def test_a_finished_case_is_held_once(store: Store, run: Run, status: Status) -> None:
+    first = replace(records.time_result(ADD), status=outcome)
     assert store.add(run.id, first)
     assert not store.add(run.id, records.time_result(ADD, 5e-6))
     assert not store.add(run.id, records.failed_result(ADD))
@@ -95,7 +98,7 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
     store.create(records.run_of(ADD, id="20261116-000000-ffffff", started="2026-11-16T00:00:00Z"))
     store.add(run.id, records.time_result(ADD))
     store.add(run.id, records.failed_result(MUL))
-    store.add(run.id, replace(records.count_result(ADD), outcome=Outcome.SKIPPED, counts=None))
+    store.add(run.id, replace(records.count_result(ADD), status=Status.SKIPPED, counts=None))
     store.finish(run.id, RunState.INTERRUPTED)
     first, second = store.runs()
     assert first == RunSummary(
@@ -183,33 +186,33 @@ def test_a_run_that_is_not_there_is_told_by_every_method(store: Store) -> None:
 
 
 MANY = [ADD, MUL, records.case("c"), records.case("d")]
-outcomes = st.sampled_from([Outcome.DONE, Outcome.FAILED, Outcome.SKIPPED])
+outcomes = st.sampled_from([Status.DONE, Status.FAILED, Status.SKIPPED])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(
     added=st.lists(
-        st.tuples(st.sampled_from(MANY), st.sampled_from(Kind), outcomes, st.text(max_size=3)),
+        st.tuples(st.sampled_from(MANY), st.sampled_from(Metric), outcomes, st.text(max_size=3)),
         max_size=12,
     ),
     number=st.integers(0, 10**9),
 )
 def test_whatever_is_added_the_first_that_did_not_fail_or_else_the_last_is_held(
-    store: Store, added: list[tuple[object, Kind, Outcome, str]], number: int
+    store: Store, added: list[tuple[object, Metric, Status, str]], number: int
 ) -> None:
     run_id = f"run-{number}"
-    expected: dict[object, CaseResult] = {}
+    expected: dict[object, Result] = {}
     store.create(records.run_of(*MANY, id=run_id))
     try:
         for case, kind, outcome, reason in added:
             assert isinstance(case, type(ADD))
-            result = replace(records.failed_result(case, kind, reason=reason), outcome=outcome)
+            result = replace(records.failed_result(case, kind, reason=reason), status=outcome)
             held = expected.get((case.id, kind))
-            is_new = held is None or held.outcome is Outcome.FAILED
+            is_new = held is None or held.status is Status.FAILED
             if is_new:
                 expected[case.id, kind] = result
             assert store.add(run_id, result) is is_new
-        found = {(each.case.id, each.kind): each for each in store.results(run_id)}
+        found = {(each.case.id, each.metric): each for each in store.results(run_id)}
         assert found == expected
         assert len(store.results(run_id)) == len(expected)
     finally:

@@ -10,7 +10,8 @@ import random
 import sys
 
 from torchmark.model.case import Case
-from torchmark.model.run_record import CaseResult, Kind, Outcome, Run
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Run
 from torchmark.store import open_store
 
 
@@ -18,16 +19,16 @@ def case(number: int) -> Case:
     return Case(label=("made up", str(number)), stmt=f"x + {number}")
 
 
-def result(number: int) -> CaseResult:
+def result(number: int) -> Result:
     # Text that does not compress: a transaction of several pages can be cut in the middle.
     noise = random.Random(number).randbytes(20_000).hex()
-    return CaseResult(
-        case=case(number), kind=Kind.TIME, outcome=Outcome.DONE, finished="now", stdout=noise
+    return Result(
+        case=case(number), metric=Metric.TIME, status=Status.DONE, finished="now", stdout=noise
     )
 
 
 def planned_run(run_id: str, count: int) -> Run:
-    plan = tuple((case(number), Kind.TIME) for number in range(count))
+    plan = tuple((case(number), Metric.TIME) for number in range(count))
     return Run(id=run_id, started="2026-11-15T22:15:30Z", plan=plan)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchmark.analyse.instructions import counted_its_loop
 from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_in, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +139,7 @@ class Understood:
 
     @property
     def failures(self) -> tuple[Compared, ...]:
-        return tuple(gap for gap in self.gaps if gap.outcome is Outcome.FAILED)
+        return tuple(gap for gap in self.gaps if gap.status is Status.FAILED)
 
 
 def understood(comparison: Comparison) -> Understood:
@@ -154,7 +154,7 @@ def understood(comparison: Comparison) -> Understood:
                 key=_count_order,
             )
         ),
-        gaps=tuple(each for each in comparison.results if each.outcome is not Outcome.DONE),
+        gaps=tuple(each for each in comparison.results if each.status is not Status.DONE),
         control=_control(timed) if timed else None,
     )
 

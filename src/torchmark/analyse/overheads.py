@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.instructions import instructions_per_run
 from torchmark.analyse.run_differences import ratio_interval
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from torchmark.model.case import Case
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult
+    from torchmark.model.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,10 @@ class Rung:
 
     case: Case
 
-    time: CaseResult | None
+    time: Result | None
     """None where no time was asked for, or it is not there yet."""
 
-    count: CaseResult | None
+    count: Result | None
     """None where no count was asked for, or it is not there yet."""
 
     time_overhead: TimeOverhead | None
@@ -94,13 +94,13 @@ class Ladder:
     """In the order in which the results name them."""
 
 
-def ladders_of(results: Iterable[CaseResult], plain: str) -> tuple[Ladder, ...]:
+def ladders_of(results: Iterable[Result], plain: str) -> tuple[Ladder, ...]:
     """The ladders in the results; without a result of the plain kind one has no overheads."""
-    ladders: dict[tuple[str, ...], dict[str, dict[Kind, CaseResult]]] = {}
+    ladders: dict[tuple[str, ...], dict[str, dict[Metric, Result]]] = {}
     for result in results:
         *call, kind = result.case.label
         of_kind = ladders.setdefault(tuple(call), {}).setdefault(kind, {})
-        of_kind[result.kind] = result
+        of_kind[result.metric] = result
     return tuple(
         _ladder([_rung(found) for found in kinds.values()], plain) for kinds in ladders.values()
     )
@@ -132,12 +132,12 @@ def _ladder(rungs: list[Rung], plain: str) -> Ladder:
     )
 
 
-def _rung(found: Mapping[Kind, CaseResult]) -> Rung:
+def _rung(found: Mapping[Metric, Result]) -> Rung:
     """Without overheads, which need the plain one."""
     return Rung(
         case=next(iter(found.values())).case,
-        time=found.get(Kind.TIME),
-        count=found.get(Kind.COUNT),
+        time=found.get(Metric.TIME),
+        count=found.get(Metric.INSTRUCTIONS),
         time_overhead=None,
         more_instructions=None,
     )

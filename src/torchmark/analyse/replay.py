@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.traffic import bytes_moved
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,7 +141,7 @@ class UnderstoodReplay:
             for operator in self.operators
             for row in operator.calls
             for result in row.replayed.by
-            if result.outcome is not Outcome.DONE
+            if result.status is not Status.DONE
         ]
 
     def missing(self) -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.instructions import counted_its_loop, instructions_per_run
 from torchmark.analyse.ratios import FEWEST_ROUNDS
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.model.units import ordered_unique
 from torchmark_probe.loops.intervals import Interval
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from torchmark.model.case import Case
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult
+    from torchmark.model.result import Result
 
 TIME_THRESHOLD = 0.05
 """The least change of a time that is called one, as a share. Ten runs of the same ten statements on
@@ -143,7 +143,7 @@ class Incomparable:
     """A case that has no pair of results."""
 
     case: Case
-    kind: Kind
+    kind: Metric
     gap: Gap
     reason: str = ""
     """What the failure or the skip says of itself."""
@@ -181,14 +181,14 @@ class RunDifferences:
 
 
 def differences_of(
-    first: Sequence[CaseResult],
-    second: Sequence[CaseResult],
+    first: Sequence[Result],
+    second: Sequence[Result],
     thresholds: Thresholds | None = None,
 ) -> RunDifferences:
     """Compare the results of two runs; the first is what the second is compared with."""
     limits = thresholds if thresholds is not None else Thresholds()
-    before = {(result.case.id, result.kind): result for result in first}
-    after = {(result.case.id, result.kind): result for result in second}
+    before = {(result.case.id, result.metric): result for result in first}
+    after = {(result.case.id, result.metric): result for result in second}
     found: list[TimeChange | CountChange | Incomparable] = []
     for key in ordered_unique([*after, *before]):
         compared = _compared(before.get(key), after.get(key), limits)
@@ -244,7 +244,7 @@ def _reach(measurement: Measurement) -> tuple[float, float]:
 
 
 def _compared(
-    before: CaseResult | None, after: CaseResult | None, limits: Thresholds
+    before: Result | None, after: Result | None, limits: Thresholds
 ) -> TimeChange | CountChange | Incomparable | None:
     """None where both were skipped, or nothing was asked of them."""
     present = after if after is not None else before
@@ -271,7 +271,7 @@ def _time_change(
 ) -> TimeChange | Incomparable:
     samples = min(len(before.raw_times), len(after.raw_times))
     if not samples or not before.median or not after.median:
-        return Incomparable(case=case, kind=Kind.TIME, gap=Gap.NO_TIME)
+        return Incomparable(case=case, metric=Metric.TIME, gap=Gap.NO_TIME)
     interval = ratio_interval(before, after)
     return TimeChange(
         case=case,
@@ -283,8 +283,8 @@ def _time_change(
     )
 
 
-_DONE, _FAILED, _SKIPPED = Outcome.DONE, Outcome.FAILED, Outcome.SKIPPED
-_GAPS: dict[tuple[Outcome | None, Outcome | None], Gap] = {
+_DONE, _FAILED, _SKIPPED = Status.DONE, Status.FAILED, Status.SKIPPED
+_GAPS: dict[tuple[Status | None, Status | None], Gap] = {
     (_FAILED, _FAILED): Gap.FAILED_IN_BOTH,
     (None, _FAILED): Gap.FAILED_IN_SECOND,
     (_DONE, _FAILED): Gap.FAILED_IN_SECOND,
@@ -300,9 +300,9 @@ _GAPS: dict[tuple[Outcome | None, Outcome | None], Gap] = {
 """By what came of a case in the first and in the second run; None where it has no result."""
 
 
-def _gap(before: CaseResult | None, after: CaseResult | None) -> tuple[Gap | None, str]:
+def _gap(before: Result | None, after: Result | None) -> tuple[Gap | None, str]:
     """Why the two cannot be compared, with what the failure or the skip says of itself."""
-    outcomes = (before.outcome if before else None, after.outcome if after else None)
+    outcomes = (before.status if before else None, after.status if after else None)
     reasons = [result.reason for result in (after, before) if result and result.reason]
     return _GAPS.get(outcomes), reasons[0] if reasons else ""
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.model.sweep_record import Phase, Status
+from torchmark.model.sweep_record import Phase, RowStatus
 from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Slice:
 
 
 def measured(rows: Iterable[SweepRow]) -> list[SweepRow]:
-    return [row for row in rows if row.status is Status.MEASURED and row.median_s is not None]
+    return [row for row in rows if row.status is RowStatus.MEASURED and row.median_s is not None]
 
 
 def subject_of(row: SweepRow) -> Subject:

@@ -23,7 +23,7 @@ from torchmark.engine.backport import patch, unpatch
 from torchmark.engine.paired.plan import BUDGET, Wish
 from torchmark.engine.under_test import found
 from torchmark.errors import InvalidArgumentError, TorchmarkError
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.report import ab_text
 from torchmark.report.ab_formats import RENDERERS
 from torchmark.store import default_path, new_run_id
@@ -214,12 +214,12 @@ def _statements(
     return (*pairs, *([(a, b)] if a is not None else []))
 
 
-def _kinds(*, time: bool, count: bool) -> tuple[Kind, ...]:
+def _kinds(*, time: bool, count: bool) -> tuple[Metric, ...]:
     if count:
         check_that_counting_works()
     if not (time or count):
-        return (Kind.COUNT, Kind.TIME) if counting_works() else (Kind.TIME,)
-    return tuple(k for k, wanted in ((Kind.COUNT, count), (Kind.TIME, time)) if wanted)
+        return (Metric.INSTRUCTIONS, Metric.TIME) if counting_works() else (Metric.TIME,)
+    return tuple(k for k, wanted in ((Metric.INSTRUCTIONS, count), (Metric.TIME, time)) if wanted)
 
 
 def _path_of(suites: Sequence[str]) -> list[str]:

@@ -22,13 +22,14 @@ from torchmark.commands.suite_run import Wanted
 from torchmark.define.suites.overrides import PLAIN
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.report import overheads_json, overheads_markdown, overheads_text
 from torchmark.settings import settings_for
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 _SUITE = "overrides"
 _RENDERERS = {"markdown": overheads_markdown.render, "json": overheads_json.render}
@@ -79,7 +80,7 @@ def command(
     exit_as_it_went(results, was_interrupted=was_interrupted, wrote_all=wrote_all)
 
 
-def _found(name: str, place: str | None) -> tuple[Run, list[CaseResult]]:
+def _found(name: str, place: str | None) -> tuple[Run, list[Result]]:
     with opened(place) as store:
         run = store.run(name)
         results = [each for each in store.results(run.id) if each.case.label[:1] == (_SUITE,)]
@@ -90,14 +91,14 @@ def _found(name: str, place: str | None) -> tuple[Run, list[CaseResult]]:
     return run, results
 
 
-def _measured(count: bool | None, place: str | None) -> tuple[Run, list[CaseResult], bool]:
+def _measured(count: bool | None, place: str | None) -> tuple[Run, list[Result], bool]:
     """A new run, its results, and whether Ctrl-C cut it short."""
     if count:
         check_that_counting_works()
     is_counted = counting_works() if count is None else count
     options = RunOptions(
         suites=(_SUITE,),
-        wanted=Wanted(kinds=(Kind.TIME, Kind.COUNT) if is_counted else (Kind.TIME,)),
+        wanted=Wanted(kinds=(Metric.TIME, Metric.INSTRUCTIONS) if is_counted else (Metric.TIME,)),
         repeats=1,
         timeout=TIME_LIMIT,
         place=place if place is not None else settings_for(Path.cwd()).store,

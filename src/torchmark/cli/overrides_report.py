@@ -22,7 +22,7 @@ from torchmark.engine.paired.flames import flames_of
 from torchmark.engine.paired.plan import Wish
 from torchmark.engine.under_test import found
 from torchmark.errors import TorchmarkError
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.report import ab_text
 from torchmark.report.ab_words import summary
 from torchmark.report.overrides_files import MARKDOWN, PAGE, ZIP
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torchmark.analyse.ab import TimeRow, Understood
     from torchmark.engine.under_test import UnderTest
 
-_WISH = Wish(kinds=(Kind.TIME,), budget=0.0, pairs=9, turns_seconds=0.05, hurry=True)
+_WISH = Wish(kinds=(Metric.TIME,), budget=0.0, pairs=9, turns_seconds=0.05, hurry=True)
 """Nine pairs of each of the 21 cases in a minute: what is looked for is two per cent and more."""
 
 

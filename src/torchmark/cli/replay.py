@@ -20,7 +20,7 @@ from torchmark.engine.replaying import BUDGET, ReplayWish
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, ReplayMode
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.report import replay_csv, replay_page, replay_text
 from torchmark.report.replay_text import TOP
 
@@ -138,10 +138,10 @@ def _check_together(mode: ReplayMode, backends: tuple[Backend, ...], *, count: b
         )
 
 
-def _kinds(*, time: bool, count: bool) -> tuple[Kind, ...]:
+def _kinds(*, time: bool, count: bool) -> tuple[Metric, ...]:
     if not count:
-        return (Kind.TIME,)
-    return (Kind.TIME, Kind.COUNT) if time else (Kind.COUNT,)
+        return (Metric.TIME,)
+    return (Metric.TIME, Metric.INSTRUCTIONS) if time else (Metric.INSTRUCTIONS,)
 
 
 def _exit(table: UnderstoodReplay, *, was_interrupted: bool, wrote_all: bool) -> None:
@@ -149,5 +149,5 @@ def _exit(table: UnderstoodReplay, *, was_interrupted: bool, wrote_all: bool) ->
         raise SystemExit(ExitCode.INTERRUPTED)
     if not wrote_all:
         raise SystemExit(ExitCode.ENVIRONMENT)
-    if any(result.outcome is Outcome.FAILED for _, result in table.failures()):
+    if any(result.status is Status.FAILED for _, result in table.failures()):
         raise SystemExit(ExitCode.CASE_FAILED)

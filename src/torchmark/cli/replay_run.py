@@ -23,7 +23,7 @@ from torchmark.engine.reservation import reserved
 from torchmark.engine.whole_files import write_whole
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.report import replay_csv
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _follow(
         replaying = HotReplay(kept.replay.calls, asked.wish, zygotes)
     # The display has a thread of its own, which must not run where times are taken.
     with on_cores(division.others), display_for(replaying.total(), quiet=quiet) as display:
-        if Kind.TIME in asked.wish.kinds:
+        if Metric.TIME in asked.wish.kinds:
             with _stage(display, "measuring what this machine can do"):
                 speeds = speeds_of(kept.replay.calls, zygotes, cores)
                 kept.replay = replace(kept.replay, speeds=speeds)

@@ -25,7 +25,7 @@ from torchmark.cli.suite_names import default_suites
 from torchmark.commands.suite_run import Wanted
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.report import run_text
 from torchmark.report.run_formats import RENDERERS
 from torchmark.settings import Settings, settings_for
@@ -34,7 +34,8 @@ from torchmark.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 T = TypeVar("T")
 
@@ -125,13 +126,13 @@ def command(
     exit_as_it_went(results, was_interrupted=was_interrupted, wrote_all=wrote_all)
 
 
-def _show(run: Run, results: Sequence[CaseResult], *, quiet: bool) -> None:
+def _show(run: Run, results: Sequence[Result], *, quiet: bool) -> None:
     """The table on stdout; who wants it quiet sees the failures alone."""
     if not quiet:
         click.echo(run_text.render(run, results, width=columns()), nl=False)
         return
     for result in results:
-        if result.outcome is Outcome.FAILED:
+        if result.status is Status.FAILED:
             click.echo(f"torchmark: {line_of(result)}", err=True)
 
 
@@ -153,7 +154,7 @@ def _wanted(
         check_that_counting_works()
     if not (time or count):
         raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
-    kinds = [kind for kind, wanted in ((Kind.TIME, time), (Kind.COUNT, count)) if wanted]
+    kinds = [kind for kind, wanted in ((Metric.TIME, time), (Metric.INSTRUCTIONS, count)) if wanted]
     number = threads if threads is not None else chosen.threads
     return Wanted(
         pattern=pattern,

@@ -16,7 +16,7 @@ from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import effect_of
 from torchmark.engine.execution import Stage
 from torchmark.model.ab_record import Compared
-from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.result import Metric, Result, Status
 from torchmark.report.figures import first_line, printable, seconds_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torchmark.engine.paired.comparing import News as ABNews
     from torchmark.model.case import Case
 
-_DOING = {Kind.TIME: "timing  ", Kind.COUNT: "counting"}
+_DOING = {Metric.TIME: "timing  ", Metric.INSTRUCTIONS: "counting"}
 
 
 class Display(Protocol):
@@ -76,7 +76,7 @@ class _Lines(_Silent):
         self._done = 0
 
     def show(self, news: News | ABNews) -> None:
-        if isinstance(news, CaseResult | Compared):
+        if isinstance(news, Result | Compared):
             self._done += 1
             click.echo(f"[{self._done}/{self._total}] {line_of(news)}", err=True)
         elif isinstance(news, Stage) and not news.is_over:
@@ -94,7 +94,7 @@ class _Terminal(_Silent):
         self._done = 0
         self._failed = 0
         self._start = time.monotonic()
-        self._running: dict[tuple[str, Kind], Case] = {}
+        self._running: dict[tuple[str, Metric], Case] = {}
         self._stages: set[str] = set()
         self._console = Console(stderr=True)
         self._live = Live(
@@ -113,13 +113,13 @@ class _Terminal(_Silent):
         if isinstance(news, Stage):
             (self._stages.discard if news.is_over else self._stages.add)(news.text)
             return
-        key = (news.case.id, news.kind)
-        if not isinstance(news, CaseResult | Compared):
+        key = (news.case.id, news.metric)
+        if not isinstance(news, Result | Compared):
             self._running[key] = news.case
             return
         self._running.pop(key, None)
         self._done += 1
-        if news.outcome is Outcome.FAILED:
+        if news.status is Status.FAILED:
             self._failed += 1
             self._console.print(line_of(news), style="red", markup=False, highlight=False)
 
@@ -149,17 +149,17 @@ class _Terminal(_Silent):
         return Group(head, *lines)
 
 
-def line_of(result: CaseResult | Compared) -> str:
+def line_of(result: Result | Compared) -> str:
     """A result in one line."""
-    title = f"{result.kind.value:<5}  {printable(result.case.title)}"
-    if result.outcome is not Outcome.DONE:
-        return f"{title}: {result.outcome.value}: {printable(first_line(result.reason))}"
+    title = f"{result.metric.value:<5}  {printable(result.case.title)}"
+    if result.status is not Status.DONE:
+        return f"{title}: {result.status.value}: {printable(first_line(result.reason))}"
     if isinstance(result, Compared):
         return f"{title}: {_compared_text(result)}"
     if result.measurement is not None:
         return f"{title}: {seconds_text(result.measurement.median)}"
     if result.counts is None:
-        return f"{title}: {result.outcome.value}"
+        return f"{title}: {result.status.value}"
     instructions = result.counts.without_loop().sum() / result.counts.number_per_run
     return f"{title}: {instructions:,.0f} instructions"
 

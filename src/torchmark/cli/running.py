@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from torchmark.cli.run_display import Display
     from torchmark.define.suites.loading import LoadedSuite
     from torchmark.engine.cores import Division
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
     from torchmark.store import Store
 
 
@@ -62,7 +63,7 @@ def heed_signals() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def say_what_is_kept(run: Run, results: Sequence[CaseResult], place: str | None) -> None:
+def say_what_is_kept(run: Run, results: Sequence[Result], place: str | None) -> None:
     """After Ctrl-C: how far it came, and how it goes on."""
     click.echo(
         f"torchmark: interrupted; {len(results)} of {len(run.plan)} results are kept", err=True
@@ -70,9 +71,7 @@ def say_what_is_kept(run: Run, results: Sequence[CaseResult], place: str | None)
     _say_how_to_go_on(run, place)
 
 
-def exit_as_it_went(
-    results: Sequence[CaseResult], *, was_interrupted: bool, wrote_all: bool
-) -> None:
+def exit_as_it_went(results: Sequence[Result], *, was_interrupted: bool, wrote_all: bool) -> None:
     """End the command with the code that says what went wrong first; return if nothing did."""
     if was_interrupted:
         sys.exit(ExitCode.INTERRUPTED)

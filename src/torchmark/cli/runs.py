@@ -10,7 +10,7 @@ import click
 
 from torchmark.cli.stores import columns, opened, store_option
 from torchmark.engine.ownership import is_owned
-from torchmark.model.run_record import RunState
+from torchmark.model.run import RunState
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable
 

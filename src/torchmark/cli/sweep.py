@@ -28,8 +28,8 @@ from torchmark.define.sweep.scales import setting
 from torchmark.define.sweep.spec import read_spec
 from torchmark.engine.environment_facts import environment_of
 from torchmark.engine.ownership import owned
-from torchmark.model.run_record import RunState
-from torchmark.model.sweep_record import Phase, Status
+from torchmark.model.run import RunState
+from torchmark.model.sweep_record import Phase, RowStatus
 from torchmark.report import sweep_text
 from torchmark.settings import settings_for
 from torchmark.store import open_store
@@ -173,7 +173,7 @@ class _Sweeping:
                             beside.append(case.row, told.get("kernels", []))
                         if case.row.case_id in known:
                             row = self._by_id[case.row.case_id]
-                            if told["status"] != Status.MEASURED.value:
+                            if told["status"] != RowStatus.MEASURED.value:
                                 self.without_kernels.append(told["reason"])
                             display.show(result_of(case, row, None))
                             continue
@@ -242,5 +242,5 @@ def _finish(done: _Sweeping, path: Path) -> None:
     if done.was_interrupted:
         click.echo("torchmark: interrupted; the same command goes on from here", err=True)
         sys.exit(ExitCode.INTERRUPTED)
-    if any(row.status is Status.FAILED for row in done.rows):
+    if any(row.status is RowStatus.FAILED for row in done.rows):
         sys.exit(ExitCode.CASE_FAILED)

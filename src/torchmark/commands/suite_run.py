@@ -16,7 +16,8 @@ from torchmark.engine.reservation import reserved
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.language import Language
-from torchmark.model.run_record import CaseResult, Kind, Outcome, Run, RunState
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Run, RunState
 from torchmark.store import new_run_id
 from torchmark_probe.loops.sampling import Limits
 
@@ -41,7 +42,7 @@ class Wanted:
     pattern: str = ""
     """As of `-k`; all cases if empty."""
 
-    kinds: tuple[Kind, ...] = (Kind.TIME, Kind.COUNT)
+    kinds: tuple[Metric, ...] = (Metric.TIME, Metric.INSTRUCTIONS)
     """What is measured."""
 
     cpp: bool = True
@@ -110,7 +111,7 @@ def new_run(
     )
 
 
-def failures_of(suites: Iterable[LoadedSuite], kind: Kind) -> list[CaseResult]:
+def failures_of(suites: Iterable[LoadedSuite], kind: Metric) -> list[Result]:
     """A row for each file that could not be loaded."""
     return [
         failed(Case(label=(failure.file,), stmt=""), kind, failure)
@@ -121,7 +122,7 @@ def failures_of(suites: Iterable[LoadedSuite], kind: Kind) -> list[CaseResult]:
 
 def cores_for(run: Run) -> AbstractContextManager[Division]:
     """Which cores do what: lanes as wide as the case with the most threads, where cores allow."""
-    widths = [case.num_threads for case, kind in run.plan if kind is Kind.TIME]
+    widths = [case.num_threads for case, kind in run.plan if kind is Metric.TIME]
     return reserved(usable_cores(), max(widths, default=1))
 
 
@@ -149,7 +150,7 @@ def carried_out(
     results = execution.results()
     try:
         for news in results:
-            if isinstance(news, CaseResult):
+            if isinstance(news, Result):
                 store.add(run.id, news)
             yield news
         state = RunState.FINISHED
@@ -158,10 +159,10 @@ def carried_out(
         store.finish(run.id, state)
 
 
-def missing_of(run: Run, results: Iterable[CaseResult]) -> list[tuple[Case, Kind]]:
+def missing_of(run: Run, results: Iterable[Result]) -> list[tuple[Case, Metric]]:
     """What of the plan is not done: a failure is tried again, for its cause may be gone."""
     there = {
-        (result.case.id, result.kind) for result in results if result.outcome is not Outcome.FAILED
+        (result.case.id, result.metric) for result in results if result.status is not Status.FAILED
     }
     return [(case, kind) for case, kind in run.plan if (case.id, kind) not in there]
 
@@ -212,8 +213,8 @@ def _at(facts: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def has_failures(results: Iterable[CaseResult]) -> bool:
-    return any(result.outcome is Outcome.FAILED for result in results)
+def has_failures(results: Iterable[Result]) -> bool:
+    return any(result.status is Status.FAILED for result in results)
 
 
 def _as_settings(suites: Sequence[LoadedSuite], effort: Effort) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from torchmark.engine.models import Models
 from torchmark.engine.preparing import Prepared, prepared
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchmark.engine.measuring import Effort
     from torchmark.engine.workers import Workers
     from torchmark.model.case import Case
-    from torchmark.model.run_record import CaseResult
+    from torchmark.model.result import Result
 
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
@@ -45,7 +45,7 @@ class Began:
     """A case is being measured now."""
 
     case: Case
-    kind: Kind
+    metric: Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Job(NamedTuple):
     """A case that is ready, and what is wanted of it."""
 
     prepared: Prepared
-    kind: Kind
+    metric: Metric
 
 
 class _Done(NamedTuple):
@@ -72,7 +72,7 @@ class _Done(NamedTuple):
     mistake: BaseException | None
 
 
-News: TypeAlias = "Began | Stage | CaseResult"
+News: TypeAlias = "Began | Stage | Result"
 """What happens in a run."""
 
 
@@ -81,7 +81,7 @@ class Execution:
 
     def __init__(
         self,
-        plan: Sequence[tuple[Case, Kind]],
+        plan: Sequence[tuple[Case, Metric]],
         *,
         effort: Effort,
         division: Division,
@@ -93,7 +93,7 @@ class Execution:
         self._division = division
         self._workers = workers
         self._stopping = threading.Event()
-        self._news: queue.SimpleQueue[Began | Stage | CaseResult | _Done] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Began | Stage | Result | _Done] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._to_count: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._wide: list[_Job] = []
@@ -157,7 +157,7 @@ class Execution:
 
     def _prepare(self, models: Models, lanes: int, counters: int) -> None:
         """Hand out what is ready; at the end tell everybody that nothing more will come."""
-        wanted: dict[str, list[Kind]] = {}
+        wanted: dict[str, list[Metric]] = {}
         cases: dict[str, Case] = {}
         for case, kind in self._plan:
             reason = reason_to_skip(case, kind)
@@ -197,8 +197,8 @@ class Execution:
     def _hand_out(self, job: _Job) -> None:
         case, ready = job.prepared
         if isinstance(ready, TorchmarkError):
-            self._news.put(failed(case, job.kind, ready))
-        elif job.kind is Kind.COUNT:
+            self._news.put(failed(case, job.metric, ready))
+        elif job.metric is Metric.INSTRUCTIONS:
             self._to_count.put(job)
         elif case.num_threads > self._division.lane_width:
             self._wide.append(job)
@@ -222,13 +222,13 @@ class Execution:
         case, ready = job.prepared
         assert not isinstance(ready, TorchmarkError)
         with self._only_core or nullcontext():
-            self._news.put(Began(case, job.kind))
-            is_count = job.kind is Kind.COUNT
+            self._news.put(Began(case, job.metric))
+            is_count = job.metric is Metric.INSTRUCTIONS
             try:
                 with self._stage(_STARTING if is_count else ""):
                     zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
-                self._news.put(failed(case, job.kind, error))
+                self._news.put(failed(case, job.metric, error))
                 return
             if is_count:
                 result = counted(case, ready, zygote, self._effort)
@@ -238,8 +238,8 @@ class Execution:
             self._news.put(result)
 
 
-def reason_to_skip(case: Case, kind: Kind) -> str | None:
+def reason_to_skip(case: Case, metric: Metric) -> str | None:
     """Why this kind of measurement is not made of the case; None if it is."""
-    if case.skip is None and case.runtime is Runtime.COMPILED and kind is Kind.COUNT:
+    if case.skip is None and case.runtime is Runtime.COMPILED and kind is Metric.INSTRUCTIONS:
         return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
     return case.skip

@@ -14,7 +14,7 @@ from torchmark.engine.zygote.cases import TIME_LIMIT, PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Case, Runtime
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.result import Metric, Result, Status
 from torchmark.model.task_spec import TaskSpec
 from torchmark_probe.loops.sampling import Limits
 
@@ -67,7 +67,7 @@ def timed(
     zygote: Zygote,
     effort: Effort,
     cores: Collection[int],
-) -> CaseResult:
+) -> Result:
     """The case's times on these cores, one fresh process for each repeat."""
     is_compiled = case.runtime is Runtime.COMPILED
 
@@ -82,16 +82,16 @@ def timed(
                 memory_limit=effort.memory,
             )
 
-    def work() -> CaseResult:
+    def work() -> Result:
         samples = [sampled(repeat) for repeat in range(effort.repeats)]
         measurements = [
             Measurement.from_sampling(spec_of(case), sample.sampling) for sample in samples
         ]
         whole = measurements[0] if len(measurements) == 1 else _merged(measurements)
-        return CaseResult(
+        return Result(
             case=case,
-            kind=Kind.TIME,
-            outcome=Outcome.DONE,
+            metric=Metric.TIME,
+            status=Status.DONE,
             finished=now(),
             measurement=whole,
             stdout=samples[0].output.stdout,
@@ -99,7 +99,7 @@ def timed(
             compile_seconds=samples[0].first_run if is_compiled else None,
         )
 
-    return _or_failure(case, Kind.TIME, work)
+    return _or_failure(case, Metric.TIME, work)
 
 
 @contextmanager
@@ -116,12 +116,10 @@ def _own_compile_cache(ready: PythonCase | NativeCase) -> Iterator[PythonCase | 
         discard(folder)
 
 
-def counted(
-    case: Case, ready: PythonCase | NativeCase, zygote: Zygote, effort: Effort
-) -> CaseResult:
+def counted(case: Case, ready: PythonCase | NativeCase, zygote: Zygote, effort: Effort) -> Result:
     """The case's instructions; several repeats must agree, and where they do not it is said."""
 
-    def work() -> CaseResult:
+    def work() -> Result:
         counts = [
             zygote.count(
                 ready,
@@ -136,10 +134,10 @@ def counted(
         stats = [stats_of(spec_of(case), effort.number, each, baseline) for each in counts]
         totals = sorted(each.counts() for each in stats)
         differ = f"counts of {effort.number} runs lie between {totals[0]} and {totals[-1]}"
-        return CaseResult(
+        return Result(
             case=case,
-            kind=Kind.COUNT,
-            outcome=Outcome.DONE,
+            metric=Metric.INSTRUCTIONS,
+            status=Status.DONE,
             finished=now(),
             reason=differ if totals[0] != totals[-1] else "",
             counts=stats[0],
@@ -147,15 +145,15 @@ def counted(
             stderr=counts[0].output.stderr,
         )
 
-    return _or_failure(case, Kind.COUNT, work)
+    return _or_failure(case, Metric.INSTRUCTIONS, work)
 
 
-def failed(case: Case, kind: Kind, error: TorchmarkError) -> CaseResult:
+def failed(case: Case, kind: Metric, error: TorchmarkError) -> Result:
     """The row of a case that did not work."""
-    return CaseResult(
+    return Result(
         case=case,
         kind=kind,
-        outcome=Outcome.FAILED,
+        status=Status.FAILED,
         finished=now(),
         reason=_syntax_reason(error) if isinstance(error, StatementSyntaxError) else str(error),
         stdout=error.stdout if isinstance(error, CaseFailedError) else "",
@@ -169,9 +167,9 @@ def _syntax_reason(error: StatementSyntaxError) -> str:
     return f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
 
 
-def skipped(case: Case, kind: Kind, reason: str) -> CaseResult:
+def skipped(case: Case, kind: Metric, reason: str) -> Result:
     """The row of a case that is left out."""
-    return CaseResult(case=case, kind=kind, outcome=Outcome.SKIPPED, finished=now(), reason=reason)
+    return Result(case=case, kind=kind, status=Status.SKIPPED, finished=now(), reason=reason)
 
 
 def now() -> str:
@@ -179,7 +177,7 @@ def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
-def _or_failure(case: Case, kind: Kind, work: Callable[[], CaseResult]) -> CaseResult:
+def _or_failure(case: Case, kind: Metric, work: Callable[[], Result]) -> Result:
     start = time.monotonic()
     try:
         try:

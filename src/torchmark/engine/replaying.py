@@ -27,7 +27,7 @@ from torchmark.model.replay_record import (
     Replayed,
     ReplayedCall,
 )
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from torchmark.engine.replay_zygotes import ReplayZygotes
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult
+    from torchmark.model.result import Result
     from torchmark.model.trace import Step, Trace
 
-    News = tuple[ReplayedCall, CaseResult | None]
+    News = tuple[ReplayedCall, Result | None]
 
 BUDGET = 0.2
 """Seconds of measured blocks for a call: a model has some hundred of them."""
@@ -68,7 +68,7 @@ _FACTS = "torchmark_replay"
 class ReplayWish:
     """What is wanted of every call."""
 
-    kinds: tuple[Kind, ...] = (Kind.TIME,)
+    kinds: tuple[Metric, ...] = (Metric.TIME,)
     backends: tuple[Backend, ...] = (Backend.EAGER,)
     threads: int = 1
     seed: int = 0
@@ -143,16 +143,16 @@ class HotReplay:
     def total(self) -> int:
         """Measurements that are to be made; longer ones of the largest shares are not counted."""
         kinds = self._wish.kinds
-        times = len(self._wish.backends) if Kind.TIME in kinds else 0
-        return len(self._calls) * (times + (Kind.COUNT in kinds))
+        times = len(self._wish.backends) if Metric.TIME in kinds else 0
+        return len(self._calls) * (times + (Metric.INSTRUCTIONS in kinds))
 
     def news(self, cores: Collection[int]) -> Iterator[News]:
         """Calls with what is new of them, and the result that it comes from if it is the first."""
-        if Kind.TIME in self._wish.kinds:
+        if Metric.TIME in self._wish.kinds:
             for backend in self._wish.backends:
                 yield from self._timed(backend, cores)
                 yield from self._timed_longer(backend, cores)
-        if Kind.COUNT in self._wish.kinds:
+        if Metric.INSTRUCTIONS in self._wish.kinds:
             yield from self._counted()
 
     def _timed(self, backend: Backend, cores: Collection[int]) -> Iterator[News]:
@@ -165,7 +165,7 @@ class HotReplay:
         effort = self._effort(_LONGER * self._wish.budget)
         for number in calls_to_repeat(self._calls.values(), backend):
             result = self._time(number, backend, effort, cores)
-            if result.outcome is Outcome.DONE:
+            if result.status is Status.DONE:
                 yield self._take(number, backend, result)[0], None
 
     def _counted(self) -> Iterator[News]:
@@ -185,7 +185,7 @@ class HotReplay:
 
     def _time(
         self, number: int, backend: Backend, effort: Effort, cores: Collection[int]
-    ) -> CaseResult:
+    ) -> Result:
         call = self._calls[number]
         case = case_of(call, self._wish, backend)
         ready = python_case(call, backend, self._wish.seed)
@@ -198,25 +198,23 @@ class HotReplay:
             memory=self._wish.memory,
         )
 
-    def _take(
-        self, number: int, backend: Backend, result: CaseResult
-    ) -> tuple[ReplayedCall, CaseResult]:
+    def _take(self, number: int, backend: Backend, result: Result) -> tuple[ReplayedCall, Result]:
         """What is known of the call now, and the result as people are told of it."""
         call = with_result(self._calls[number], backend, result)
         self._calls[number] = call
         replayed = call.by_backend(backend)
         assert replayed is not None
-        return call, replace(result, outcome=replayed.outcome, reason=replayed.reason)
+        return call, replace(result, status=replayed.status, reason=replayed.reason)
 
 
-def with_result(call: ReplayedCall, backend: Backend, result: CaseResult) -> ReplayedCall:
+def with_result(call: ReplayedCall, backend: Backend, result: Result) -> ReplayedCall:
     """The call with one more result; a count joins the time that is there."""
     facts = facts_in(result.stdout)
     outcome, reason = _outcome_of(result)
     before = call.by_backend(backend)
     fresh = Replayed(
         backend=backend,
-        outcome=outcome,
+        status=outcome,
         reason=reason,
         time=_time_of(result.measurement) if result.measurement is not None else None,
         instructions=(
@@ -226,10 +224,10 @@ def with_result(call: ReplayedCall, backend: Backend, result: CaseResult) -> Rep
         largest_error=facts.get("largest_error"),
         remarks=tuple(facts.get("remarks", ())),
     )
-    if before is not None and result.kind is Kind.COUNT:
-        is_worse = before.outcome is not Outcome.DONE or outcome is Outcome.DONE
+    if before is not None and result.metric is Metric.INSTRUCTIONS:
+        is_worse = before.status is not Status.DONE or outcome is Status.DONE
         fresh = replace(
-            before if is_worse else replace(before, outcome=outcome, reason=reason),
+            before if is_worse else replace(before, status=outcome, reason=reason),
             instructions=fresh.instructions,
         )
     others = tuple(each for each in call.by if each.backend is not backend)
@@ -296,12 +294,12 @@ def facts_in(stdout: str) -> dict[str, Any]:
     return {}
 
 
-def _outcome_of(result: CaseResult) -> tuple[Outcome, str]:
+def _outcome_of(result: Result) -> tuple[Status, str]:
     """What the probe says cannot be done is skipped, with its sentence; what goes wrong, failed."""
     own = _OWN_ERROR.match(result.reason)
-    if result.outcome is Outcome.FAILED and own:
-        return Outcome.SKIPPED, own[1]
-    return result.outcome, result.reason
+    if result.status is Status.FAILED and own:
+        return Status.SKIPPED, own[1]
+    return result.status, result.reason
 
 
 def _time_of(measurement: Measurement) -> CallTime:

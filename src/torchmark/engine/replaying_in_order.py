@@ -15,7 +15,7 @@ from torchmark.engine.replaying import case_of, python_case, with_result
 from torchmark.engine.zygote.recorded_order import replay_in_order
 from torchmark.errors import TorchmarkError
 from torchmark.model.replay_record import Backend, CallTime
-from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.result import Metric, Result, Status
 from torchmark_probe.loops.intervals import median, median_interval
 from torchmark_probe.loops.sampling import Limits
 
@@ -64,13 +64,13 @@ class OrderReplay:
         for number, call in self._calls.items():
             result = self._tried(call)
             self._calls[number] = with_result(call, Backend.EAGER, result)
-            if result.outcome is Outcome.DONE:
+            if result.status is Status.DONE:
                 good.append(number)
             yield self._calls[number], result
         if good:
             yield from self._timed(good, cores)
 
-    def _tried(self, call: ReplayedCall) -> CaseResult:
+    def _tried(self, call: ReplayedCall) -> Result:
         case = case_of(call, self._wish, Backend.EAGER)
         try:
             output = self._zygote.run(
@@ -79,9 +79,9 @@ class OrderReplay:
                 memory_limit=self._wish.memory,
             )
         except TorchmarkError as error:
-            return failed(case, Kind.TIME, error)
-        return CaseResult(
-            case=case, kind=Kind.TIME, outcome=Outcome.DONE, finished=now(), stdout=output.stdout
+            return failed(case, Metric.TIME, error)
+        return Result(
+            case=case, metric=Metric.TIME, status=Status.DONE, finished=now(), stdout=output.stdout
         )
 
     def _timed(self, good: Sequence[int], cores: Collection[int]) -> Iterator[News]:
@@ -101,7 +101,7 @@ class OrderReplay:
         except TorchmarkError as error:
             for number in good:
                 call = self._calls[number]
-                result = failed(case_of(call, self._wish, Backend.EAGER), Kind.TIME, error)
+                result = failed(case_of(call, self._wish, Backend.EAGER), Metric.TIME, error)
                 yield with_result(call, Backend.EAGER, result), None
             return
         self.pass_seconds = _pass_time(passes)
@@ -116,7 +116,7 @@ class OrderReplay:
         assert replayed is not None
         if place in passes.left_out:
             reason = passes.left_out[place]
-            return replace(call, by=(replace(replayed, outcome=Outcome.FAILED, reason=reason),))
+            return replace(call, by=(replace(replayed, status=Status.FAILED, reason=reason),))
         seconds = [
             each
             for at, each in zip(passes.positions, passes.seconds, strict=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
-    from torchmark.model.run_record import Kind, Outcome
+    from torchmark.model.result import Metric, Status
 
 
 Turn = tuple[float, float]
@@ -86,8 +86,8 @@ class Compared:
     case: Case
     """As it runs in A; where two statements are compared B has its own, in `other`."""
 
-    kind: Kind
-    outcome: Outcome
+    metric: Metric
+    status: Status
 
     other: Case | None = None
     """What runs in B, if that is not the same."""

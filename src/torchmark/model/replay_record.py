@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchmark.model.run_record import Outcome
+    from torchmark.model.result import Status
     from torchmark.model.trace import RecordedCall
 
 
@@ -54,7 +54,7 @@ class Replayed:
     """What came of one distinct call with one backend."""
 
     backend: Backend
-    outcome: Outcome
+    status: Status
     """FAILED where it could not be replayed, SKIPPED where it was not tried."""
 
     reason: str = ""

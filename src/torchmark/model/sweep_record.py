@@ -22,7 +22,7 @@ class Phase(enum.Enum):
     """Gradients of a fixed output gradient, on a graph that is kept; nothing accumulates."""
 
 
-class Status(enum.Enum):
+class RowStatus(enum.Enum):
     """What came of a case."""
 
     MEASURED = "measured"
@@ -81,7 +81,7 @@ class SweepRow:
     prepare_s: float | None = None
     """The compilation by torch.compile, or the export to ONNX."""
 
-    status: Status = Status.MEASURED
+    status: RowStatus = RowStatus.MEASURED
     reason: str = ""
     """Why there is no measurement."""
 

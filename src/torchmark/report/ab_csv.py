@@ -61,7 +61,7 @@ def _facts(result: Compared) -> dict[str, Any]:
         "title": printable(full_name(result)),
         "other": result.other.id if result.other else "",
         "kind": result.kind.value,
-        "outcome": result.outcome.value,
+        "outcome": result.status.value,
         "reason": printable(first_line(result.reason)),
     }
 

@@ -67,7 +67,7 @@ def _result(result: Compared, row: TimeRow | CountRow | None) -> dict[str, Any]:
         "case": _case(result.case),
         "other": _case(result.other) if result.other else None,
         "kind": result.kind.value,
-        "outcome": result.outcome.value,
+        "outcome": result.status.value,
         "reason": result.reason,
         "seconds": result.seconds,
         "python": [{"function": each.function, "a": each.a, "b": each.b} for each in result.python],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.ab import CountRow
 from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.report.ab_names import cut, full_name, names_of
 from torchmark.report.figures import first_line
 
@@ -130,12 +130,12 @@ def changed_counts(comparison: Understood) -> list[CountRow]:
 
 def judged(comparison: Understood) -> list[tuple[Compared, TimeRow | CountRow | None]]:
     """Every result in the order of the suite with its row; None where there is no figure."""
-    rows: dict[tuple[Kind, Case, Case | None], TimeRow | CountRow] = {
-        **{(Kind.TIME, row.case, row.other): row for row in comparison.times},
-        **{(Kind.COUNT, row.case, row.other): row for row in comparison.counts},
+    rows: dict[tuple[Metric, Case, Case | None], TimeRow | CountRow] = {
+        **{(Metric.TIME, row.case, row.other): row for row in comparison.times},
+        **{(Metric.INSTRUCTIONS, row.case, row.other): row for row in comparison.counts},
     }
     return [
-        (each, rows.get((each.kind, each.case, each.other)) if _is_done(each) else None)
+        (each, rows.get((each.metric, each.case, each.other)) if _is_done(each) else None)
         for each in comparison.comparison.results
     ]
 
@@ -182,7 +182,7 @@ def failure_texts(comparison: Understood) -> list[str]:
 
 def skip_texts(comparison: Understood) -> list[str]:
     """One for each reason."""
-    return gap_texts(gap for gap in comparison.gaps if gap.outcome is Outcome.SKIPPED)
+    return gap_texts(gap for gap in comparison.gaps if gap.status is Status.SKIPPED)
 
 
 def unjudged(comparison: Understood) -> list[Compared]:
@@ -250,15 +250,15 @@ def _told(verdicts: Sequence[str], order: Sequence[str], extreme: dict[str, str]
 
 
 def _is_done(result: Compared) -> bool:
-    return result.outcome is Outcome.DONE
+    return result.status is Status.DONE
 
 
 def _rest(comparison: Understood) -> list[str]:
-    outcomes = Counter(gap.outcome for gap in comparison.gaps)
+    outcomes = Counter(gap.status for gap in comparison.gaps)
     few = len(unjudged(comparison))
     return [
         f"{few} with too few pairs" if few else "",
-        f"{outcomes[Outcome.SKIPPED]} skipped, {outcomes[Outcome.FAILED]} failed",
+        f"{outcomes[Status.SKIPPED]} skipped, {outcomes[Status.FAILED]} failed",
         "" if comparison.comparison.is_complete else "interrupted before the end",
     ]
 
@@ -266,7 +266,7 @@ def _rest(comparison: Understood) -> list[str]:
 def _named(same: Sequence[Compared]) -> str:
     kinds: dict[str, list[str]] = {}
     for each in same:
-        kinds.setdefault(full_name(each), []).append(each.kind.value)
+        kinds.setdefault(full_name(each), []).append(each.metric.value)
     names = [f"{name} ({' and '.join(of)})" for name, of in kinds.items()]
     more = f" and {len(names) - _NAMED} more cases" if len(names) > _NAMED else ""
     return f"{'; '.join(names[:_NAMED])}{more}"

@@ -6,14 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.instructions import instructions_per_run
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.model.units import select_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
     from torchmark.report.run_table import RunRow
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
@@ -53,13 +54,13 @@ def reach_text(measurement: Measurement) -> str:
     return f"{share * 100:.1f} %" if share < 10 else "large"
 
 
-def result_text(row: RunRow, kind: Kind) -> str:
+def result_text(row: RunRow, kind: Metric) -> str:
     """The cell of a case: its figure, or the word for why there is none."""
-    result = row.time if kind is Kind.TIME else row.count
+    result = row.time if kind is Metric.TIME else row.count
     if result is None:
         return "–" if kind in row.planned else ""
-    if result.outcome is not Outcome.DONE:
-        return str(result.outcome.value)
+    if result.status is not Status.DONE:
+        return str(result.status.value)
     if result.measurement is not None and result.measurement.raw_times:
         return time_text(result.measurement)
     if result.counts is not None:
@@ -67,14 +68,14 @@ def result_text(row: RunRow, kind: Kind) -> str:
     return "no figures"
 
 
-def doubt_texts(results: Sequence[CaseResult]) -> list[str]:
+def doubt_texts(results: Sequence[Result]) -> list[str]:
     """One text for each kind of doubt: the first of its kind in full, the others by name."""
     found: dict[str, list[tuple[str, str]]] = {}
     for result in results:
         measurement = result.measurement
         for doubt in measurement.doubts if measurement and measurement.raw_times else ():
             found.setdefault(doubt.kind.value, []).append((result.case.title, doubt.text))
-        if result.outcome is Outcome.DONE and result.reason:
+        if result.status is Status.DONE and result.reason:
             found.setdefault("repeats differ", []).append((result.case.title, result.reason))
     return [_doubt_text(kind, cases) for kind, cases in found.items()]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
-    from torchmark.model.run_record import Run
+    from torchmark.model.run import Run
 
 VERSION = 1
 

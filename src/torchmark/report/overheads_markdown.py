@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.analyse.overheads import Ladder, Rung
-    from torchmark.model.run_record import Run
+    from torchmark.model.run import Run
 
 _HEADINGS = ("time (us)", "overhead (us), 95 % interval", "ratio", "instructions", "more")
 

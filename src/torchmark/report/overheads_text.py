@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import doubt_texts, environment_line, first_line, heading, printable
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 NO_FIGURE = "–"
 _NOTES = """\
@@ -42,7 +43,7 @@ def render(run: Run, ladders: Sequence[Ladder], *, width: int = 80) -> str:
     return printable("\n\n".join("\n".join(part) for part in parts if part)) + "\n"
 
 
-def results_in(ladders: Sequence[Ladder]) -> list[CaseResult]:
+def results_in(ladders: Sequence[Ladder]) -> list[Result]:
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     return [result for rung in rungs for result in (rung.time, rung.count) if result is not None]
 
@@ -52,7 +53,7 @@ def failure_texts(ladders: Sequence[Ladder]) -> list[str]:
     return [
         f"{result.case.title} ({result.kind.value}): {first_line(result.reason)}"
         for result in results_in(ladders)
-        if result.outcome is Outcome.FAILED
+        if result.status is Status.FAILED
     ]
 
 
@@ -110,10 +111,10 @@ def _reach(measurement: Measurement) -> str:
     return micro(max(high - measurement.median, measurement.median - low))
 
 
-def _without_figure(result: CaseResult | None) -> str:
-    if result is None or result.outcome is Outcome.DONE:
+def _without_figure(result: Result | None) -> str:
+    if result is None or result.status is Status.DONE:
         return NO_FIGURE
-    return str(result.outcome.value)
+    return str(result.status.value)
 
 
 def _wrapped(texts: Sequence[str], width: int) -> list[str]:

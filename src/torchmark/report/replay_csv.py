@@ -52,7 +52,7 @@ def _facts(row: CallRow) -> dict[str, Any]:
 
 def _figures(table: UnderstoodReplay, row: CallRow, result: Replayed) -> dict[str, Any]:
     figures: dict[str, Any] = {
-        "outcome": result.outcome.value,
+        "outcome": result.status.value,
         "instructions": result.instructions,
         "prepare_seconds": result.prepare_seconds,
         "largest_error": result.largest_error,

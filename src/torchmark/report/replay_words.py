@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.model.replay_record import Backend, ReplayMode
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 from torchmark.model.units import select_unit
 from torchmark.report.figures import first_line, printable, seconds_text
 
@@ -80,7 +80,7 @@ def each_text(result: Replayed | None) -> str:
         return "–"
     if result.time is not None:
         return interval_text(result.time)
-    return "" if result.outcome is Outcome.DONE else result.outcome.value
+    return "" if result.status is Status.DONE else result.status.value
 
 
 def calls_text(number: int, which: str = "") -> str:
@@ -151,7 +151,7 @@ def failure_groups(table: UnderstoodReplay) -> list[tuple[str, list[CallRow]]]:
     for row, result in table.failures():
         backend = "" if len(table.replay.backends) == 1 else f" {result.backend.value}"
         reason = printable(first_line(result.reason))
-        groups.setdefault(f"{result.outcome.value.upper()}{backend}: {reason}", []).append(row)
+        groups.setdefault(f"{result.status.value.upper()}{backend}: {reason}", []).append(row)
     return list(groups.items())
 
 
@@ -181,12 +181,12 @@ def summary(table: UnderstoodReplay) -> str:
     results = [result for call in table.replay.calls for result in call.by]
     parts = []
     for outcome, word in (
-        (Outcome.DONE, "replayed"),
-        (Outcome.FAILED, "failed"),
-        (Outcome.SKIPPED, "cannot be replayed"),
+        (Status.DONE, "replayed"),
+        (Status.FAILED, "failed"),
+        (Status.SKIPPED, "cannot be replayed"),
     ):
-        number = sum(result.outcome is outcome for result in results)
-        parts += [f"{number} {word}"] if number or outcome is Outcome.DONE else []
+        number = sum(result.status is outcome for result in results)
+        parts += [f"{number} {word}"] if number or outcome is Status.DONE else []
     missing = table.missing()
     parts += [f"{missing} not measured"] if missing else []
     return ", ".join(parts)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RunDifferences,
         TimeChange,
     )
-    from torchmark.model.run_record import Run
+    from torchmark.model.run import Run
 
     Change = TypeVar("Change", TimeChange, CountChange, Incomparable)
 

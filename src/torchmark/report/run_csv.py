@@ -13,7 +13,8 @@ from torchmark.report.run_table import table_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 HEADER = (
     "run", "case", "label", "language", "runtime", "autograd", "num_threads", "params", "kind",
@@ -23,7 +24,7 @@ HEADER = (
 """Stable: new columns are added at the end."""
 
 
-def render(run: Run, results: Sequence[CaseResult]) -> str:
+def render(run: Run, results: Sequence[Result]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, HEADER, restval="", lineterminator="\n")
     writer.writeheader()
@@ -32,7 +33,7 @@ def render(run: Run, results: Sequence[CaseResult]) -> str:
     return text.getvalue()
 
 
-def _facts(result: CaseResult) -> dict[str, Any]:
+def _facts(result: Result) -> dict[str, Any]:
     case = result.case
     return {
         "case": case.id,
@@ -43,7 +44,7 @@ def _facts(result: CaseResult) -> dict[str, Any]:
         "num_threads": case.num_threads,
         "params": printable(" ".join(f"{name}={value}" for name, value in case.params)),
         "kind": result.kind.value,
-        "outcome": result.outcome.value,
+        "outcome": result.status.value,
         "seconds": result.seconds,
         "finished": result.finished,
         "compile_seconds": "" if result.compile_seconds is None else result.compile_seconds,
@@ -51,7 +52,7 @@ def _facts(result: CaseResult) -> dict[str, Any]:
     }
 
 
-def _figures(result: CaseResult) -> dict[str, Any]:
+def _figures(result: Result) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     measurement, counts = result.measurement, result.counts
     if measurement is not None and measurement.raw_times:

@@ -10,9 +10,10 @@ from torchmark.report import run_csv, run_json, run_markdown, run_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
-RENDERERS: dict[str, Callable[[Run, Sequence[CaseResult]], str]] = {
+RENDERERS: dict[str, Callable[[Run, Sequence[Result]], str]] = {
     "json": partial(run_json.render, samples=True),
     "csv": run_csv.render,
     "markdown": run_markdown.render,

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 VERSION = 1
 
 
-def render(run: Run, results: Sequence[CaseResult], *, samples: bool = False) -> str:
+def render(run: Run, results: Sequence[Result], *, samples: bool = False) -> str:
     """JSON text; times are in seconds.
 
     With `samples` every result has its record as the store holds it, under "record": each sample,
@@ -42,14 +43,14 @@ def render(run: Run, results: Sequence[CaseResult], *, samples: bool = False) ->
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
 
 
-def _result(result: CaseResult, *, samples: bool) -> dict[str, Any]:
+def _result(result: Result, *, samples: bool) -> dict[str, Any]:
     case = result.case
     record: dict[str, Any] = {
         "case": case.id,
         "title": case.title,
         "label": list(case.label),
         "kind": result.kind.value,
-        "outcome": result.outcome.value,
+        "outcome": result.status.value,
         "reason": result.reason,
         "finished": result.finished,
         "seconds": result.seconds,

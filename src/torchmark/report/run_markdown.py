@@ -19,10 +19,11 @@ from torchmark.report.run_text import HEADINGS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 
-def render(run: Run, results: Sequence[CaseResult]) -> str:
+def render(run: Run, results: Sequence[Result]) -> str:
     table = table_of(run, results)
     kinds = table.kinds
     parts = [
@@ -37,6 +38,6 @@ def render(run: Run, results: Sequence[CaseResult]) -> str:
     return printable("\n\n".join(part for part in parts if part)) + "\n"
 
 
-def _failure(result: CaseResult) -> str:
+def _failure(result: Result) -> str:
     reason = escaped(first_line(result.reason))
     return f"- **failed** {escaped(result.case.title)} ({result.kind.value}): {reason}"

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.instructions import instructions_per_run
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.report.figures import (
     environment_facts,
     environment_line,
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.measurement import Measurement
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 _PLOT_WIDTH = 180
 """Pixels of the drawing beside a time."""
@@ -31,7 +32,7 @@ _OUTPUT_CHARACTERS = 20_000
 """Of what a case printed that a page shows, so that a megabyte does not make it unreadable."""
 
 
-def render(run: Run, results: Sequence[CaseResult]) -> str:
+def render(run: Run, results: Sequence[Result]) -> str:
     table = table_of(run, results)
     body = [_header(table), *(_group(table, group) for group in table.groups)]
     body += [_failures(table), _skips(table), _environment(run)]
@@ -58,9 +59,9 @@ def _group(table: RunTable, group: RunGroup) -> str:
     number = table.groups.index(group)
     drawing = _Drawing(group)
     titles = {
-        Kind.TIME: '<th class="number time">Time, 95 % interval</th>'
+        Metric.TIME: '<th class="number time">Time, 95 % interval</th>'
         '<th class="plot">logarithmic</th>',
-        Kind.COUNT: '<th class="number">Instructions</th>',
+        Metric.INSTRUCTIONS: '<th class="number">Instructions</th>',
     }
     heads = "".join(titles[kind] for kind in table.kinds)
     rows = "\n".join(_row(row, table.kinds, drawing) for row in group.rows)
@@ -75,11 +76,11 @@ def _group(table: RunTable, group: RunGroup) -> str:
 </section>"""
 
 
-def _row(row: RunRow, kinds: Sequence[Kind], drawing: _Drawing) -> str:
+def _row(row: RunRow, kinds: Sequence[Metric], drawing: _Drawing) -> str:
     cells = []
-    if Kind.TIME in kinds:
+    if Metric.TIME in kinds:
         cells.append(_time(row, drawing))
-    if Kind.COUNT in kinds:
+    if Metric.INSTRUCTIONS in kinds:
         cells.append(_count(row))
     code = f"<details><summary>{text_of(row.name)}</summary>{_case(row)}</details>"
     return f"<tr><td>{code}</td>{''.join(cells)}</tr>"
@@ -102,7 +103,7 @@ def _time(row: RunRow, drawing: _Drawing) -> str:
     result = row.time
     measurement = result.measurement if result else None
     if measurement is None or not measurement.raw_times:
-        return f'<td class="number">{_outcome(row, Kind.TIME, result)}</td><td class="plot"></td>'
+        return f'<td class="number">{_outcome(row, Metric.TIME, result)}</td><td class="plot"></td>'
     low, high = measurement.median_interval
     doubts = "; ".join(doubt.kind.value for doubt in measurement.doubts)
     mark = f' <abbr class="doubt" title="{text_of(doubts)}">(!)</abbr>' if doubts else ""
@@ -121,16 +122,16 @@ def _time(row: RunRow, drawing: _Drawing) -> str:
 def _count(row: RunRow) -> str:
     counts = row.count.counts if row.count else None
     if counts is None:
-        return f'<td class="number">{_outcome(row, Kind.COUNT, row.count)}</td>'
+        return f'<td class="number">{_outcome(row, Metric.INSTRUCTIONS, row.count)}</td>'
     return f'<td class="number">{float(instructions_per_run(counts)):,.1f}</td>'
 
 
-def _outcome(row: RunRow, kind: Kind, result: CaseResult | None) -> str:
+def _outcome(row: RunRow, kind: Metric, result: Result | None) -> str:
     if result is None:
         return '<span class="quiet">not measured</span>' if kind in row.planned else ""
-    if result.outcome is Outcome.FAILED:
+    if result.status is Status.FAILED:
         return f'<a class="bad" href="#failure-{row.case.id}-{kind.value}">failed</a>'
-    return f'<span class="quiet" title="{text_of(result.reason)}">{result.outcome.value}</span>'
+    return f'<span class="quiet" title="{text_of(result.reason)}">{result.status.value}</span>'
 
 
 class _Drawing:
@@ -180,10 +181,10 @@ def _failures(table: RunTable) -> str:
     )
 
 
-def _failure(result: CaseResult) -> str:
-    title = f"{text_of(result.case.title)} <small>({result.kind.value})</small>"
+def _failure(result: Result) -> str:
+    title = f"{text_of(result.case.title)} <small>({result.metric.value})</small>"
     parts = [
-        f'<article id="failure-{result.case.id}-{result.kind.value}">\n<h3>{title}</h3>',
+        f'<article id="failure-{result.case.id}-{result.metric.value}">\n<h3>{title}</h3>',
         f'<pre class="bad">{text_of(_cut(result.reason))}</pre>',
         *(
             f"<details><summary>{name}</summary><pre>{text_of(_cut(text))}</pre></details>"
@@ -203,7 +204,7 @@ def _skips(table: RunTable) -> str:
     if not table.skips:
         return ""
     items = "".join(
-        f"<li>{text_of(skip.case.title)} ({skip.kind.value}): "
+        f"<li>{text_of(skip.case.title)} ({skip.metric.value}): "
         f"{text_of(first_line(skip.reason))}</li>"
         for skip in table.skips
     )

@@ -10,14 +10,15 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.case import Case
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +29,13 @@ class RunRow:
     name: str
     """Its title without the name of the group."""
 
-    planned: frozenset[Kind]
+    planned: frozenset[Metric]
     """What was to be measured."""
 
-    time: CaseResult | None
+    time: Result | None
     """None where there is no result yet, or none was asked for."""
 
-    count: CaseResult | None
+    count: Result | None
     """None where there is no result yet, or none was asked for."""
 
 
@@ -52,46 +53,46 @@ class RunTable:
 
     run: Run
     groups: tuple[RunGroup, ...]
-    results: tuple[CaseResult, ...]
+    results: tuple[Result, ...]
     """In the order of the plan."""
 
     missing: int
     """Measurements that were planned and have no result."""
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[Metric, ...]:
         """What was measured or was to be."""
         rows = [row for group in self.groups for row in group.rows]
-        return tuple(kind for kind in Kind if any(kind in row.planned for row in rows))
+        return tuple(kind for kind in Metric if any(kind in row.planned for row in rows))
 
     @property
-    def failures(self) -> tuple[CaseResult, ...]:
-        return self._with(Outcome.FAILED)
+    def failures(self) -> tuple[Result, ...]:
+        return self._with(Status.FAILED)
 
     @property
-    def skips(self) -> tuple[CaseResult, ...]:
-        return self._with(Outcome.SKIPPED)
+    def skips(self) -> tuple[Result, ...]:
+        return self._with(Status.SKIPPED)
 
     def summary(self) -> str:
         """One line that counts what came of the measurements."""
-        counts = Counter(result.outcome for result in self.results)
-        parts = [f"{counts[Outcome.DONE]} done"]
-        parts += [f"{counts[Outcome.FAILED]} failed"] if counts[Outcome.FAILED] else []
-        parts += [f"{counts[Outcome.SKIPPED]} skipped"] if counts[Outcome.SKIPPED] else []
+        counts = Counter(result.status for result in self.results)
+        parts = [f"{counts[Status.DONE]} done"]
+        parts += [f"{counts[Status.FAILED]} failed"] if counts[Status.FAILED] else []
+        parts += [f"{counts[Status.SKIPPED]} skipped"] if counts[Status.SKIPPED] else []
         parts += [f"{self.missing} not measured"] if self.missing else []
         return ", ".join(parts)
 
-    def _with(self, outcome: Outcome) -> tuple[CaseResult, ...]:
-        return tuple(result for result in self.results if result.outcome is outcome)
+    def _with(self, status: Status) -> tuple[Result, ...]:
+        return tuple(result for result in self.results if result.status is outcome)
 
 
-def table_of(run: Run, results: Sequence[CaseResult]) -> RunTable:
+def table_of(run: Run, results: Sequence[Result]) -> RunTable:
     """The results under the cases of the plan; a result that was not planned comes last."""
-    found = {(result.case.id, result.kind): result for result in results}
+    found = {(result.case.id, result.metric): result for result in results}
     planned = [(case.id, kind) for case, kind in run.plan]
     order = ordered_unique([*planned, *found])
     cases = {case.id: case for case, _ in run.plan} | {r.case.id: r.case for r in results}
-    kinds: dict[str, set[Kind]] = {}
+    kinds: dict[str, set[Metric]] = {}
     for case_id, kind in order:
         kinds.setdefault(case_id, set()).add(kind)
     groups: dict[str, list[RunRow]] = {}
@@ -101,8 +102,8 @@ def table_of(run: Run, results: Sequence[CaseResult]) -> RunTable:
             case=case,
             name=name_in_group(case),
             planned=frozenset(asked),
-            time=found.get((case_id, Kind.TIME)),
-            count=found.get((case_id, Kind.COUNT)),
+            time=found.get((case_id, Metric.TIME)),
+            count=found.get((case_id, Metric.INSTRUCTIONS)),
         )
         groups.setdefault(group_of(case), []).append(row)
     return RunTable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 from torchmark.model.units import ordered_unique
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import (
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.model.case import Case
-    from torchmark.model.run_record import CaseResult, Run
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
-HEADINGS = {Kind.TIME: "time", Kind.COUNT: "instructions"}
+HEADINGS = {Metric.TIME: "time", Metric.INSTRUCTIONS: "instructions"}
 
 _REASON_LINES = 12
 """Of a failure that are shown; the export has all of it, and what the case printed."""
 
 
-def render(run: Run, results: Sequence[CaseResult], *, width: int = 80) -> str:
+def render(run: Run, results: Sequence[Result], *, width: int = 80) -> str:
     """The text, without escapes, in lines of at most `width` where words allow."""
     table = table_of(run, results)
     parts = [
@@ -60,7 +61,7 @@ def _failures(table: RunTable, width: int) -> list[str]:
     """Each failure with its reason; one that has it in timing and counting alike is told once."""
     kinds: dict[tuple[Case, str], list[str]] = {}
     for result in table.failures:
-        kinds.setdefault((result.case, result.reason), []).append(result.kind.value)
+        kinds.setdefault((result.case, result.reason), []).append(result.metric.value)
     lines = []
     for (case, reason), names in kinds.items():
         lines += _wrapped([f"FAILED {case.title} ({' and '.join(names)})"], width)

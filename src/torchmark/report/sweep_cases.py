@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.sweep import dims_in, eager_of, ratio_to, subjects_in
-from torchmark.model.sweep_record import Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark.report.figures import first_line, printable, seconds_text
 from torchmark.report.plot_axis import prefixed
 from torchmark.report.sweep_words import short_seconds, times_text
@@ -109,11 +109,11 @@ def _head(column: _Column, rows: Sequence[SweepRow]) -> str:
 
 def _line(row: SweepRow, first: Sequence[_Column], figures: Sequence[_Column]) -> str:
     cells = "".join(_cell(column, row) for column in first)
-    if row.status is Status.MEASURED:
+    if row.status is RowStatus.MEASURED:
         return f"<tr>{cells}{''.join(_cell(column, row) for column in figures)}</tr>"
     reason = first_line(row.reason)
     told = f"{row.status.value}: {reason}" if reason else row.status.value
-    kind = "bad" if row.status is Status.FAILED else "quiet"
+    kind = "bad" if row.status is RowStatus.FAILED else "quiet"
     return (
         f'<tr>{cells}<td class="reason {kind}" colspan="{max(1, len(figures))}"'
         f' title="{_text(row.reason)}">{_text(told)}</td></tr>'

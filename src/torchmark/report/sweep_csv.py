@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import RecordFileError
-from torchmark.model.sweep_record import Phase, Status, SweepRow
+from torchmark.model.sweep_record import Phase, RowStatus, SweepRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,7 +75,7 @@ def _cell(name: str, value: Any) -> str:
         return ""
     if name == "dims":
         return dims_text(value)
-    if isinstance(value, Phase | Status):
+    if isinstance(value, Phase | RowStatus):
         return str(value.value)
     return repr(value) if isinstance(value, float) else " ".join(str(value).split())
 
@@ -87,7 +87,7 @@ def _value(name: str, cell: str) -> Any:
     if name == "phase":
         return Phase(cell)
     if name == "status":
-        return Status(cell)
+        return RowStatus(cell)
     if name in _TEXT:
         return cell
     if not cell:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import speed_ups, subjects_in
-from torchmark.model.sweep_record import Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import environment_facts, environment_line
 from torchmark.report.page_frame import page, text_of
@@ -47,9 +47,9 @@ def render(
         _header(title, rows, environment or {}),
         _plots(rows, roofs),
         _speed_ups(rows),
-        _reasons("doubts", "Doubts", reason_texts(rows, Status.MEASURED), "doubt"),
-        _reasons("failed", "Failed", reason_texts(rows, Status.FAILED), "bad"),
-        _reasons("skipped", "Skipped", reason_texts(rows, Status.SKIPPED)),
+        _reasons("doubts", "Doubts", reason_texts(rows, RowStatus.MEASURED), "doubt"),
+        _reasons("failed", "Failed", reason_texts(rows, RowStatus.FAILED), "bad"),
+        _reasons("skipped", "Skipped", reason_texts(rows, RowStatus.SKIPPED)),
         f'<section id="cases">\n<h2>Cases</h2>\n{cases_table(rows)}\n</section>' if rows else "",
         _environment(environment or {}),
     ]
@@ -70,9 +70,9 @@ def _header(title: str, rows: Sequence[SweepRow], environment: Mapping[str, Any]
     absent = {
         "plots": scaling(rows) is None,
         "speedups": not speed_ups(rows),
-        "doubts": not reason_texts(rows, Status.MEASURED),
-        "failed": not reason_texts(rows, Status.FAILED),
-        "skipped": not reason_texts(rows, Status.SKIPPED),
+        "doubts": not reason_texts(rows, RowStatus.MEASURED),
+        "failed": not reason_texts(rows, RowStatus.FAILED),
+        "skipped": not reason_texts(rows, RowStatus.SKIPPED),
         "cases": not rows,
         "environment": not environment,
     }

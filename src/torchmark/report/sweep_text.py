@@ -17,7 +17,7 @@ from torchmark.analyse.sweep import (
     subjects_in,
     varying_dims,
 )
-from torchmark.model.sweep_record import Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable
 from torchmark.report.sweep_words import (
@@ -55,9 +55,9 @@ def render(rows: Sequence[SweepRow], width: int = 80) -> str:
         _wrapped([f"Largest difference from {EAGER}: {', '.join(texts)}"], width)
         if (texts := error_texts(rows))
         else [],
-        _wrapped([f"DOUBT {text}" for text in reason_texts(rows, Status.MEASURED)], width),
-        _wrapped([f"FAILED {text}" for text in reason_texts(rows, Status.FAILED)], width),
-        _wrapped([f"SKIPPED {text}" for text in reason_texts(rows, Status.SKIPPED)], width),
+        _wrapped([f"DOUBT {text}" for text in reason_texts(rows, RowStatus.MEASURED)], width),
+        _wrapped([f"FAILED {text}" for text in reason_texts(rows, RowStatus.FAILED)], width),
+        _wrapped([f"SKIPPED {text}" for text in reason_texts(rows, RowStatus.SKIPPED)], width),
         [f"{summary(rows)}."],
     ]
     return printable("\n\n".join("\n".join(part) for part in parts if part)) + "\n"
@@ -123,7 +123,7 @@ def _cells(
 def _time(row: SweepRow | None) -> str:
     if row is None:
         return _MISSING
-    if row.status is Status.MEASURED:
+    if row.status is RowStatus.MEASURED:
         mark = " (!)" if row.reason else ""
         return _MISSING if row.median_s is None else short_seconds(row.median_s) + mark
     return str(row.status.value)

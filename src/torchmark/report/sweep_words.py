@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.sweep import EAGER, config_of, measured
-from torchmark.model.sweep_record import Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import first_line, seconds_text
 
@@ -64,16 +64,16 @@ def times_text(ratio: float) -> str:
 
 def summary(rows: Sequence[SweepRow]) -> str:
     """How many cases there are, and what came of them."""
-    counts = [(sum(row.status is status for row in rows), status.value) for status in Status]
+    counts = [(sum(row.status is status for row in rows), status.value) for status in RowStatus]
     told = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     return f"{len(rows):,} case{'' if len(rows) == 1 else 's'}: {told}" if rows else "no cases"
 
 
-def reason_texts(rows: Iterable[SweepRow], status: Status) -> list[str]:
+def reason_texts(rows: Iterable[SweepRow], status: RowStatus) -> list[str]:
     """One text for each reason: whom it holds for, and what it is; of measured rows, doubts."""
     found: dict[str, list[SweepRow]] = {}
     for row in rows:
-        if row.status is status and (row.reason or status is not Status.MEASURED):
+        if row.status is status and (row.reason or status is not RowStatus.MEASURED):
             found.setdefault(first_line(row.reason) or "no reason was given", []).append(row)
     return [f"{_whom(members)}: {reason}" for reason, members in found.items()]
 

@@ -18,8 +18,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
+from torchmark.model.result import Result, Status
+from torchmark.model.run import Run, RunState
 from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
-from torchmark.model.run_record import CaseResult, Outcome, Run, RunState
 from torchmark.store import schema
 from torchmark.store.engine import connected, reading, writing
 from torchmark.store.failures import as_store_error
@@ -133,7 +134,7 @@ class Store:
             for name in names:
                 _add_tag(connection, run.id, name)
 
-    def add(self, run_id: str, result: CaseResult) -> bool:
+    def add(self, run_id: str, result: Result) -> bool:
         """Keep a result; False if the run has one of this case and kind that did not fail.
 
         A failed result is replaced, so that a resumed run can try again; a finished one is held
@@ -142,16 +143,16 @@ class Store:
         key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
         row = {
             **key,
-            "outcome": result.outcome.value,
+            "outcome": result.status.value,
             "record": _compressed(encode_result(result)),
         }
-        failed = {**key, "outcome": Outcome.FAILED.value}
+        failed = {**key, "outcome": Status.FAILED.value}
         with as_store_error(self.where), writing(self._engine) as connection:
             self._check_known(connection, run_id)
             connection.execute(delete(schema.results).filter_by(**failed))
             return _inserted(connection, schema.results, row)
 
-    def retract(self, run_id: str, result: CaseResult) -> None:
+    def retract(self, run_id: str, result: Result) -> None:
         """Forget a result of a run, because its case is tried again."""
         key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
         with as_store_error(self.where), writing(self._engine) as connection:
@@ -194,9 +195,9 @@ class Store:
                 state=self._read(RunState, row.state, row.id),
                 tags=tuple(tags.get(row.id, ())),
                 planned=self._read(_whole, row.planned, row.id),
-                done=counts.get((row.id, Outcome.DONE.value), 0),
-                failed=counts.get((row.id, Outcome.FAILED.value), 0),
-                skipped=counts.get((row.id, Outcome.SKIPPED.value), 0),
+                done=counts.get((row.id, Status.DONE.value), 0),
+                failed=counts.get((row.id, Status.FAILED.value), 0),
+                skipped=counts.get((row.id, Status.SKIPPED.value), 0),
                 environment=self._read(_object, row.environment, row.id),
             )
             for row in rows
@@ -219,7 +220,7 @@ class Store:
         state = self._read(RunState, row.state, run_id)
         return replace(run, state=state, tags=tuple(tags_of[run_id]))
 
-    def results(self, run_id: str) -> list[CaseResult]:
+    def results(self, run_id: str) -> list[Result]:
         """The results of a run, in the order in which they came."""
         table = schema.results
         chosen = select(table.c.record).where(table.c.run_id == run_id).order_by(table.c.place)
@@ -276,8 +277,8 @@ def _tags(connection: Connection) -> dict[str, list[str]]:
 
 def _outcomes(connection: Connection) -> dict[tuple[str, str], int]:
     table = schema.results
-    grouped = select(table.c.run_id, table.c.outcome, func.count()).group_by(
-        table.c.run_id, table.c.outcome
+    grouped = select(table.c.run_id, table.c.status, func.count()).group_by(
+        table.c.run_id, table.c.status
     )
     return {(run_id, outcome): count for run_id, outcome, count in connection.execute(grouped)}
 
@@ -291,7 +292,7 @@ def _run(record: bytes) -> Run:
     return decode_run(zlib.decompress(record))
 
 
-def _result(record: bytes) -> CaseResult:
+def _result(record: bytes) -> Result:
     return decode_result(zlib.decompress(record))
 
 

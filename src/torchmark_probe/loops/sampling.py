@@ -15,6 +15,7 @@ Several loops are run in rounds, one block of each in a fresh random order, so t
 on the machine changes for all of them, and their times can be compared round by round.
 """
 
+import dataclasses
 import random
 import time
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
@@ -64,7 +65,8 @@ class Limits(NamedTuple):
     """Seconds of measured blocks per loop after which sampling ends."""
 
 
-class Sampling(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Sampling:
     """Every sample of one loop, in the order taken."""
 
     number: int

@@ -134,7 +134,7 @@ class Sweeper:
         facts: Dict[str, Any] = {
             "status": "measured",
             "reason": _doubt(error, point.expected, case["dtype"]),
-            "sampling": sampling._asdict(),
+            "sampling": vars(sampling),
             "max_error": error,
             "prepare_s": run.seconds if case["backend"] != "pt" else None,
             **self._costs(case, point, run.call),

@@ -147,7 +147,7 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     metronome = Metronome()
     metronome.quiet_pace = request["quiet_pace"]
     sampling = _sampled(started, request, metronome)
-    return {"outcome": "done", "sampling": sampling._asdict(), "first_run": first}
+    return {"outcome": "done", "sampling": vars(sampling), "first_run": first}
 
 
 def _order(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
@@ -166,7 +166,7 @@ def _order(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
         seconds = passes.seconds_by_position(facts.cost, limits.min_run_time)
     return {
         "outcome": "done",
-        "sampling": sampling._asdict(),
+        "sampling": vars(sampling),
         "seconds": seconds,
         "left_out": step.left_out,
     }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.define.sweep.specs import cases
 from torchmark.commands.sweeping.csv_file import KernelsFile, SweepFile, kernels_file, to_be_done
 from torchmark.errors import InvalidArgumentError, OutputFileError
-from torchmark.model.sweep_record import Phase, Status, SweepRow
+from torchmark.model.sweep_record import Phase, RowStatus, SweepRow
 from torchmark.report.sweep_csv import COLUMNS, line_of, row_of, values_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ rows = st.builds(
     flops=whole,
     bytes=whole,
     max_error=st.none() | st.floats(0, allow_nan=False),
-    status=st.sampled_from(Status),
+    status=st.sampled_from(RowStatus),
     reason=st.text(st.characters(categories=["L", "N", "P"]), max_size=30),
 )
 
@@ -57,7 +57,7 @@ def test_a_row_comes_back_from_its_line_as_it_was(row: SweepRow) -> None:
 
 
 def test_a_reason_of_several_lines_is_one_line() -> None:
-    row = replace(cases()[0].row, status=Status.FAILED, reason="it said:\n  'no',\tand left\n")
+    row = replace(cases()[0].row, status=RowStatus.FAILED, reason="it said:\n  'no',\tand left\n")
     assert line_of(values_of(row)).count("\n") == 1
     assert row_of(values_of(row)).reason == "it said: 'no', and left"
 
@@ -101,7 +101,7 @@ def test_a_heading_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
 def test_what_was_not_measured_is_tried_again(tmp_path: Path) -> None:
     path, every = tmp_path / "rows.csv", cases()
     with SweepFile(path, every, HERE) as file:
-        file.append(replace(every[1].row, status=Status.SKIPPED, reason="no", environment=HERE))
+        file.append(replace(every[1].row, status=RowStatus.SKIPPED, reason="no", environment=HERE))
         file.append(measured(every[0]))
     with SweepFile(path, every, HERE) as file:
         assert list(file.measured) == [every[0].row.case_id]

@@ -18,7 +18,7 @@ from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, counted
 from torchmark.engine.paired.plan import Planned
 from torchmark.engine.under_test import UnderTest
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,7 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(tmp_path: Path, sid
     news = both.counted(bad, good)
     assert [each for each in news if isinstance(each, Counting)] == [bad, good]
     row = bad.compared()
-    assert (row.kind, row.outcome, row.counts) == (Kind.COUNT, Outcome.FAILED, None)
+    assert (row.kind, row.status, row.counts) == (Metric.INSTRUCTIONS, Status.FAILED, None)
     assert row.reason.startswith(f"in {side}: fails in {side} does not work")
     assert len(good.counts_a) == LAYOUTS
     assert bad.planned.case.stmt not in both.a.counted_in(1)

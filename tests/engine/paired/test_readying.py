@@ -13,7 +13,7 @@ from torchmark.engine.paired.readying import Readied
 from torchmark.engine.under_test import UnderTest, found
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +56,9 @@ def test_what_does_not_work_in_b_is_a_row_of_each_kind_and_the_rest_is_ready(
     )
     ready = readied(sides)
     rows = list(ready.make(plan))
-    assert [(row.kind, row.outcome) for row in rows] == [  # type: ignore[union-attr]
-        (Kind.COUNT, Outcome.FAILED),
-        (Kind.TIME, Outcome.FAILED),
+    assert [(row.kind, row.status) for row in rows] == [  # type: ignore[union-attr]
+        (Metric.INSTRUCTIONS, Status.FAILED),
+        (Metric.TIME, Status.FAILED),
     ]
     for row in rows:
         assert row.reason.startswith("in B: the case raised: ZeroDivisionError")  # type: ignore[union-attr]
@@ -76,7 +76,7 @@ def test_what_works_in_neither_is_said_of_the_first(
 
 def test_a_statement_that_never_ends_is_stopped(sides: tuple[UnderTest, UnderTest]) -> None:
     (planned,) = plan_of_statements([("while True: pass", None)], "pass")
-    ready = Readied(*sides, Wish(kinds=(Kind.TIME,), time_limit=0.5), units_at_once=1)
+    ready = Readied(*sides, Wish(kinds=(Metric.TIME,), time_limit=0.5), units_at_once=1)
     (row,) = ready.make([planned])
     assert "limit of 0.5 s" in row.reason  # type: ignore[union-attr]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests import ab_records
 from torchmark.engine.paired.sentries import remarks_of, sentries
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from torchmark.model.ab_record import Compared, ComparedEnvironment
@@ -65,7 +65,7 @@ def test_an_environment_that_does_not_say_is_told_so() -> None:
 
 
 def test_a_sentry_that_could_not_be_counted_says_nothing() -> None:
-    gap = ab_records.missing(PYTHON, Kind.COUNT, Outcome.FAILED, "in B: no")
+    gap = ab_records.missing(PYTHON, Metric.INSTRUCTIONS, Status.FAILED, "in B: no")
     assert remarks_of([gap], A, B) == []
 
 

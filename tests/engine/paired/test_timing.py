@@ -29,7 +29,7 @@ from torchmark.engine.paired.pairing import Turns, turns_of
 from torchmark.engine.paired.plan import Planned, Wish
 from torchmark.engine.paired.timing import Timing, timed
 from torchmark.errors import ZygoteError
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -249,8 +249,8 @@ def test_every_case_is_over_by_itself_and_handed_on_at_once() -> None:
     assert [each for each in news if isinstance(each, Timing)] == [short, long]
     assert (len(short.pairs), len(long.pairs)) == (FEWEST_PAIRS, LOOKS[1])
     later = news[news.index(short) :]
-    assert Began(short.planned.case, Kind.TIME) not in later
-    assert Began(long.planned.case, Kind.TIME) in later
+    assert Began(short.planned.case, Metric.TIME) not in later
+    assert Began(long.planned.case, Metric.TIME) in later
 
 
 @pytest.mark.parametrize("side", ["A", "B"])

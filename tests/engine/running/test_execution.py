@@ -16,7 +16,7 @@ from torchmark.engine.measuring import Effort
 from torchmark.errors import CompileError, ZygoteError
 from torchmark.model.case import MODEL_PATH, Case, Runtime, ScriptedModel
 from torchmark.model.language import Language
-from torchmark.model.run_record import CaseResult, Kind, Outcome
+from torchmark.model.result import Metric, Result, Status
 
 from .fakes import FakeWorld
 
@@ -66,49 +66,52 @@ def cpp(stmt: str, **options: Any) -> Case:
     return case(stmt, language=Language.CPP, **options)
 
 
-def both(*cases: Case) -> list[tuple[Case, Kind]]:
-    return [(each, kind) for each in cases for kind in Kind]
+def both(*cases: Case) -> list[tuple[Case, Metric]]:
+    return [(each, kind) for each in cases for kind in Metric]
 
 
 def executed(
-    world: FakeWorld, plan: list[tuple[Case, Kind]], division: Division = TWO_CORES, **options: Any
-) -> dict[tuple[str, Kind], CaseResult]:
+    world: FakeWorld,
+    plan: list[tuple[Case, Metric]],
+    division: Division = TWO_CORES,
+    **options: Any,
+) -> dict[tuple[str, Metric], Result]:
     execution = Execution(
         plan,
         effort=Effort(**options),
         division=division,
         workers=world.workers(),
     )
-    results = [news for news in execution.results() if isinstance(news, CaseResult)]
-    keys = [(result.case.stmt, result.kind) for result in results]
+    results = [news for news in execution.results() if isinstance(news, Result)]
+    keys = [(result.case.stmt, result.metric) for result in results]
     assert len(keys) == len(set(keys)), "nothing comes twice"
     return dict(zip(keys, results, strict=True))
 
 
 def test_every_case_is_timed_and_counted_once(world: FakeWorld) -> None:
     results = executed(world, both(case("a"), case("b"), cpp("c"), cpp("d")))
-    assert set(results) == {(name, kind) for name in "abcd" for kind in Kind}
-    assert all(result.outcome is Outcome.DONE for result in results.values())
-    assert results["a", Kind.TIME].measurement is not None
-    assert results["a", Kind.TIME].stdout == "said"
-    counts = results["c", Kind.COUNT].counts
+    assert set(results) == {(name, kind) for name in "abcd" for kind in Metric}
+    assert all(result.status is Status.DONE for result in results.values())
+    assert results["a", Metric.TIME].measurement is not None
+    assert results["a", Metric.TIME].stdout == "said"
+    counts = results["c", Metric.INSTRUCTIONS].counts
     assert counts is not None
     assert counts.counts() == 1000
 
 
 def test_a_failing_case_is_a_result_and_the_others_go_on(world: FakeWorld) -> None:
     results = executed(world, both(case("fail"), case("a")))
-    for kind in Kind:
+    for kind in Metric:
         failure = results["fail", kind]
-        assert failure.outcome is Outcome.FAILED
+        assert failure.status is Status.FAILED
         assert (failure.reason, failure.stdout, failure.stderr) == ("it failed", "before", "why")
-        assert results["a", kind].outcome is Outcome.DONE
+        assert results["a", kind].status is Status.DONE
 
 
 def test_what_does_not_compile_is_a_result(world: FakeWorld, fake_builds: list[int]) -> None:
     results = executed(world, both(cpp("bad"), cpp("good")))
-    assert results["bad", Kind.TIME].reason == "line 1: no"
-    assert results["good", Kind.TIME].outcome is Outcome.DONE
+    assert results["bad", Metric.TIME].reason == "line 1: no"
+    assert results["good", Metric.TIME].status is Status.DONE
     assert fake_builds == [2], "compiled together"
 
 
@@ -120,23 +123,23 @@ def test_without_a_compiler_python_goes_on(
 
     monkeypatch.setattr(preparing, "build", refuse)
     results = executed(world, both(cpp("c"), case("a")))
-    assert results["c", Kind.COUNT].reason == "no compiler"
-    assert results["a", Kind.COUNT].outcome is Outcome.DONE
+    assert results["c", Metric.INSTRUCTIONS].reason == "no compiler"
+    assert results["a", Metric.INSTRUCTIONS].status is Status.DONE
 
 
 def test_many_statements_are_built_in_as_many_units_as_there_are_cores(
     world: FakeWorld, fake_builds: list[int]
 ) -> None:
     cores = Division(lanes=((HERE[0],),), others=HERE * 2, everything=HERE)
-    executed(world, [(cpp(f"c{number}"), Kind.TIME) for number in range(60)], cores)
+    executed(world, [(cpp(f"c{number}"), Metric.TIME) for number in range(60)], cores)
     assert sum(fake_builds) == 60
     assert len(fake_builds) == min(3, len(cores.others))
 
 
 def test_a_skipped_case_says_why(world: FakeWorld) -> None:
     results = executed(world, both(case("old", skip="torch is too old")))
-    assert results["old", Kind.TIME].outcome is Outcome.SKIPPED
-    assert results["old", Kind.TIME].reason == "torch is too old"
+    assert results["old", Metric.TIME].status is Status.SKIPPED
+    assert results["old", Metric.TIME].reason == "torch is too old"
 
 
 def test_a_model_that_cannot_be_made_costs_its_own_cases(
@@ -147,14 +150,16 @@ def test_a_model_that_cannot_be_made_costs_its_own_cases(
     setup = f'm = torch.jit.load("{MODEL_PATH}")'
     scripted = [case("a", setup=setup, model=model), cpp("b", setup=setup, model=model)]
     results = executed(world, both(*scripted, case("c")))
-    assert results["a", Kind.TIME].reason == results["b", Kind.COUNT].reason == "it failed"
-    assert results["c", Kind.TIME].outcome is Outcome.DONE
+    assert (
+        results["a", Metric.TIME].reason == results["b", Metric.INSTRUCTIONS].reason == "it failed"
+    )
+    assert results["c", Metric.TIME].status is Status.DONE
 
 
 def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
     threads = len(HERE) + 1
     plan = [*both(*[case(f"n{number}") for number in range(5)]),
-            (case("wide", num_threads=threads), Kind.TIME)]  # fmt: skip
+            (case("wide", num_threads=threads), Metric.TIME)]  # fmt: skip
     executed(world, plan)
     assert world.cores["wide"] == HERE
     assert world.cores["n0"] == HERE[:1]
@@ -163,17 +168,17 @@ def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
 
 def test_cores_that_are_apart_work_at_the_same_time(world: FakeWorld) -> None:
     world.meeting_seconds = 900.0  # until the other comes, which nothing holds back
-    executed(world, [(case("a"), Kind.TIME), (cpp("b"), Kind.COUNT)])
+    executed(world, [(case("a"), Metric.TIME), (cpp("b"), Metric.INSTRUCTIONS)])
     assert world.overlaps == {frozenset({"a", "count b"})}
 
 
 def test_a_zygote_that_dies_costs_no_case_that_works_again(world: FakeWorld) -> None:
     world.deaths = 1
-    results = executed(world, [(case("a"), Kind.TIME)])
-    assert results["a", Kind.TIME].outcome is Outcome.DONE
+    results = executed(world, [(case("a"), Metric.TIME)])
+    assert results["a", Metric.TIME].status is Status.DONE
     world.deaths = 2
-    results = executed(world, [(case("a"), Kind.TIME)])
-    assert results["a", Kind.TIME].reason == "it died"
+    results = executed(world, [(case("a"), Metric.TIME)])
+    assert results["a", Metric.TIME].reason == "it died"
 
 
 def test_models_are_made_anew_in_every_run_and_kept_beside_it(
@@ -184,13 +189,13 @@ def test_models_are_made_anew_in_every_run_and_kept_beside_it(
     for _ in range(2):
         world.cores.clear()
         execution = Execution(
-            [(case("a", setup=setup, model=model), Kind.TIME)],
+            [(case("a", setup=setup, model=model), Metric.TIME)],
             effort=Effort(),
             division=TWO_CORES,
             workers=world.workers(),
             kept_models=tmp_path / "kept",
         )
-        assert [type(news) for news in execution.results()] == [Began, CaseResult]
+        assert [type(news) for news in execution.results()] == [Began, Result]
         assert world.cores["model"] == TWO_CORES.others, "not where times are taken"
         assert (tmp_path / "kept" / f"{model.id}.pt").read_bytes() == b"model"
     (lasting,) = (tmp_path / "cache").rglob("*.pt")
@@ -236,16 +241,16 @@ def test_what_begins_is_told_before_it_ends(world: FakeWorld) -> None:
         if isinstance(news, Stage):
             stages.append((news.text.partition(":")[0], news.is_over))
         elif isinstance(news, Began):
-            open_ones.add(news.kind)
+            open_ones.add(news.metric)
         else:
-            open_ones.remove(news.kind)
+            open_ones.remove(news.metric)
     assert not open_ones
     assert stages == [("starting the counter", False), ("starting the counter", True)]
 
 
 def test_compiling_is_told(world: FakeWorld) -> None:
     execution = Execution(
-        [(cpp("a"), Kind.TIME), (cpp("b"), Kind.TIME)],
+        [(cpp("a"), Metric.TIME), (cpp("b"), Metric.TIME)],
         effort=Effort(),
         division=TWO_CORES,
         workers=world.workers(),
@@ -270,26 +275,28 @@ def test_our_own_mistakes_are_not_swallowed(
 
 def test_repeats_are_fresh_processes_merged_into_one(world: FakeWorld) -> None:
     results = executed(world, both(case("a")), repeats=3)
-    measurement = results["a", Kind.TIME].measurement
+    measurement = results["a", Metric.TIME].measurement
     assert measurement is not None
     assert len(measurement.replicates) == 3
-    assert results["a", Kind.COUNT].reason == ""
+    assert results["a", Metric.INSTRUCTIONS].reason == ""
 
 
 def test_counts_that_differ_between_repeats_are_told(world: FakeWorld) -> None:
     world.repeatable = False
-    results = executed(world, [(cpp("a"), Kind.COUNT)], repeats=3)
-    assert results["a", Kind.COUNT].reason == "counts of 100 runs lie between 1000 and 1002"
+    results = executed(world, [(cpp("a"), Metric.INSTRUCTIONS)], repeats=3)
+    assert (
+        results["a", Metric.INSTRUCTIONS].reason == "counts of 100 runs lie between 1000 and 1002"
+    )
 
 
 def test_what_is_compiled_at_run_time_is_not_counted_and_says_why(world: FakeWorld) -> None:
     results = executed(world, both(case("a", runtime=Runtime.COMPILED)))
-    assert results["a", Kind.COUNT].outcome is Outcome.SKIPPED
-    assert "callgrind" in results["a", Kind.COUNT].reason
+    assert results["a", Metric.INSTRUCTIONS].status is Status.SKIPPED
+    assert "callgrind" in results["a", Metric.INSTRUCTIONS].reason
 
 
 def test_the_first_run_of_a_compiled_case_is_its_compile_time(world: FakeWorld) -> None:
     compiled = case("a", runtime=Runtime.COMPILED)
-    results = executed(world, [(compiled, Kind.TIME), (case("b"), Kind.TIME)])
-    assert results["a", Kind.TIME].compile_seconds == 3.0
-    assert results["b", Kind.TIME].compile_seconds is None
+    results = executed(world, [(compiled, Metric.TIME), (case("b"), Metric.TIME)])
+    assert results["a", Metric.TIME].compile_seconds == 3.0
+    assert results["b", Metric.TIME].compile_seconds is None

@@ -22,7 +22,7 @@ from torchmark.engine.replaying_in_order import OrderReplay, usual_step
 from torchmark.engine.zygote.conversation import Ending, Output
 from torchmark.errors import CaseFailedError
 from torchmark.model.replay_record import Backend, Replayed
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 from torchmark.model.trace import Place, RecordedCall, Step, Trace
 from torchmark_probe.loops.sampling import Sampling
 
@@ -49,26 +49,26 @@ TRACE = Trace(
 
 
 def failure(message: str, kind: str = "raised") -> Any:
-    return failed(CASE, Kind.TIME, CaseFailedError(message, kind=kind))
+    return failed(CASE, Metric.TIME, CaseFailedError(message, kind=kind))
 
 
 @pytest.mark.parametrize(
     ("message", "outcome", "reason"),
     [
         ("the case raised: torchmark_probe.replay.x.UnknownOperatorError: no such thing\nat",
-         Outcome.SKIPPED, "no such thing"),
+         Status.SKIPPED, "no such thing"),
         ("the case ran out of memory: torchmark_probe.replay.x.TooLargeError: needs 1 TB",
-         Outcome.SKIPPED, "needs 1 TB"),
-        ("the case raised: RuntimeError: torchmark_probe", Outcome.FAILED, None),
-        ("the case crashed its process with SIGSEGV", Outcome.FAILED, None),
-        ("the case was stopped at its limit of 1 s", Outcome.FAILED, None),
+         Status.SKIPPED, "needs 1 TB"),
+        ("the case raised: RuntimeError: torchmark_probe", Status.FAILED, None),
+        ("the case crashed its process with SIGSEGV", Status.FAILED, None),
+        ("the case was stopped at its limit of 1 s", Status.FAILED, None),
     ],
 )  # fmt: skip
 def test_what_the_probe_says_cannot_be_done_is_a_skip_and_all_else_a_failure(
-    message: str, outcome: Outcome, reason: str | None
+    message: str, status: Status, reason: str | None
 ) -> None:
     (result,) = with_result(BARE, Backend.EAGER, failure(message)).by
-    assert (result.outcome, result.reason) == (outcome, reason or message)
+    assert (result.status, result.reason) == (outcome, reason or message)
 
 
 def test_facts_are_found_among_what_the_operator_printed() -> None:
@@ -84,15 +84,15 @@ def test_a_count_joins_the_time_that_is_there() -> None:
     assert result.time is not None
     assert result.time.seconds == pytest.approx(2e-6)
     assert result.instructions == 10_000
-    not_counted = failed(CASE, Kind.COUNT, CaseFailedError("crashed", kind="crashed"))
+    not_counted = failed(CASE, Metric.INSTRUCTIONS, CaseFailedError("crashed", kind="crashed"))
     (result,) = with_result(timed, Backend.EAGER, not_counted).by
     assert result.time is not None
-    assert (result.outcome, result.reason) == (Outcome.FAILED, "crashed")
+    assert (result.status, result.reason) == (Status.FAILED, "crashed")
 
 
 def test_large_shares_with_wide_intervals_are_measured_again() -> None:
     wide = replace(time(1e-3), low=0.5e-3, high=2e-3)
-    unsure = Replayed(backend=Backend.EAGER, outcome=Outcome.DONE, time=wide)
+    unsure = Replayed(backend=Backend.EAGER, status=Status.DONE, time=wide)
     small = replace(unsure, time=replace(wide, seconds=1e-6, low=0.0))
     calls = [
         call(0, "aten.a.b", unsure),
@@ -133,7 +133,7 @@ class _Zygote:
         sampling = Sampling(1, (4.0,) * 9, (4.0,) * 9, (1.0,) * 9, 1.0, 1e-9)
         answer = {
             "outcome": "done",
-            "sampling": sampling._asdict(),
+            "sampling": vars(sampling),
             "seconds": [float(at) for at in range(len(order))],
             "left_out": {},
         }

@@ -23,7 +23,8 @@ from torchmark.define.suites.loading import load_suite
 from torchmark.engine.measuring import Effort, failed, skipped
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.language import Language
-from torchmark.model.run_record import Kind, Outcome, Run
+from torchmark.model.result import Metric, Status
+from torchmark.model.run import Run
 
 from .fakes import FakeWorld
 
@@ -79,8 +80,8 @@ def test_quick_leaves_the_cases_of_other_suites_alone(tmp_path: Path) -> None:
 
 
 def test_a_run_says_what_is_measured_and_how(tmp_path: Path) -> None:
-    run = run_of(tmp_path, kinds=(Kind.COUNT,))
-    assert {kind for _, kind in run.plan} == {Kind.COUNT}
+    run = run_of(tmp_path, kinds=(Metric.INSTRUCTIONS,))
+    assert {kind for _, kind in run.plan} == {Metric.INSTRUCTIONS}
     assert effort_in(run) == effort_of(quick=True, repeats=2, timeout=7.0)
     assert effort_in(run) != Effort()
     assert run.tags == ("t",)
@@ -94,8 +95,8 @@ def test_no_cases_are_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_loaded_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "bench_bad.py").write_text("1 +\n")
-    (row,) = failures_of([load_suite(str(tmp_path))], Kind.TIME)
-    assert row.outcome is Outcome.FAILED
+    (row,) = failures_of([load_suite(str(tmp_path))], Metric.TIME)
+    assert row.status is Status.FAILED
     assert "bench_bad.py, line 1: SyntaxError" in row.reason
 
 
@@ -104,10 +105,10 @@ def test_what_is_done_or_left_out_is_not_measured_again_and_failures_are() -> No
     run = records.run_of(done, left_out, broken, missing)
     results = [
         records.time_result(done, 1e-6),
-        skipped(left_out, Kind.TIME, "old"),
-        failed(broken, Kind.TIME, InvalidArgumentError("no")),
+        skipped(left_out, Metric.TIME, "old"),
+        failed(broken, Metric.TIME, InvalidArgumentError("no")),
     ]
-    left = [case for case, kind in missing_of(run, results) if kind is Kind.TIME]
+    left = [case for case, kind in missing_of(run, results) if kind is Metric.TIME]
     assert left == [broken, missing]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torchmark.engine.file_locks import locked
 from torchmark.engine.whole_files import write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError, RecordFileError
-from torchmark.model.sweep_record import Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark.report.sweep_csv import COLUMNS, KERNEL_COLUMNS, line_of, row_of, values_of
 from torchmark.report.sweep_csv import kernel_values_of as kernel_cells
 
@@ -42,8 +42,8 @@ class SweepFile:
         try:
             rows = _rows_in(path)
             _check_fit(path, rows, cases, environment)
-            self.measured = {row.case_id: row for row in rows if row.status is Status.MEASURED}
-            self._begin([row for row in rows if row.status is Status.MEASURED])
+            self.measured = {row.case_id: row for row in rows if row.status is RowStatus.MEASURED}
+            self._begin([row for row in rows if row.status is RowStatus.MEASURED])
         except BaseException:
             os.close(self._descriptor)
             raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.commands.sweeping.rows import result_of
 from torchmark.engine.measuring import now
-from torchmark.model.run_record import Kind, Run
+from torchmark.model.result import Metric
+from torchmark.model.run import Run
 from torchmark.store import new_run_id
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run_of_sweep(
         run = Run(
             id=new_run_id(),
             started=now(),
-            plan=tuple((case.case, Kind.TIME) for case in cases),
+            plan=tuple((case.case, Metric.TIME) for case in cases),
             settings={"sweep": {"csv": str(file.resolve())}},
             environment=dict(environment),
         )

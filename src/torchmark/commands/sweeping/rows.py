@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torchmark.engine.measuring import now, spec_of
 from torchmark.engine.zygote.conversation import sampling_in
 from torchmark.model.measurement import Measurement
-from torchmark.model.run_record import CaseResult, Kind, Outcome
-from torchmark.model.sweep_record import Status
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.sweep_record import RowStatus
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from torchmark.model.sweep_record import SweepRow
 
 _OUTCOMES = {
-    Status.MEASURED: Outcome.DONE,
-    Status.SKIPPED: Outcome.SKIPPED,
-    Status.FAILED: Outcome.FAILED,
+    RowStatus.MEASURED: Status.DONE,
+    RowStatus.SKIPPED: Status.SKIPPED,
+    RowStatus.FAILED: Status.FAILED,
 }
 
 
 def filled_in(row: SweepRow, told: dict[str, Any], environment: str) -> SweepRow:
     """The row with what the worker told of its case."""
     row = replace(row, environment=environment)
-    status = Status(told["status"])
+    status = RowStatus(told["status"])
     reason = " ".join(told["reason"].split())
-    if status is not Status.MEASURED:
+    if status is not RowStatus.MEASURED:
         return replace(row, status=status, reason=reason)
     sampling = sampling_in(told)
     times = [sampling.wall[index] / sampling.number for index in sampling.counted()]
@@ -58,14 +58,14 @@ def filled_in(row: SweepRow, told: dict[str, Any], environment: str) -> SweepRow
     )
 
 
-def result_of(case: SweepCase, row: SweepRow, told: dict[str, Any] | None) -> CaseResult:
+def result_of(case: SweepCase, row: SweepRow, told: dict[str, Any] | None) -> Result:
     """The row as the store has it, with its samples where they are known."""
-    return CaseResult(
+    return Result(
         case=case.case,
-        kind=Kind.TIME,
-        outcome=_OUTCOMES[row.status],
+        metric=Metric.TIME,
+        status=_OUTCOMES[row.status],
         finished=now(),
-        reason="" if row.status is Status.MEASURED else row.reason,
+        reason="" if row.status is RowStatus.MEASURED else row.reason,
         measurement=(
             Measurement.from_sampling(spec_of(case.case), sampling_in(told))
             if told is not None and "sampling" in told

@@ -24,7 +24,7 @@ from torchmark.engine.paired.readying import Readied
 from torchmark.engine.paired.sentries import sentries
 from torchmark.engine.paired.starting import starter
 from torchmark.engine.paired.timing import Timing, timed
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -65,9 +65,9 @@ class Comparing:
             yield from self._skips()
             with on_cores(self._division.everything):  # nothing is timed yet
                 yield from self._ready.make([each for each in self._plan if each.skip is None])
-                if Kind.COUNT in self._wish.kinds:
+                if Metric.INSTRUCTIONS in self._wish.kinds:
                     yield from self._counts()
-            if Kind.TIME in self._wish.kinds:
+            if Metric.TIME in self._wish.kinds:
                 with on_cores(self._division.others):
                     yield from self._times()
         finally:
@@ -78,9 +78,9 @@ class Comparing:
             for kind in self._wish.kinds:
                 reason = planned.reason_against(kind)
                 if reason is not None:
-                    yield planned.row(kind, Outcome.SKIPPED, reason)
+                    yield planned.row(kind, Status.SKIPPED, reason)
 
-    def _by_threads(self, kind: Kind) -> list[tuple[int, list[Planned]]]:
+    def _by_threads(self, kind: Metric) -> list[tuple[int, list[Planned]]]:
         """What can be measured, by the number of threads: each has its own zygotes."""
         groups: dict[int, list[Planned]] = defaultdict(list)
         for planned in self._plan:
@@ -89,7 +89,7 @@ class Comparing:
         return sorted(groups.items())
 
     def _counts(self) -> Iterator[News]:
-        for threads, group in self._by_threads(Kind.COUNT):
+        for threads, group in self._by_threads(Metric.INSTRUCTIONS):
             watch = [] if self.sentries else sentries()
             wanted = [
                 Counting(
@@ -119,7 +119,7 @@ class Comparing:
         return self._explained(counting.planned, compared) if has_changed else compared
 
     def _times(self) -> Iterator[News]:
-        groups = self._by_threads(Kind.TIME)
+        groups = self._by_threads(Metric.TIME)
         cases = sum(len(group) for _, group in groups)
         is_alike = self._a.environment.loads_the_same_files(self._b.environment)
         rng = random.Random(self._wish.seed)  # noqa: S311 - an order of blocks, not a secret
@@ -150,9 +150,9 @@ class Comparing:
         if timing.failure is not None:
             side = self._a if timing.failure.is_a else self._b
             reason = f"in {side.name}: {timing.failure.error}"
-            return planned.row(Kind.TIME, Outcome.FAILED, reason)
+            return planned.row(Metric.TIME, Status.FAILED, reason)
         times = timing.times()
-        row = replace(planned.row(Kind.TIME, Outcome.DONE), times=times, seconds=timing.seconds)
+        row = replace(planned.row(Metric.TIME, Status.DONE), times=times, seconds=timing.seconds)
         verdict = verdicts_of([effect_in(times)])[0]
         has_changed = verdict in (Verdict.FASTER, Verdict.SLOWER)
         return self._explained(planned, row) if has_changed else row

@@ -24,7 +24,7 @@ from torchmark.engine.measuring import spec_of
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.ab_record import PairedCounts
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -64,9 +64,9 @@ class Counting:
 
     def compared(self) -> Compared:
         if self.failure:
-            return self.planned.row(Kind.COUNT, Outcome.FAILED, self.failure)
+            return self.planned.row(Metric.INSTRUCTIONS, Status.FAILED, self.failure)
         counts = PairedCounts(a=tuple(self.counts_a), b=tuple(self.counts_b))
-        return replace(self.planned.row(Kind.COUNT, Outcome.DONE), counts=counts)
+        return replace(self.planned.row(Metric.INSTRUCTIONS, Status.DONE), counts=counts)
 
     def is_clear(self) -> bool:
         """Whether another layout would say nothing new."""

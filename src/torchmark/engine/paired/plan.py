@@ -9,7 +9,7 @@ from torchmark.analyse.pairs import FEWEST_PAIRS
 from torchmark.engine.execution import reason_to_skip
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.model.ab_record import Compared
-from torchmark.model.run_record import Kind, Outcome
+from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case
@@ -40,19 +40,19 @@ class Planned:
     def in_b(self) -> Case:
         return self.other or self.case
 
-    def reason_against(self, kind: Kind) -> str | None:
+    def reason_against(self, kind: Metric) -> str | None:
         """Why this kind is not measured of it; None if it is."""
         return self.skip or reason_to_skip(self.case, kind)
 
-    def row(self, kind: Kind, outcome: Outcome, reason: str = "") -> Compared:
-        return Compared(case=self.case, other=self.other, kind=kind, outcome=outcome, reason=reason)
+    def row(self, kind: Metric, status: Status, reason: str = "") -> Compared:
+        return Compared(case=self.case, other=self.other, kind=kind, status=outcome, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What is wanted of every case."""
 
-    kinds: tuple[Kind, ...] = (Kind.COUNT, Kind.TIME)
+    kinds: tuple[Metric, ...] = (Metric.INSTRUCTIONS, Metric.TIME)
 
     budget: float = BUDGET
     """Seconds of pairs for a case after which it is left unclear."""

@@ -13,7 +13,7 @@ from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepared
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import TorchmarkError
-from torchmark.model.run_record import Outcome
+from torchmark.model.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class Readied:
             reason = next(each for each in tried if isinstance(each, str))
             for kind in self._wish.kinds:
                 if planned.reason_against(kind) is None:
-                    yield planned.row(kind, Outcome.FAILED, reason)
+                    yield planned.row(kind, Status.FAILED, reason)
 
     def _made(
         self, side: UnderTest, cases: Sequence[Case], made: dict[str, Ready | TorchmarkError]

@@ -23,7 +23,7 @@ from torchmark.engine.execution import Began
 from torchmark.engine.paired.pairing import Side, SideFailedError, turns_of
 from torchmark.engine.paired.starting import Starts
 from torchmark.model.ab_record import PairedTimes
-from torchmark.model.run_record import Kind
+from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     import random
@@ -211,7 +211,7 @@ def timed(
             is_last = all(each.is_in_its_last_pair(wish) for each in waiting)
             with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
-                    yield Began(each.planned.case, Kind.TIME)
+                    yield Began(each.planned.case, Metric.TIME)
                     each.begin_pair(zygotes, take, wish)
                 if not wish.hurry:
                     _use_the_wait(waiting, starts, zygotes, take, wish)

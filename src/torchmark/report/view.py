@@ -1,0 +1,238 @@
+"""What a report says, as pure data: every format renders the same view.
+
+A view is made from a `Run` by the module of its kind in `report/views`, and turned into text by one
+renderer per format in `report/formats`. Views know no format, renderers know no kind of run. Values
+are raw (seconds, counts, ratios as numbers); the kind of their column says how they are shown.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence  # noqa: TC003 - dataclasses are read by renderers
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+class ColumnKind(enum.Enum):
+    """What the values of a column are, and so how they are shown, aligned and sorted."""
+
+    TEXT = "text"
+    CODE = "code"
+    SECONDS = "seconds"
+    INTEGER = "integer"
+    NUMBER = "number"
+    INSTRUCTIONS = "instructions"
+    RATIO = "ratio"
+    """B over A; an interval stands behind it in brackets."""
+
+    SPEEDUP = "speed-up"
+    """How many times faster: `1.25×`."""
+
+    SHARE = "share"
+    """A part of a whole: 0.25 is 25 %."""
+
+    CHANGE = "change"
+    """A share with its sign: +0.012 is +1.2 %."""
+
+    BYTES = "bytes"
+    FLOPS = "flops"
+    RATE = "rate"
+    """Per second; the name of the column says of what."""
+
+    VERDICT = "verdict"
+    """A word that a mark colours: slower, faster, same, unclear, failed, …"""
+
+
+class Mark(enum.Enum):
+    """How a value is set off: a colour and, where colours are missing, its own word."""
+
+    PLAIN = ""
+    GOOD = "good"
+    BAD = "bad"
+    DOUBTFUL = "doubtful"
+    QUIET = "quiet"
+
+
+Value: TypeAlias = "str | int | float | bool | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    """The heading; also the column's name in CSV and JSON."""
+
+    kind: ColumnKind = ColumnKind.TEXT
+    hint: str = ""
+    """What it means, in a sentence."""
+
+    is_wide_only: bool = False
+    """Whether text for a terminal leaves it out; pages, Markdown, CSV and JSON have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One value of a table."""
+
+    value: Value = None
+    """As CSV and JSON have it and tables are sorted by it; None is an empty cell."""
+
+    text: str | None = None
+    """Shown in place of what the column's kind makes of the value."""
+
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of the value, in its unit; pages draw it, text shows it."""
+
+    mark: Mark = Mark.PLAIN
+    hint: str = ""
+    """More about this value: a tooltip in a page, left out elsewhere."""
+
+    link: str = ""
+    """The id of the section or row that says more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What unfolds below a row: code, lines or a table of its own."""
+
+    title: str = ""
+    code: str = ""
+    lines: tuple[str, ...] = ()
+    table: Table | None = None
+    is_page_only: bool = False
+    """Whether only pages have it; text and Markdown then leave it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a table: its cells in the order of the columns."""
+
+    cells: tuple[Cell, ...]
+    group: str = ""
+    """The heading under which neighbouring rows stand together."""
+
+    depth: int = 0
+    """How far the first cell is indented: rows that are parts of others."""
+
+    is_quiet: bool = False
+    """Whether text and Markdown may count it instead of showing it, where there are many."""
+
+    details: tuple[Detail, ...] = ()
+    id: str = ""
+    """What links name; empty where nothing links here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under typed columns."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    quiet_text: str = ""
+    """Stands for the quiet rows where they are not shown: "31 cases are the same"."""
+
+    most_rows: int | None = None
+    """Rows that text shows; pages, Markdown, CSV and JSON have all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture of figures, as a Vega-Lite specification."""
+
+    id: str
+    title: str
+    description: str
+    """What can be seen in it, for those who cannot see it."""
+
+    spec: Mapping[str, Any]
+    """Vega-Lite, its data included; without width, theme and schema, which the page sets."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A drawing that is finished, such as a flame graph."""
+
+    name: str
+    """What its file is called, without an ending."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a report under its own heading."""
+
+    id: str
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    """What stands before the table."""
+
+    charts: tuple[Chart, ...] = ()
+    table: Table | None = None
+    listing: tuple[str, ...] = ()
+    """Sentences, one a line: what failed, what was skipped."""
+
+    pictures: tuple[Picture, ...] = ()
+    footnotes: tuple[str, ...] = ()
+    """What words in the table mean, and how it was judged."""
+
+    mark: Mark = Mark.PLAIN
+    is_folded: bool = False
+    """Whether a page shows it only when asked."""
+
+    is_page_only: bool = False
+    """Whether only pages have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactTable:
+    """Facts of one environment, or of several beside each other."""
+
+    names: tuple[str, ...]
+    """Of the environments."""
+
+    facts: tuple[tuple[str, tuple[str, ...]], ...]
+    """The name of each fact, and its value in every environment."""
+
+    @property
+    def differing(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple(fact for fact in self.facts if len(set(fact[1])) > 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A whole report."""
+
+    title: str
+    summary: str
+    """All of it in one sentence: first in a page, last in a terminal."""
+
+    lead: tuple[str, ...] = ()
+    """Lines below the title: which run, when, where."""
+
+    warnings: tuple[str, ...] = ()
+    """What makes results doubtful, in sentences."""
+
+    notes: tuple[str, ...] = ()
+    """What a reader should know before the figures, in sentences."""
+
+    sections: tuple[Section, ...] = ()
+    environments: FactTable | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    """The options that change results, by name."""
+
+    data: Table
+    """A row for each result with every figure: what CSV holds, and JSON beside the record."""
+
+
+def find_section(view: View, section_id: str) -> Section | None:
+    return next((each for each in view.sections if each.id == section_id), None)
+
+
+def cells_of(values: Sequence[Value]) -> tuple[Cell, ...]:
+    """Plain cells of plain values."""
+    return tuple(Cell(value=value) for value in values)

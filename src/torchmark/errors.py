@@ -10,6 +10,17 @@ from __future__ import annotations
 class TorchmarkError(Exception):
     """What torchmark raises when it cannot do what was asked."""
 
+    run_id: str = ""
+    """The run that it cut short, if one had begun: the store has what was measured until then."""
+
+
+class RunInterruptedError(KeyboardInterrupt):
+    """Ctrl-C in the middle of a run; the store has what was measured until then."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} was interrupted")
+        self.run_id = run_id
+
 
 class InvalidArgumentError(TorchmarkError, ValueError):
     """A number, a name or a combination of arguments that means nothing here."""

@@ -1,4 +1,4 @@
-"""`torchmark export RUN`: a run for other programs, or as a document."""
+"""`torchmark export RUN`: a run for other programs, or as a document, on standard output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from torchmark.cli.stores import opened, store_option
 from torchmark.errors import InvalidArgumentError
-from torchmark.report.run_formats import RENDERERS
+from torchmark.report import FORMATS, render
 
 
 @click.command("export")
@@ -16,23 +16,24 @@ from torchmark.report.run_formats import RENDERERS
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(RENDERERS)),
+    type=click.Choice(list(FORMATS)),
     required=True,
     help="json: every sample, count and output; csv: a line for each result; html: one page.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file instead of standard output.",
 )
 @store_option
 def command(name: str, form: str, output: Path | None, place: str | None) -> None:
-    """Write a run as JSON, CSV, Markdown or an HTML page.
+    """Write a run of any kind as JSON, CSV, Markdown, text or an HTML page.
 
     RUN is an id, the beginning of one, a tag, or `latest`.
     """
     with opened(place) as store:
-        run = store.run(name)
-        results = store.results(run.id)
-    text = RENDERERS[form](run, results)
+        text = render(store.run(name), form)
     if output is None:
         click.echo(text, nl=False)
         return

@@ -6,6 +6,7 @@ process pair. What they mean (medians, intervals, verdicts) is derived by `torch
 
 from __future__ import annotations
 
+import datetime
 import enum
 from typing import TypeAlias
 
@@ -248,6 +249,11 @@ ResultKey: TypeAlias = tuple[str, Metric, tuple[str, ...]]
 
 def key_of(case: Case, metric: Metric, environments: tuple[str, ...]) -> ResultKey:
     return case.id, metric, environments
+
+
+def utc_now() -> str:
+    """The time in UTC, as records have it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def spec_of(case: Case) -> TaskSpec:

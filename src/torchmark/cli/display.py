@@ -1,0 +1,188 @@
+"""What a person sees while a run goes on: what runs, how far it is, failures, time left.
+
+On a terminal one block of lines is kept up to date; elsewhere each result is a line; `--quiet`
+shows nothing. All of it goes to stderr, so that stdout has the result alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Began, Run, Stage
+from torchmark.report.figures import printable
+from torchmark.report.headlines import headline_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from rich.console import RenderableType
+
+    from torchmark.model.case import Case
+    from torchmark.model.run import Progress
+
+_DOING = {
+    Metric.TIME: "timing  ",
+    Metric.INSTRUCTIONS: "counting",
+    Metric.PROFILE: "sampling",
+}
+
+
+class Display(Protocol):
+    """Hears of everything that happens in a run; the run itself comes first."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def hear(self, news: Run | Progress) -> None: ...
+
+
+def make_display(*, quiet: bool) -> Display:
+    """The display that fits where stderr goes."""
+    if quiet:
+        return _Silent()
+    return _Terminal() if sys.stderr.isatty() else _Lines()
+
+
+class _Silent:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def hear(self, news: Run | Progress) -> None:
+        """Errors are shown at the end of the command."""
+
+
+class _Counting(_Silent):
+    """Knows how many results there are to be."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._done = 0
+        self._run_id = ""
+
+    def hear(self, news: Run | Progress) -> None:
+        if isinstance(news, Run):
+            if news.id != self._run_id:
+                self._run_id, self._total = news.id, len(news.missing())
+                self._begin(news)
+        elif isinstance(news, Result):
+            self._done += 1
+            self._show_result(news)
+        elif isinstance(news, Stage):
+            self._show_stage(news)
+        else:
+            self._show_beginning(news)
+
+    def _begin(self, run: Run) -> None:
+        what = "1 measurement" if self._total == 1 else f"{self._total or 'no'} measurements"
+        left = " left" if run.results else ""
+        click.echo(f"run {run.id}: {what}{left}", err=True)
+
+    def _show_result(self, result: Result) -> None: ...
+
+    def _show_stage(self, stage: Stage) -> None: ...
+
+    def _show_beginning(self, began: Began) -> None: ...
+
+
+class _Lines(_Counting):
+    """One line for every result."""
+
+    def _show_result(self, result: Result) -> None:
+        click.echo(f"[{self._done}/{self._total}] {headline_of(result)}", err=True)
+
+    def _show_stage(self, stage: Stage) -> None:
+        if not stage.is_over:
+            click.echo(stage.text, err=True)
+
+
+class _Terminal(_Counting):
+    """A bar, and below it what runs now; failures scroll by above."""
+
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
+        from rich.live import Live  # noqa: PLC0415
+
+        super().__init__()
+        self._failed = 0
+        self._start = time.monotonic()
+        self._running: dict[tuple[str, Metric], Case] = {}
+        self._stages: set[str] = set()
+        self._console = Console(stderr=True)
+        self._live = Live(
+            console=self._console, get_renderable=self._picture, refresh_per_second=4,
+            transient=True,
+        )  # fmt: skip
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def _begin(self, run: Run) -> None:
+        super()._begin(run)
+        # Here and not earlier: its thread keeps to the cores that are left for us.
+        self._live.start()
+
+    def _show_stage(self, stage: Stage) -> None:
+        (self._stages.discard if stage.is_over else self._stages.add)(stage.text)
+
+    def _show_beginning(self, began: Began) -> None:
+        self._running[began.case.id, began.metric] = began.case
+
+    def _show_result(self, result: Result) -> None:
+        self._running.pop((result.case.id, result.metric), None)
+        if result.status is Status.FAILED:
+            self._failed += 1
+            self._console.print(headline_of(result), style="red", markup=False, highlight=False)
+
+    def _picture(self) -> RenderableType:
+        from rich.console import Group  # noqa: PLC0415 - only where there is a terminal
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        head = Table.grid(padding=(0, 1))
+        failed = f", {self._failed} failed" if self._failed else ""
+        # While something is prepared the pace says little about what comes after it.
+        elapsed = time.monotonic() - self._start
+        left = "" if self._stages else remaining_text(self._done, self._total, elapsed)
+        head.add_row(
+            ProgressBar(total=self._total, completed=self._done, width=24),
+            Text(f"{self._done} of {self._total}{failed}{left}"),
+        )
+        doing = [
+            *sorted(self._stages),
+            *(f"{_DOING[metric]} {case.title}" for (_, metric), case in [*self._running.items()]),
+        ]
+        lines = [
+            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
+            for line in doing[:8]
+        ]
+        return Group(head, *lines)
+
+
+def remaining_text(done: int, total: int, elapsed: float) -> str:
+    """What is left at the pace so far, once there is one to go by.
+
+    >>> remaining_text(10, 40, 60.0)
+    ', about 3 min left'
+    >>> remaining_text(39, 40, 60.0)
+    ', a few seconds left'
+    >>> remaining_text(1, 40, 9.0)
+    ''
+    """
+    if done < 5 or done >= total:
+        return ""
+    seconds = elapsed / done * (total - done)
+    if seconds < 10:
+        return ", a few seconds left"
+    if seconds < 60:
+        return f", about {seconds:.0f} s left"
+    return f", about {seconds / 60:.0f} min left"

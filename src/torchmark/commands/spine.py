@@ -1,0 +1,141 @@
+"""What every command that measures shares: the way from a plan to a run in the store.
+
+A run is begun or taken up again, carried out, and ended. Every result is in the store before
+anybody hears of it. Whatever cuts a run short (Ctrl-C, a full disk, an environment that is gone)
+leaves it in the store as interrupted, and `resume` goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.engine.ownership import check_free, owned
+from torchmark.engine.reservation import reserved
+from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
+from torchmark.model.effort import Effort
+from torchmark.model.result import Result, utc_now
+from torchmark.model.run import Run, RunKind, RunState
+from torchmark.settings import settings_for
+from torchmark.store import Store, new_run_id, open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+
+    from torchmark.engine.cores import Division
+    from torchmark.model.environment import Environment
+    from torchmark.model.run import PlannedResult, Progress
+
+    Place: TypeAlias = Store | str | os.PathLike[str] | None
+    """A store, its path or URL; None for that of the settings here, or the user's own."""
+
+    Listener: TypeAlias = Callable[[Run | Progress], None]
+    """Hears of the run when it begins, then of all that happens in it."""
+
+
+@contextlib.contextmanager
+def use_store(place: Place) -> Iterator[Store]:
+    """The store that is meant; one that was handed in stays open."""
+    if isinstance(place, Store):
+        yield place
+        return
+    with open_store(place if place is not None else settings_for(Path.cwd()).store) as store:
+        yield store
+
+
+def begin_run(
+    store: Store,
+    kind: RunKind,
+    plan: Iterable[PlannedResult],
+    *,
+    environments: Iterable[Environment],
+    settings: Mapping[str, Any],
+    effort: Effort,
+    notes: Iterable[str] = (),
+    tags: Iterable[str] = (),
+) -> Run:
+    """A new run in the store, with all that is needed to take it up again."""
+    run = Run(
+        id=new_run_id(),
+        kind=kind,
+        started=utc_now(),
+        plan=tuple(plan),
+        environments=tuple(environments),
+        settings={**settings, "effort": msgspec.to_builtins(effort)},
+        notes=tuple(notes),
+        tags=tuple(tags),
+    )
+    store.create(run)
+    return run
+
+
+def find_run(store: Store, name: str, kinds: Collection[RunKind]) -> Run:
+    """The run to be taken up again; an error if it is of another kind, or somebody measures it."""
+    run = store.run(name)
+    if run.kind not in kinds:
+        raise InvalidArgumentError(
+            f"{run.id} is a run of `torchmark {run.kind.value}`; resume it with "
+            f"torchmark {run.kind.value} --resume {run.id}"
+        )
+    check_free(run.id)
+    return run
+
+
+def effort_of(run: Run) -> Effort:
+    """How much the run does for each case, as it was said when it began."""
+    try:
+        return msgspec.convert(run.settings["effort"], Effort)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise InvalidArgumentError(
+            f"run {run.id} does not say how its cases were measured, so it cannot be resumed; "
+            "start a new run"
+        ) from error
+
+
+@contextlib.contextmanager
+def reserve_cores(threads: int) -> Iterator[Division]:
+    """Cores for cases of up to so many threads; this process keeps off those that take times."""
+    with reserved(usable_cores(), threads) as division, on_cores(division.others):
+        yield division
+
+
+def carry_out(
+    run: Run,
+    store: Store,
+    measure: Callable[[Run], Generator[Progress | Run, None, None]],
+    progress: Listener | None = None,
+) -> Run:
+    """Measure what the run lacks and return the run with all its results.
+
+    `measure` yields what happens; a `Run` among it is the same run with more known of it (notes,
+    speeds), and replaces the record in the store. It is called where cores are reserved, so that
+    a display which `progress` starts does not run where times are taken.
+    """
+    tell = progress or (lambda _news: None)
+    state = RunState.INTERRUPTED
+    try:
+        with owned(run.id):
+            store.finish(run.id, RunState.RUNNING)
+            try:
+                tell(run)
+                with contextlib.closing(measure(run)) as news:
+                    for each in news:
+                        if isinstance(each, Result):
+                            store.add(run.id, each)
+                        elif isinstance(each, Run):
+                            store.update(each)
+                        tell(each)
+                state = RunState.FINISHED
+            finally:
+                store.finish(run.id, state)
+    except KeyboardInterrupt as interrupt:
+        raise RunInterruptedError(run.id) from interrupt
+    except TorchmarkError as error:
+        error.run_id = run.id
+        raise
+    return store.run(run.id)

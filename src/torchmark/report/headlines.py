@@ -1,0 +1,45 @@
+"""A result in one line, for progress and for lists of failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.pairs import effect_in
+from torchmark.model.result import (
+    Counts,
+    PairedCounts,
+    PairedTiming,
+    Status,
+    TimeSummary,
+    Timing,
+)
+from torchmark.report.figures import first_line, printable, seconds_text
+
+if TYPE_CHECKING:
+    from torchmark.model.result import Result
+
+
+def headline_of(result: Result) -> str:
+    """What was measured and what came of it."""
+    title = f"{result.metric.value:<5}  {printable(result.case.title)}"
+    if result.status is not Status.DONE:
+        return f"{title}: {result.status.value}: {printable(first_line(result.reason))}"
+    return f"{title}: {_figure(result) or result.status.value}"
+
+
+def _figure(result: Result) -> str:
+    match result.payload:
+        case Timing():
+            return seconds_text(result.measurement.median) if result.measurement else ""
+        case TimeSummary(median=median):
+            return seconds_text(median)
+        case Counts() as counts:
+            return f"{float(instructions_of(counts)):,.0f} instructions"
+        case PairedTiming() as times:
+            return f"{effect_in(times).ratio:.4f}"
+        case PairedCounts():
+            return f"{judge_counts(result).share * 100:+.3f} % instructions"
+        case _:
+            return ""

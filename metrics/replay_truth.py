@@ -133,7 +133,7 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
 
 DRIFT = """
 import time
-from torchmark_probe.replay.recorded_calls import rebuilt, settle
+from torchmark_probe.replay.calls import rebuilt, settle
 settle()
 operator, args, kwargs = rebuilt(text)
 

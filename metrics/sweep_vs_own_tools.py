@@ -36,8 +36,8 @@ from torchmark.engine.pace import process_metronome
 from torchmark.engine.private_directories import discard, private_directory
 from torchmark.engine.zygote.conversation import sampling_in
 from torchmark_probe.loops.sampling import Metronome
-from torchmark_probe.sweep import sweep_worker
-from torchmark_probe.sweep.sweep_worker import Sweeper
+from torchmark_probe.sweep import worker
+from torchmark_probe.sweep.worker import Sweeper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +173,7 @@ def pairs_of(name: str, turns: int, folder: Path) -> list[tuple[str, Pairs]]:
 def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     torch.set_num_threads(1)
-    sweep_worker._MOST_SECONDS = MOST_SECONDS
+    worker._MOST_SECONDS = MOST_SECONDS
     torch.set_grad_enabled(False)
     folder = private_directory()
     try:

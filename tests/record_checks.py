@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 SETUP = """
 import json, warnings
-from torchmark_probe.replay import recorded_calls
-from torchmark_probe.replay import recorded_results
+from torchmark_probe.replay import calls
+from torchmark_probe.replay import results
 warnings.simplefilter("ignore")
-recorded_calls.settle()
+calls.settle()
 
 def sentence(text, seed):
     try:
-        operator, args, kwargs = recorded_calls.rebuilt(text, seed)
-        found = recorded_results.mismatches(text, args, kwargs, operator(*args, **kwargs))
+        operator, args, kwargs = calls.rebuilt(text, seed)
+        found = results.mismatches(text, args, kwargs, operator(*args, **kwargs))
         return "; ".join(found)
     except Exception as error:
         return type(error).__name__ + ": " + str(error).partition("\\n")[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.zygote_cases import QUICK, case, instructions
-from tests.probe.test_recorded_calls import tensor, text
+from tests.probe.test_replay_calls import tensor, text
 from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.compiler import toolchain_of
@@ -116,11 +116,11 @@ def test_counts_of_cpp_in_an_old_torch_repeat_to_the_instruction(
 
 
 REPLAY = """
-from torchmark_probe.replay import recorded_calls
-from torchmark_probe.replay import recorded_results
-recorded_calls.settle()
-operator, args, kwargs = recorded_calls.rebuilt(text)
-print(recorded_results.mismatches(text, args, kwargs, operator(*args, **kwargs)))
+from torchmark_probe.replay import calls
+from torchmark_probe.replay import results
+calls.settle()
+operator, args, kwargs = calls.rebuilt(text)
+print(results.mismatches(text, args, kwargs, operator(*args, **kwargs)))
 """
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.zygote_cases import QUICK
-from tests.probe.test_recorded_calls import tensor, text
+from tests.probe.test_replay_calls import tensor, text
 from torchmark.engine.zygote.recorded_order import replay_in_order
 from torchmark.errors import CaseFailedError
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from torchmark_probe.loops.sampling import Metronome
-from torchmark_probe.sweep import sweep_worker
-from torchmark_probe.sweep.sweep_worker import Sweeper
+from torchmark_probe.sweep import worker
+from torchmark_probe.sweep.worker import Sweeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,8 @@ def scaled(x: torch.Tensor, *, features: int, hidden: int) -> torch.Tensor:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few samples are enough for what is asked here."""
-    monkeypatch.setattr(sweep_worker, "_LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(sweep_worker, "_MOST_SECONDS", 0.001)
+    monkeypatch.setattr(worker, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "_MOST_SECONDS", 0.001)
 
 
 def sweeper(
@@ -219,7 +219,7 @@ def test_onnx_runtime_that_is_not_there_says_what_to_install(
 def test_a_result_that_is_not_eagers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep_worker, "compiled", lambda function: lambda x: function(x) + 0.5)
+    monkeypatch.setattr(worker, "compiled", lambda function: lambda x: function(x) + 0.5)
     found = told(sweeper(Layer, tmp_path), backend="compile")
     assert found["status"] == "measured"
     assert found["max_error"] == pytest.approx(0.5)

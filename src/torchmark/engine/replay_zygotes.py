@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PROBE = (
     "torch.utils.flop_counter",
-    "torchmark_probe.replay.replayed_calls",
+    "torchmark_probe.replay.cases",
     "torchmark_probe.replay.machine_speed",
 )
 _MODULES = {

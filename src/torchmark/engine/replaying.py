@@ -125,7 +125,7 @@ def python_case(call: ReplayedCall, backend: Backend, seed: int) -> PythonCase:
         stmt, setup = "run()", "run = by_backend(backend, record, seed)"
     return PythonCase(
         stmt=stmt,
-        setup=f"from torchmark_probe.replay.replayed_calls import eager, by_backend\n{setup}",
+        setup=f"from torchmark_probe.replay.cases import eager, by_backend\n{setup}",
         globals={name: {"kind": "json", "value": value} for name, value in given.items()},
     )
 

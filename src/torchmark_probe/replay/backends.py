@@ -55,6 +55,22 @@ def tensors_of(value: Any) -> List[Any]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
+def difference(one: Any, other: Any) -> float:
+    """The largest difference of an element of two tensors of one shape.
+
+    It is infinite where only one of the two is a number.
+    """
+    import torch  # noqa: PLC0415 - the probe's modules import without it
+
+    if not one.numel():
+        return 0.0
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    alike = (one == other) | (one.isnan() & other.isnan())
+    apart = (one - other).abs().masked_fill(alike, 0.0)
+    return float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
+
+
 def first_line(error: BaseException) -> str:
     """What an exception of a compiler says, on one line: the cause where there is one."""
     while error.__cause__ is not None:

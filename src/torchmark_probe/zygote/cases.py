@@ -152,15 +152,15 @@ def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
 
 def _order(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
     """All calls of a step, in their order."""
-    from torchmark_probe.replay import recorded_order  # noqa: PLC0415 - needs torch; imported by warmup
+    from torchmark_probe.replay import order  # noqa: PLC0415 - needs torch; imported by warmup
 
     if request["cores"]:
         os.sched_setaffinity(0, request["cores"])
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
     limits = Limits(*request["limits"])
-    step = recorded_order.prepared(request["calls"], request["seed"])
-    passes = recorded_order.Passes(step, request["order"], clock)
+    step = order.prepared(request["calls"], request["seed"])
+    passes = order.Passes(step, request["order"], clock)
     sampling = _sampled(_Started(passes, facts), request, Metronome())
     with garbage_collection_off():
         seconds = passes.seconds_by_position(facts.cost, limits.min_run_time)
@@ -224,9 +224,9 @@ def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str,
 
 def _sweep(request: Dict[str, Any], _around: Surroundings, talk: int) -> Dict[str, Any]:
     # The zygote of a sweep imports it after torch; this module is there before torch.
-    from torchmark_probe.sweep import sweep_worker  # noqa: PLC0415
+    from torchmark_probe.sweep import worker  # noqa: PLC0415
 
-    return sweep_worker.answer(request, talk)
+    return worker.answer(request, talk)
 
 
 _ANSWERED = {"run": _run, "sample": _sample, "python calls": _python_calls, "order": _order}

@@ -54,7 +54,7 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
     # A child cannot read the archive any more, and these need torch's operators.
-    for name in ("recorded_order", "recorded_results") if hasattr(torch, "ops") else ():
+    for name in ("replay.order", "replay.results") if hasattr(torch, "ops") else ():
         importlib.import_module("torchmark_probe." + name)
     for name in modules:
         with contextlib.suppress(ImportError):  # another version of torch may not have it

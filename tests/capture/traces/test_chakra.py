@@ -20,7 +20,7 @@ from torchmark.capture.traces.schemas import parsed_schema
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.suites.recorded import call_text
 from torchmark.errors import TraceFileError
-from torchmark_probe.replay.recorded_calls import rebuilt
+from torchmark_probe.replay.calls import rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

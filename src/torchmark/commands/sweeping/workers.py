@@ -74,7 +74,7 @@ def in_this_process(
     known: Collection[str] = (),
 ) -> Told:
     """Measured here, as `Timer` does: the model may be anything, and a crash is the caller's."""
-    from torchmark_probe.sweep.sweep_worker import Sweeper  # noqa: PLC0415 - it imports torch
+    from torchmark_probe.sweep.worker import Sweeper  # noqa: PLC0415 - it imports torch
 
     for threads, group in _by_threads(cases):
         with _private_folder() as folder, _compile_cache(folder), set_torch_threads(threads):
@@ -122,7 +122,7 @@ def _order(
     kernels: bool,
     known: Collection[str] = (),
 ) -> dict[str, Any]:
-    """What `torchmark_probe.sweep.sweep_worker` is told."""
+    """What `torchmark_probe.sweep.worker` is told."""
     return {
         "file": str(spec.file.resolve()) if spec.file is not None else None,
         "init": list(dict.fromkeys(spec.init)),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\
-from torchmark_probe.replay.recorded_calls import rebuilt, settle
+from torchmark_probe.replay.calls import rebuilt, settle
 settle()
 recorded = {text!r}
 op, args, kwargs = rebuilt(recorded, seed=0)

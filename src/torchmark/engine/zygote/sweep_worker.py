@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.zygote import Zygote
 
 SWEEP_MODULES = (
-    "torchmark_probe.sweep.sweep_worker",
+    "torchmark_probe.sweep.worker",
     "torchmark_probe.replay.machine_speed",
     "torch.utils.flop_counter",
 )
@@ -48,7 +48,7 @@ def start_sweep(
     cores: Collection[int] = (),
     time_limit: float = TIME_LIMIT,
 ) -> SweepWorker:
-    """A process of its own for the cases of a sweep; see `torchmark_probe.sweep.sweep_worker`.
+    """A process of its own for the cases of a sweep; see `torchmark_probe.sweep.worker`.
 
     The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
     """

@@ -1,4 +1,4 @@
-"""What is known of a run beside its time: FLOPs, bytes, memory, kernels, and its error."""
+"""What is known of a run beside its time: bytes, memory, kernels, and its error."""
 
 import json
 import os
@@ -6,55 +6,10 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import torch
 
-from torchmark_probe.replay.backends import tensors_of
+from torchmark_probe.replay.backends import difference, tensors_of
 
 PROFILED_RUNS = 10
 """Runs over which the times of kernels are averaged, after one that is not looked at."""
-
-
-_SAME = {
-    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": (
-        "_scaled_dot_product_flash_attention_backward"
-    ),
-}
-"""Operators of the CPU that compute what another one does; torch's counter has the other alone."""
-
-
-def flops_of(run: Callable[[], Any]) -> Optional[int]:
-    """Of one run, by torch's own counter; None where it knows of none, and before torch 2.1.
-
-    It knows matrix products, convolutions and attention. What is computed beside them is not in.
-    """
-    try:
-        from torch.utils.flop_counter import (  # noqa: PLC0415 - 1.13 lacks it
-            FlopCounterMode,
-            flop_registry,
-        )
-    except ImportError:
-        return None
-    formulas = {}
-    for name, same in _SAME.items():
-        operator = getattr(torch.ops.aten, name, None)
-        formula = flop_registry.get(getattr(torch.ops.aten, same, None))
-        if operator is not None and formula is not None:
-            formulas[operator] = _as_it_is(formula)
-    try:
-        with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
-            run()
-    except Exception:  # an operator that cannot be looked at from Python
-        return None
-    return int(counter.get_total_flops()) or None
-
-
-def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of torch's own, which it would otherwise make ready for tensors twice."""
-
-    def same(*args: Any, **kwargs: Any) -> Any:
-        return formula(*args, **kwargs)
-
-    same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - what the counter asks for
-    return same
 
 
 def bytes_of(module: Any, tensors: Iterable[Any]) -> int:
@@ -119,7 +74,10 @@ def largest_error(expected: Sequence[Any], given: Sequence[Any]) -> float:
     """The largest difference of an element; infinite where shapes differ or one is not a number."""
     if len(expected) != len(given):
         return float("inf")
-    return max([_difference(*pair) for pair in zip(expected, given)] + [0.0])
+    pairs = list(zip(expected, given))
+    if any(one.shape != other.shape for one, other in pairs):
+        return float("inf")
+    return max([difference(one, other) for one, other in pairs] + [0.0])
 
 
 def results_of(value: Any) -> List[Any]:
@@ -131,18 +89,6 @@ def scale_of(tensors: Sequence[Any]) -> float:
     """The largest element, which an error is held against."""
     sizes = [float(t.abs().double().nan_to_num().max()) for t in tensors if t.numel()]
     return max([*sizes, 1.0])
-
-
-def _difference(one: Any, other: Any) -> float:
-    if one.shape != other.shape:
-        return float("inf")
-    if not one.numel():
-        return 0.0
-    wide = torch.complex128 if one.is_complex() else torch.float64
-    one, other = one.to(wide), other.to(wide)
-    alike = (one == other) | (one.isnan() & other.isnan())
-    apart = (one - other).abs().masked_fill(alike, 0.0)
-    return float(apart.nan_to_num(nan=float("inf")).max())
 
 
 def _profile(*, memory: bool) -> Any:

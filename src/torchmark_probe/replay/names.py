@@ -12,7 +12,7 @@ from typing import Any, List
 
 import torch
 
-from torchmark_probe.replay.recorded_errors import DamagedRecordError, UnknownOperatorError
+from torchmark_probe.replay.errors import DamagedRecordError, UnknownOperatorError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEVICE = re.compile(r"([a-z][a-z0-9_]*)(:[0-9]{1,3})?\Z")

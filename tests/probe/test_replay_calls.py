@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe.replay.recorded_calls import rebuilt
-from torchmark_probe.replay.recorded_errors import (
+from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.errors import (
     CannotRebuildError,
     DamagedRecordError,
     TooLargeError,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.probe.test_recorded_calls import tensor
-from torchmark_probe.replay.recorded_results import mismatches
+from tests.probe.test_replay_calls import tensor
+from torchmark_probe.replay.results import mismatches
 
 GIVEN = torch.zeros(2, 3)
 

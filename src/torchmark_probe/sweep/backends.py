@@ -13,9 +13,9 @@ import torch
 
 from torchmark_probe.replay import onnx_backend
 from torchmark_probe.replay.backends import BackendError, first_line
-from torchmark_probe.sweep.sweep_facts import PROFILED_RUNS, onnx_kernels_of
-from torchmark_probe.sweep.sweep_models import CaseError
-from torchmark_probe.sweep.sweep_phases import Call
+from torchmark_probe.sweep.facts import PROFILED_RUNS, onnx_kernels_of
+from torchmark_probe.sweep.models import CaseError
+from torchmark_probe.sweep.phases import Call
 
 _MOST_COMPILATIONS = 4096
 """Of one model; torch would give up after eight, and run the rest by itself."""

@@ -9,8 +9,8 @@ from typing import Any, Dict
 
 import torch
 
-from torchmark_probe.replay.recorded_errors import DamagedRecordError
-from torchmark_probe.replay.recorded_names import shown
+from torchmark_probe.replay.errors import DamagedRecordError
+from torchmark_probe.replay.names import shown
 
 _MOST = 2**24
 """Elements beyond which only range and order are kept: the rest would take several times the

@@ -11,9 +11,9 @@ import torch
 from torch._dynamo import config
 
 from torchmark_probe.replay.backends import BackendError, prepared
-from torchmark_probe.replay.recorded_calls import rebuilt
-from torchmark_probe.replay.recorded_flops import flops_of
-from torchmark_probe.replay.replayed_calls import largest_error, module_of
+from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.cases import largest_error, module_of
+from torchmark_probe.replay.flops import flops_of_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,11 +91,14 @@ def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:
 
 def test_flops_are_those_of_the_formulas_and_unknown_elsewhere() -> None:
     a, b = torch.ones(4, 8), torch.ones(8, 16)
-    assert flops_of(aten.mm.default, [a, b], {}, a @ b) == 2 * 4 * 8 * 16
+    assert flops_of_call(aten.mm.default, [a, b], {}, a @ b) == 2 * 4 * 8 * 16
     q = torch.ones(2, 3, 5, 8)
     attention = aten._scaled_dot_product_flash_attention_for_cpu.default
-    assert flops_of(attention, [q, q, q], {}, attention(q, q, q)) == 2 * (2 * 2 * 3 * 5 * 5 * 8)
-    assert flops_of(aten.add.Tensor, [a, a], {}, a + a) is None
+    flops = flops_of_call(attention, [q, q, q], {}, attention(q, q, q))
+    assert flops == 2 * (2 * 2 * 3 * 5 * 5 * 8)
+        2 * 2 * 3 * 5 * 5 * 8
+    )
+    assert flops_of_call(aten.add.Tensor, [a, a], {}, a + a) is None
 
 
 def test_the_largest_error_is_of_elements_that_differ() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchmark_probe.replay.recorded_order import Passes, Prepared
+from torchmark_probe.replay.order import Passes, Prepared
 
 
 class Machine:

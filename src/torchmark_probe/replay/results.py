@@ -4,10 +4,10 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import torch
 
-from torchmark_probe.replay.recorded_arguments import tensor_records
-from torchmark_probe.replay.recorded_calls import parsed
-from torchmark_probe.replay.recorded_output_sizes import tensors_in
-from torchmark_probe.replay.recorded_tensors import Described, described
+from torchmark_probe.replay.arguments import tensor_records
+from torchmark_probe.replay.calls import parsed
+from torchmark_probe.replay.contents import tensors_in
+from torchmark_probe.replay.tensors import Described, described
 
 
 def mismatches(

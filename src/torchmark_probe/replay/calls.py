@@ -1,7 +1,7 @@
 """A recorded call, made again: the operator, and arguments that look as they did.
 
-    recorded_calls.settle()
-    operator, args, kwargs = recorded_calls.rebuilt(text)
+    calls.settle()
+    operator, args, kwargs = calls.rebuilt(text)
     operator(*args, **kwargs)
 
 The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
@@ -25,21 +25,21 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 
-from torchmark_probe.replay import recorded_names as names
-from torchmark_probe.replay import recorded_output_sizes as of_outputs
-from torchmark_probe.replay.recorded_arguments import argument, tensor_records
-from torchmark_probe.replay.recorded_contents import fill
-from torchmark_probe.replay.recorded_errors import DamagedRecordError
-from torchmark_probe.replay.recorded_memory import (
+from torchmark_probe.replay import names
+from torchmark_probe.replay.arguments import argument, tensor_records
+from torchmark_probe.replay.contents import fill, fit_contents
+from torchmark_probe.replay.errors import DamagedRecordError
+from torchmark_probe.replay.sparse import put_together
+from torchmark_probe.replay.tensors import (
+    Described,
     buffers,
     check_memory,
+    described,
     key_of,
     limit_memory,
     storage_sizes,
     view_of,
 )
-from torchmark_probe.replay.recorded_sparse import put_together
-from torchmark_probe.replay.recorded_tensors import Described, described
 
 Call = Tuple[Any, List[Any], Dict[str, Any]]
 """An operator, its arguments by position and by name."""
@@ -83,7 +83,7 @@ def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
         check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         made = _made_tensors(call["op"], tensors, memories, seed)
-        of_outputs.fit_contents(call, made)
+        fit_contents(call, made)
         rest = iter(made)
         args = [argument(value, rest, device) for value in call["args"]]
         kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}

@@ -16,15 +16,16 @@ from torchmark_probe.loops.clocks import clock_facts, wall_clock
 from torchmark_probe.loops.sampling import Limits, Metronome, Sampling, sample
 from torchmark_probe.loops.snippets import PythonLoop, call_of
 from torchmark_probe.replay.backends import BackendError, first_line
-from torchmark_probe.sweep import sweep_facts
-from torchmark_probe.sweep.sweep_backends import (
+from torchmark_probe.replay.flops import flops_of_run
+from torchmark_probe.sweep import facts
+from torchmark_probe.sweep.backends import (
     FirstRun,
     OnnxModel,
     compiled,
     first_run,
     forget_compilations,
 )
-from torchmark_probe.sweep.sweep_models import (
+from torchmark_probe.sweep.models import (
     CaseError,
     built,
     in_dtype,
@@ -32,7 +33,7 @@ from torchmark_probe.sweep.sweep_models import (
     made_inputs,
     model_in,
 )
-from torchmark_probe.sweep.sweep_phases import (
+from torchmark_probe.sweep.phases import (
     FORWARD,
     Call,
     call_of_phase,
@@ -128,10 +129,10 @@ class Sweeper:
         run, onnx = self._first_run(case, point)
         if not case["timed"]:
             return {"status": "measured", "kernels": self._kernels(case, point, run.call)}
-        results = onnx.outputs if onnx is not None else sweep_facts.results_of(run.result)
-        error = sweep_facts.largest_error(point.expected, results)
+        results = onnx.outputs if onnx is not None else facts.results_of(run.result)
+        error = facts.largest_error(point.expected, results)
         sampling = self._sampled(run.call)
-        facts: Dict[str, Any] = {
+        told: Dict[str, Any] = {
             "status": "measured",
             "reason": _doubt(error, point.expected, case["dtype"]),
             "sampling": vars(sampling),
@@ -140,8 +141,8 @@ class Sweeper:
             **self._costs(case, point, run.call),
         }
         if self._order["kernels"]:
-            facts["kernels"] = self._kernels(case, point, run.call)
-        return facts
+            told["kernels"] = self._kernels(case, point, run.call)
+        return told
 
     def _at(self, case: Dict[str, Any]) -> Point:
         """The point of a case; the last one is kept, for all its configs come one by one."""
@@ -168,7 +169,7 @@ class Sweeper:
                     dtype, inputs_text(self._order["inputs"], sizes), text
                 ),
             ) from error
-        expected = sweep_facts.results_of(result)
+        expected = facts.results_of(result)
         if not expected:
             raise CaseError("failed", "the result is {!r}: no tensor".format(type(result).__name__))
         return Point(sizes, function, inputs, expected)
@@ -239,20 +240,20 @@ class Sweeper:
         def flops() -> Any:
             function = point.function
             parts = counted_calls(case["phase"], function, function, point.inputs)
-            counts = [sweep_facts.flops_of(part.__call__) for part in parts]
+            counts = [flops_of_run(part.__call__) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
         is_int8, is_onnx = case["dtype"] == "int8", case["backend"] == "ort"
         tensors = [*point.inputs, *point.expected]
         return {
             "flops": None if is_int8 else self._once(key, flops),
-            "bytes": None if is_int8 else sweep_facts.bytes_of(point.function, tensors),
-            "peak_memory_bytes": None if is_onnx else sweep_facts.peak_memory_of(call.__call__),
+            "bytes": None if is_int8 else facts.bytes_of(point.function, tensors),
+            "peak_memory_bytes": None if is_onnx else facts.peak_memory_of(call.__call__),
         }
 
     def _kernels(self, case: Dict[str, Any], point: Point, call: Call) -> List[Dict[str, Any]]:
         if case["backend"] != "ort":
-            return sweep_facts.kernels_of(call.__call__)
+            return facts.kernels_of(call.__call__)
         model: OnnxModel = self._prepared["ort", case["dtype"]]
         prefix = os.path.join(self._order["folder"], "onnxruntime")
         return model.kernels(point.inputs, point.expected, prefix)
@@ -270,7 +271,7 @@ def _refuse_what_cannot_be(case: Dict[str, Any]) -> None:
 
 
 def _doubt(error: float, expected: Sequence[Any], dtype: str) -> str:
-    allowed = TOLERANCES[dtype] * sweep_facts.scale_of(expected)
+    allowed = TOLERANCES[dtype] * facts.scale_of(expected)
     if error <= allowed:
         return ""
     return "the result differs from eager's by {:.3g}, more than {:.3g}".format(error, allowed)

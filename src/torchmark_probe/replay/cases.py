@@ -11,11 +11,11 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_map
 
-from torchmark_probe.replay.backends import BackendError, prepared, tensors_of
-from torchmark_probe.replay.recorded_calls import parsed, rebuilt, settle
-from torchmark_probe.replay.recorded_flops import flops_of
-from torchmark_probe.replay.recorded_names import operator_named
-from torchmark_probe.replay.recorded_results import mismatches
+from torchmark_probe.replay.backends import BackendError, difference, prepared, tensors_of
+from torchmark_probe.replay.calls import parsed, rebuilt, settle
+from torchmark_probe.replay.flops import flops_of_call
+from torchmark_probe.replay.names import operator_named
+from torchmark_probe.replay.results import mismatches
 
 FACTS = "torchmark_replay"
 """The key of the line that is printed."""
@@ -27,7 +27,7 @@ def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
     run, args, kwargs = rebuilt(text, seed)
     result = run(*args, **kwargs)
     _tell(
-        flops=flops_of(_operator(text), args, kwargs, result),
+        flops=flops_of_call(_operator(text), args, kwargs, result),
         remarks=mismatches(text, args, kwargs, result),
     )
     return run, args, kwargs
@@ -93,17 +93,8 @@ def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optio
                     list(other.shape), list(one.shape)
                 )
             )
-        if one.numel():
-            largest = max(largest, _difference(one, other))
+        largest = max(largest, difference(one, other))
     return largest
-
-
-def _difference(one: Any, other: Any) -> float:
-    wide = torch.complex128 if one.is_complex() else torch.float64
-    one, other = one.to(wide), other.to(wide)
-    alike = (one == other) | (one.isnan() & other.isnan())
-    apart = (one - other).abs().masked_fill(alike, 0.0)
-    return float(apart.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 
 def _operator(text: str) -> Any:

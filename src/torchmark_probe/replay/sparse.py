@@ -8,9 +8,9 @@ from typing import Any, Dict
 
 import torch
 
-from torchmark_probe.replay.recorded_errors import CannotRebuildError, DamagedRecordError
-from torchmark_probe.replay.recorded_integers import different
-from torchmark_probe.replay.recorded_tensors import Described
+from torchmark_probe.replay.errors import CannotRebuildError, DamagedRecordError
+from torchmark_probe.replay.integers import different
+from torchmark_probe.replay.tensors import Described
 
 _COMPRESSED = {
     "sparse_csr": ("crow_indices", "col_indices"),

@@ -4,8 +4,8 @@ from typing import Any, Callable, Dict, Iterator
 
 import torch
 
-from torchmark_probe.replay import recorded_names as names
-from torchmark_probe.replay.recorded_errors import CannotRebuildError, DamagedRecordError
+from torchmark_probe.replay import names
+from torchmark_probe.replay.errors import CannotRebuildError, DamagedRecordError
 
 
 def tensor_records(value: Any) -> Iterator[Any]:

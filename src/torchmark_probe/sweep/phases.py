@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 import torch
 
 from torchmark_probe.replay.backends import tensors_of
-from torchmark_probe.sweep.sweep_models import CaseError
+from torchmark_probe.sweep.models import CaseError
 
 FORWARD = "forward"
 FORWARD_BACKWARD = "forward+backward"

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from torchmark_probe.loops.clocks import Clock
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.snippets import Block
-from torchmark_probe.replay.recorded_calls import Call, rebuilt, settle
+from torchmark_probe.replay.calls import Call, rebuilt, settle
 
 _FEWEST_PASSES = 5
 """Passes with a clock reading after every call, of which each position gets the median."""

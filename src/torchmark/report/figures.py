@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,83 @@ def printable(text: str) -> str:
 
 def seconds_text(seconds: float) -> str:
     """
-    >>> seconds_text(1.2e-6), seconds_text(0.9999999), seconds_text(0)
-    ('1.200 us', '1000 ms', '0 ns')
+    >>> seconds_text(1.2e-6), seconds_text(0.9999999), seconds_text(0), seconds_text(-2e-9)
+    ('1.200 us', '1000 ms', '0 ns', '-2.000 ns')
     """
-    unit, scale = select_unit(seconds)
+    unit, scale = select_unit(abs(seconds))
     return f"{f'{seconds / scale:#.4g}'.rstrip('.') if seconds else '0'} {unit}"
+
+
+def reach(value: float, interval: tuple[float, float]) -> str:
+    """The longer side of an interval, as a share of the value.
+
+    >>> reach(2.0, (1.9, 2.02)), reach(0.0, (0.0, 1.0)), reach(1.0, (0.0, 99.0))
+    ('5.0 %', 'large', 'large')
+    """
+    low, high = interval
+    share = max(high - value, value - low) / abs(value) if value else math.inf
+    return f"{share * 100:.1f} %" if share < 10 else "large"
+
+
+def ratio_text(ratio: float) -> str:
+    """
+    >>> ratio_text(1.0119), ratio_text(12.3456), ratio_text(0.0001), ratio_text(12345.6)
+    ('1.012', '12.35', '<0.001', '>9999')
+    """
+    if ratio < 0.001:
+        return "<0.001"
+    if ratio >= 9999.5:
+        return ">9999"
+    return f"{ratio:.3f}" if ratio < 9.9995 else f"{ratio:#.4g}".rstrip(".")
+
+
+def speedup_text(ratio: float) -> str:
+    """
+    >>> speedup_text(0.0123), speedup_text(1.237), speedup_text(45.67), speedup_text(1234.5)
+    ('0.012×', '1.24×', '45.7×', '1234×')
+    """
+    decimals = 3 if ratio < 0.1 else 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"{ratio:.{decimals}f}×"
+
+
+def share_text(share: float) -> str:
+    """
+    >>> share_text(0.1234), share_text(0.0001), share_text(12)
+    ('12.3 %', '<0.1 %', 'large')
+    """
+    if share >= 10:
+        return "large"
+    return "<0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
+
+
+def change_text(share: float) -> str:
+    """
+    >>> change_text(0.019), change_text(-0.5), change_text(0.0004)
+    ('+1.9 %', '-50.0 %', '+0.04 %')
+    """
+    decimals = 2 if 0 < abs(share) < 0.001 else 1
+    return f"{share * 100:+,.{decimals}f} %"
+
+
+def amount_text(amount: float) -> str:
+    """
+    >>> amount_text(512), amount_text(1_500_000), amount_text(2.5e9), amount_text(999_999)
+    ('512', '1.50 M', '2.50 G', '1.00 M')
+    """
+    prefixes, at = ("", " k", " M", " G", " T", " P"), 0
+    while abs(amount) >= 999.5 and at < len(prefixes) - 1:
+        amount, at = amount / 1000, at + 1
+    return f"{amount:.4g}" if at == 0 else f"{amount:#.3g}".rstrip(".") + prefixes[at]
+
+
+def instructions_text(count: float, sign: str = "") -> str:
+    """
+    >>> instructions_text(98331), instructions_text(1.5, "+"), instructions_text(1234.56)
+    ('98,331', '+1.50', '1,234.6')
+    """
+    if count == int(count):
+        return f"{int(count):{sign},}"
+    return f"{float(count):{sign},.{1 if abs(count) >= 100 else 2}f}"
 
 
 def time_text(measurement: Measurement) -> str:

@@ -138,7 +138,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture of figures, as a Vega-Lite specification."""
+    """A picture of figures, as a Vega-Lite specification.
+
+    Its data stand at the top (`{"data": {"values": [...]}, ...}`). The nominal field that `color`
+    encodes names the series: readers switch them on and off. Colours are those of the page, which
+    has a light and a dark form: `var(--plot-1)` to `var(--plot-8)` (the range of `color` where the
+    specification gives none), `var(--good)`, `var(--bad)`, `var(--doubt)`, `var(--quiet)`,
+    `var(--ink)`. Small multiples are a `facet` with a `spec`; the page says how many fit in a row.
+    """
 
     id: str
     title: str
@@ -146,7 +153,7 @@ class Chart:
     """What can be seen in it, for those who cannot see it."""
 
     spec: Mapping[str, Any]
-    """Vega-Lite, its data included; without width, theme and schema, which the page sets."""
+    """Without width, theme and schema, which are set where it is drawn."""
 
     note: str = ""
 
@@ -222,11 +229,14 @@ class View:
 
     sections: tuple[Section, ...] = ()
     environments: FactTable | None = None
+    """Pages and Markdown have them; text has what the lead says."""
+
     settings: tuple[tuple[str, str], ...] = ()
-    """The options that change results, by name."""
+    """The options that change results, by name; left out of text like the environments."""
 
     data: Table
-    """A row for each result with every figure: what CSV holds, and JSON beside the record."""
+    """A row for each result with every figure: what CSV holds, and JSON beside the record.
+    Only values count here; the ends of an interval are columns of their own."""
 
 
 def find_section(view: View, section_id: str) -> Section | None:

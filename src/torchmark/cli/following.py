@@ -69,8 +69,10 @@ def refuse_beside_resume(given: Mapping[str, Any]) -> None:
     """A run goes on with the options it began with, so none of these may be given again."""
     named = [name for name, value in given.items() if value not in (None, False, (), "")]
     if named:
+        option = "-k" if named[0] == "pattern" else f"--{named[0].replace('_', '-')}"
         raise InvalidArgumentError(
-            f"--resume goes on with the options that the run began with; leave {named[0]} out"
+            "--resume goes on with the suites and options that the run began with; "
+            f"leave {option} out"
         )
 
 

@@ -10,53 +10,35 @@ from __future__ import annotations
 import queue
 import threading
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
-from torchmark.engine.measuring import counted, failed, skipped, timed
+from torchmark.engine.measuring import count_case, failed_result, skipped_result, time_case
 from torchmark.engine.models import Models
 from torchmark.engine.preparing import Prepared, prepared
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
 from torchmark.model.result import Metric
+from torchmark.model.run import Began, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from torchmark.engine.cores import Division
-    from torchmark.engine.measuring import Effort
     from torchmark.engine.workers import Workers
     from torchmark.model.case import Case
+    from torchmark.model.effort import Effort
     from torchmark.model.result import Result
+    from torchmark.model.run import PlannedResult, Progress
 
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
 
 _MOST_COUNTERS = 32
 """Counts at once: each has its own copy of what it writes to, some 100 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """A case is being measured now."""
-
-    case: Case
-    metric: Metric
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Something that takes its time and is no measurement."""
-
-    text: str
-    """What is being done."""
-
-    is_over: bool
-    """Whether it has just ended, rather than begun."""
 
 
 class _Job(NamedTuple):
@@ -72,16 +54,12 @@ class _Done(NamedTuple):
     mistake: BaseException | None
 
 
-News: TypeAlias = "Began | Stage | Result"
-"""What happens in a run."""
-
-
 class Execution:
     """One plan, carried out once."""
 
     def __init__(
         self,
-        plan: Sequence[tuple[Case, Metric]],
+        plan: Sequence[PlannedResult],
         *,
         effort: Effort,
         division: Division,
@@ -102,7 +80,7 @@ class Execution:
         self._kept_models = kept_models
         self._told: set[str] = set()
 
-    def results(self) -> Generator[News, None, None]:
+    def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until the plan is done."""
         models = Models(
             self._workers,
@@ -119,7 +97,7 @@ class Execution:
             self._workers.close()
             models.close()
 
-    def _carried_out(self, models: Models) -> Iterator[News]:
+    def _carried_out(self, models: Models) -> Iterator[Progress]:
         counters = max(1, min(len(self._division.others), _MOST_COUNTERS))
         lanes = self._division.lanes
         yield from self._while_running(
@@ -132,7 +110,7 @@ class Execution:
         # What needs more cores than a lane has gets all of them, while nothing else runs.
         yield from self._while_running([self._take_wide_times])
 
-    def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[News]:
+    def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[Progress]:
         for function in work:
             threading.Thread(
                 target=self._live, args=(function,), name="torchmark run", daemon=True
@@ -159,18 +137,19 @@ class Execution:
         """Hand out what is ready; at the end tell everybody that nothing more will come."""
         wanted: dict[str, list[Metric]] = {}
         cases: dict[str, Case] = {}
-        for case, kind in self._plan:
-            reason = reason_to_skip(case, kind)
+        for planned in self._plan:
+            case, metric = planned.case, planned.metric
+            reason = reason_to_skip(case, metric)
             if reason is not None:
-                self._news.put(skipped(case, kind, reason))
+                self._news.put(skipped_result(case, metric, reason))
                 continue
             cases[case.id] = case
-            wanted.setdefault(case.id, []).append(kind)
+            wanted.setdefault(case.id, []).append(metric)
         try:
             coming = prepared(cases.values(), models, units_at_once=counters, stage=self._stage)
             while (each := self._next_of(coming)) is not None and not self._stopping.is_set():
-                for kind in wanted[each.case.id]:
-                    self._hand_out(_Job(each, kind))
+                for metric in wanted[each.case.id]:
+                    self._hand_out(_Job(each, metric))
         finally:
             for _ in range(lanes):
                 self._to_time.put(None)
@@ -183,12 +162,12 @@ class Execution:
         is_new = bool(text) and text not in self._told
         self._told.add(text)
         if is_new:
-            self._news.put(Stage(text, is_over=False))
+            self._news.put(Stage(text=text))
         try:
             yield
         finally:
             if is_new:
-                self._news.put(Stage(text, is_over=True))
+                self._news.put(Stage(text=text, is_over=True))
 
     def _next_of(self, coming: Iterator[Prepared]) -> Prepared | None:
         with self._only_core or nullcontext():
@@ -197,7 +176,7 @@ class Execution:
     def _hand_out(self, job: _Job) -> None:
         case, ready = job.prepared
         if isinstance(ready, TorchmarkError):
-            self._news.put(failed(case, job.metric, ready))
+            self._news.put(failed_result(case, job.metric, ready))
         elif job.metric is Metric.INSTRUCTIONS:
             self._to_count.put(job)
         elif case.num_threads > self._division.lane_width:
@@ -222,24 +201,24 @@ class Execution:
         case, ready = job.prepared
         assert not isinstance(ready, TorchmarkError)
         with self._only_core or nullcontext():
-            self._news.put(Began(case, job.metric))
+            self._news.put(Began(case=case, metric=job.metric))
             is_count = job.metric is Metric.INSTRUCTIONS
             try:
                 with self._stage(_STARTING if is_count else ""):
                     zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
-                self._news.put(failed(case, job.metric, error))
+                self._news.put(failed_result(case, job.metric, error))
                 return
             if is_count:
-                result = counted(case, ready, zygote, self._effort)
+                result = count_case(case, ready, zygote, self._effort)
             else:
-                result = timed(case, ready, zygote, self._effort, cores)
+                result = time_case(case, ready, zygote, self._effort, cores)
         if not self._stopping.is_set():  # what fails now fails because the run ends
             self._news.put(result)
 
 
 def reason_to_skip(case: Case, metric: Metric) -> str | None:
-    """Why this kind of measurement is not made of the case; None if it is."""
-    if case.skip is None and case.runtime is Runtime.COMPILED and kind is Metric.INSTRUCTIONS:
+    """Why this metric is not measured of the case; None if it is."""
+    if case.skip is None and case.runtime is Runtime.COMPILED and metric is Metric.INSTRUCTIONS:
         return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
     return case.skip

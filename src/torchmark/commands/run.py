@@ -1,0 +1,117 @@
+"""`torchmark run`: the cases of suites, timed and counted in this environment."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchmark.commands.spine import (
+    begin_run,
+    carry_out,
+    effort_of,
+    find_run,
+    reserve_cores,
+    use_store,
+)
+from torchmark.commands.suites import Selection, let_cases_import, load_suites, select_cases
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.execution import Execution
+from torchmark.engine.measuring import failed_result
+from torchmark.engine.workers import Workers
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.case import Case
+from torchmark.model.effort import Effort
+from torchmark.model.environment import Environment
+from torchmark.model.result import Metric
+from torchmark.model.run import PlannedResult, RunKind
+from torchmark.store import artifact_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from torchmark.commands.spine import Listener, Place
+    from torchmark.define.suites.loading import LoadedSuite
+    from torchmark.engine.cores import Division
+    from torchmark.model.run import Progress, Run
+    from torchmark.store import Store
+
+TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)
+
+
+def run(
+    suites: Sequence[str] = ("standard",),
+    *,
+    selection: Selection | None = None,
+    metrics: Sequence[Metric] = TIME_AND_COUNT,
+    effort: Effort | None = None,
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+    kind: RunKind = RunKind.RUN,
+) -> Run:
+    """Time and count the cases of suites, and return the run with its results.
+
+    A suite is the name of one that ships (standard, overrides), a Python file, a folder of
+    `bench_*.py` files, a trace or a module. Every result is in the store the moment it exists.
+    `resume` names a run that was cut short: it goes on with the suites and options it began with.
+    """
+    # Before a worker imports torch: a suite that cannot be read is told at once.
+    loaded = load_suites(() if resume is not None else suites)
+    with use_store(store) as kept, contextlib.closing(Workers()) as workers:
+        here = Environment(facts=environment_of(workers.facts(), Path.cwd()))
+        if resume is not None:
+            started = find_run(kept, resume, [kind])
+            started.check_same_environments((here,))
+            let_cases_import(started.settings.get("suites", ()))
+        else:
+            cases = select_cases(loaded, selection or Selection(), workers)
+            started = begin_run(
+                kept,
+                kind,
+                plan_results(cases, metrics, loaded),
+                environments=[here],
+                settings={"suites": [suite.name for suite in loaded]},
+                effort=effort or Effort(),
+                tags=tags,
+            )
+            _add_files_that_failed(kept, started, loaded, metrics[0])
+        threads = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
+        with reserve_cores(max(threads, default=1)) as division:
+            return carry_out(
+                started, kept, lambda run: _measure(run, kept, division, workers), progress
+            )
+
+
+def plan_results(
+    cases: Sequence[Case], metrics: Sequence[Metric], suites: Sequence[LoadedSuite]
+) -> list[PlannedResult]:
+    """Every metric of every case; an error if there is none."""
+    if not cases and not any(suite.failures for suite in suites):
+        raise InvalidArgumentError(
+            "no case is left to run; `torchmark list` shows what the suites have"
+        )
+    return [PlannedResult(case=case, metric=metric) for case in cases for metric in metrics]
+
+
+def _measure(
+    run: Run, store: Store, division: Division, workers: Workers
+) -> Generator[Progress, None, None]:
+    execution = Execution(
+        run.missing(),
+        effort=effort_of(run),
+        division=division,
+        workers=workers,
+        kept_models=artifact_folder(store.where, run.id),
+    )
+    return execution.results()
+
+
+def _add_files_that_failed(
+    store: Store, run: Run, suites: Iterable[LoadedSuite], metric: Metric
+) -> None:
+    """A row for each file that could not be loaded."""
+    for suite in suites:
+        for failure in suite.failures:
+            store.add(run.id, failed_result(Case(label=(failure.file,), stmt=""), metric, failure))

@@ -1,75 +1,45 @@
-"""What is to be compared, and what is wanted of it."""
+"""What a comparison of two environments has to do, and how a result of it is made."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.pairs import FEWEST_PAIRS
 from torchmark.engine.execution import reason_to_skip
-from torchmark.engine.zygote.cases import TIME_LIMIT
-from torchmark.model.ab_record import Compared
-from torchmark.model.result import Metric, Status
+from torchmark.model.result import Result, Status, utc_now
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case
-
-BUDGET = 10.0
-"""Seconds in which a change of one per cent is found on a machine with some noise."""
-
-TURNS_SECONDS = 0.075
-"""Of measured blocks of two processes; forking, setting up and warming up take nearly as long. What
-they say of small ops belongs to them and not to their rounds: couples of twice the time spread as
-much, and there are half as many of them."""
+    from torchmark.model.result import Payload
+    from torchmark.model.run import PlannedResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A case that is to be compared."""
-
-    case: Case
-    """As it runs in A."""
-
-    other: Case | None = None
-    """As it runs in B, if that is something else."""
-
-    skip: str | None = None
-    """Why it is left out; None for a case that runs."""
-
-    @property
-    def in_b(self) -> Case:
-        return self.other or self.case
-
-    def reason_against(self, kind: Metric) -> str | None:
-        """Why this kind is not measured of it; None if it is."""
-        return self.skip or reason_to_skip(self.case, kind)
-
-    def row(self, kind: Metric, status: Status, reason: str = "") -> Compared:
-        return Compared(case=self.case, other=self.other, kind=kind, status=outcome, reason=reason)
+def case_in_b(planned: PlannedResult) -> Case:
+    """What runs in the second environment."""
+    return planned.other or planned.case
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is wanted of every case."""
+def reason_against(planned: PlannedResult) -> str | None:
+    """Why it is not measured; None if it is. Planning puts what an environment cannot run there."""
+    return reason_to_skip(planned.case, planned.metric)
 
-    kinds: tuple[Metric, ...] = (Metric.INSTRUCTIONS, Metric.TIME)
 
-    budget: float = BUDGET
-    """Seconds of pairs for a case after which it is left unclear."""
-
-    turns_seconds: float = TURNS_SECONDS
-    """Of measured blocks of two processes: the less, the more pairs fit into the budget."""
-
-    pairs: int = FEWEST_PAIRS
-    """That are taken of every case whatever the budget."""
-
-    hurry: bool = False
-    """Whether pairs are wanted soon rather than precise ones: no more turns while a start is waited
-    for, a control beside the first alone, and one look at all pairs in the end. Looking costs, so
-    one look sees more."""
-
-    time_limit: float = TIME_LIMIT
-    """Seconds that a case may take in one process."""
-
-    seed: int = 0
-    """Of the order of the blocks."""
+def make_result(
+    planned: PlannedResult,
+    status: Status = Status.DONE,
+    *,
+    reason: str = "",
+    payload: Payload | None = None,
+    seconds: float = 0.0,
+) -> Result:
+    """What came of it: the figures, or why there are none."""
+    return Result(
+        case=planned.case,
+        other=planned.other,
+        metric=planned.metric,
+        environments=planned.environments,
+        status=status,
+        finished=utc_now(),
+        reason=reason,
+        payload=payload,
+        seconds=seconds,
+    )

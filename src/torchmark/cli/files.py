@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +12,17 @@ from torchmark.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+
+
+STANDARD_OUTPUT = Path("-")
+"""What stands for standard output in place of a file."""
 
 
 def check_writable(files: Iterable[Path | None]) -> None:
     """A run of minutes must not end in a file name that does not work."""
     for file in filter(None, files):
+        if file == STANDARD_OUTPUT:
+            continue
         place = file if file.exists() else file.absolute().parent
         if not file.name or file.is_dir() or not os.access(place, os.W_OK):
             raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
@@ -35,6 +41,9 @@ def written(
     wrote_all = True
     for form, file in files.items():
         if file is None:
+            continue
+        if file == STANDARD_OUTPUT:
+            click.echo(render(form), nl=False)
             continue
         try:
             file.write_text(render(form), encoding="utf-8")

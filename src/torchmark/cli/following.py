@@ -12,7 +12,7 @@ import click
 
 from torchmark.cli.display import make_display
 from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.cli.files import check_writable, written
+from torchmark.cli.files import STANDARD_OUTPUT, check_writable, written
 from torchmark.cli.stores import columns, opened, store_option
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.result import Status
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchmark.commands.spine import Listener
     from torchmark.model.run import Run
 
-_file = click.Path(dir_okay=False, path_type=Path)
+_file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
 _FORMATS = {
     "json": "Write the run with every sample and count as JSON.",
@@ -102,7 +102,9 @@ def report_run(
         cut_short_by = error
         with opened(place) as store:
             run = store.run(error.run_id)
-    if show_text:
+    if STANDARD_OUTPUT in files.values():
+        pass  # what is written there stands alone
+    elif show_text:
         text = render(run, "text", width=columns()) if text_of is None else text_of(run)
         click.echo(text, nl=False)
     else:

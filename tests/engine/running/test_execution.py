@@ -11,12 +11,13 @@ import pytest
 from torchmark.engine import preparing
 from torchmark.engine.cores import Division
 from torchmark.engine.cpp.build import BuildFailure, Built
-from torchmark.engine.execution import Began, Execution, Stage
-from torchmark.engine.measuring import Effort
+from torchmark.engine.execution import Execution
 from torchmark.errors import CompileError, ZygoteError
 from torchmark.model.case import MODEL_PATH, Case, Runtime, ScriptedModel
+from torchmark.model.effort import Effort
 from torchmark.model.language import Language
 from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Began, PlannedResult, Stage
 
 from .fakes import FakeWorld
 
@@ -66,18 +67,25 @@ def cpp(stmt: str, **options: Any) -> Case:
     return case(stmt, language=Language.CPP, **options)
 
 
-def both(*cases: Case) -> list[tuple[Case, Metric]]:
-    return [(each, kind) for each in cases for kind in Metric]
+BOTH = (Metric.TIME, Metric.INSTRUCTIONS)
+
+
+def both(*cases: Case) -> list[PlannedResult]:
+    return [plan(each, metric) for each in cases for metric in BOTH]
+
+
+def plan(case: Case, metric: Metric = Metric.TIME) -> PlannedResult:
+    return PlannedResult(case=case, metric=metric)
 
 
 def executed(
     world: FakeWorld,
-    plan: list[tuple[Case, Metric]],
+    planned: list[PlannedResult],
     division: Division = TWO_CORES,
     **options: Any,
 ) -> dict[tuple[str, Metric], Result]:
     execution = Execution(
-        plan,
+        planned,
         effort=Effort(**options),
         division=division,
         workers=world.workers(),
@@ -90,18 +98,18 @@ def executed(
 
 def test_every_case_is_timed_and_counted_once(world: FakeWorld) -> None:
     results = executed(world, both(case("a"), case("b"), cpp("c"), cpp("d")))
-    assert set(results) == {(name, kind) for name in "abcd" for kind in Metric}
+    assert set(results) == {(name, kind) for name in "abcd" for kind in BOTH}
     assert all(result.status is Status.DONE for result in results.values())
     assert results["a", Metric.TIME].measurement is not None
     assert results["a", Metric.TIME].stdout == "said"
-    counts = results["c", Metric.INSTRUCTIONS].counts
-    assert counts is not None
-    assert counts.counts() == 1000
+    stats = results["c", Metric.INSTRUCTIONS].stats
+    assert stats is not None
+    assert stats.counts() == 1000
 
 
 def test_a_failing_case_is_a_result_and_the_others_go_on(world: FakeWorld) -> None:
     results = executed(world, both(case("fail"), case("a")))
-    for kind in Metric:
+    for kind in BOTH:
         failure = results["fail", kind]
         assert failure.status is Status.FAILED
         assert (failure.reason, failure.stdout, failure.stderr) == ("it failed", "before", "why")
@@ -131,7 +139,7 @@ def test_many_statements_are_built_in_as_many_units_as_there_are_cores(
     world: FakeWorld, fake_builds: list[int]
 ) -> None:
     cores = Division(lanes=((HERE[0],),), others=HERE * 2, everything=HERE)
-    executed(world, [(cpp(f"c{number}"), Metric.TIME) for number in range(60)], cores)
+    executed(world, [plan(cpp(f"c{number}")) for number in range(60)], cores)
     assert sum(fake_builds) == 60
     assert len(fake_builds) == min(3, len(cores.others))
 
@@ -158,9 +166,8 @@ def test_a_model_that_cannot_be_made_costs_its_own_cases(
 
 def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
     threads = len(HERE) + 1
-    plan = [*both(*[case(f"n{number}") for number in range(5)]),
-            (case("wide", num_threads=threads), Metric.TIME)]  # fmt: skip
-    executed(world, plan)
+    narrow = both(*[case(f"n{number}") for number in range(5)])
+    executed(world, [*narrow, plan(case("wide", num_threads=threads))])
     assert world.cores["wide"] == HERE
     assert world.cores["n0"] == HERE[:1]
     assert not [pair for pair in world.overlaps if "wide" in pair]
@@ -168,16 +175,16 @@ def test_wide_cases_run_alone_on_all_cores(world: FakeWorld) -> None:
 
 def test_cores_that_are_apart_work_at_the_same_time(world: FakeWorld) -> None:
     world.meeting_seconds = 900.0  # until the other comes, which nothing holds back
-    executed(world, [(case("a"), Metric.TIME), (cpp("b"), Metric.INSTRUCTIONS)])
+    executed(world, [plan(case("a"), Metric.TIME), plan(cpp("b"), Metric.INSTRUCTIONS)])
     assert world.overlaps == {frozenset({"a", "count b"})}
 
 
 def test_a_zygote_that_dies_costs_no_case_that_works_again(world: FakeWorld) -> None:
     world.deaths = 1
-    results = executed(world, [(case("a"), Metric.TIME)])
+    results = executed(world, [plan(case("a"), Metric.TIME)])
     assert results["a", Metric.TIME].status is Status.DONE
     world.deaths = 2
-    results = executed(world, [(case("a"), Metric.TIME)])
+    results = executed(world, [plan(case("a"), Metric.TIME)])
     assert results["a", Metric.TIME].reason == "it died"
 
 
@@ -189,7 +196,7 @@ def test_models_are_made_anew_in_every_run_and_kept_beside_it(
     for _ in range(2):
         world.cores.clear()
         execution = Execution(
-            [(case("a", setup=setup, model=model), Metric.TIME)],
+            [plan(case("a", setup=setup, model=model), Metric.TIME)],
             effort=Effort(),
             division=TWO_CORES,
             workers=world.workers(),
@@ -250,15 +257,15 @@ def test_what_begins_is_told_before_it_ends(world: FakeWorld) -> None:
 
 def test_compiling_is_told(world: FakeWorld) -> None:
     execution = Execution(
-        [(cpp("a"), Metric.TIME), (cpp("b"), Metric.TIME)],
+        [plan(cpp("a"), Metric.TIME), plan(cpp("b"), Metric.TIME)],
         effort=Effort(),
         division=TWO_CORES,
         workers=world.workers(),
     )
     stages = [news for news in execution.results() if isinstance(news, Stage)]
     assert stages == [
-        Stage("compiling 2 C++ statements", is_over=False),
-        Stage("compiling 2 C++ statements", is_over=True),
+        Stage(text="compiling 2 C++ statements"),
+        Stage(text="compiling 2 C++ statements", is_over=True),
     ]
 
 
@@ -268,7 +275,7 @@ def test_our_own_mistakes_are_not_swallowed(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("torchmark.engine.execution.timed", broken)
+    monkeypatch.setattr("torchmark.engine.execution.time_case", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         executed(world, both(case("a")))
 
@@ -283,7 +290,7 @@ def test_repeats_are_fresh_processes_merged_into_one(world: FakeWorld) -> None:
 
 def test_counts_that_differ_between_repeats_are_told(world: FakeWorld) -> None:
     world.repeatable = False
-    results = executed(world, [(cpp("a"), Metric.INSTRUCTIONS)], repeats=3)
+    results = executed(world, [plan(cpp("a"), Metric.INSTRUCTIONS)], repeats=3)
     assert (
         results["a", Metric.INSTRUCTIONS].reason == "counts of 100 runs lie between 1000 and 1002"
     )
@@ -297,6 +304,6 @@ def test_what_is_compiled_at_run_time_is_not_counted_and_says_why(world: FakeWor
 
 def test_the_first_run_of_a_compiled_case_is_its_compile_time(world: FakeWorld) -> None:
     compiled = case("a", runtime=Runtime.COMPILED)
-    results = executed(world, [(compiled, Metric.TIME), (case("b"), Metric.TIME)])
-    assert results["a", Metric.TIME].compile_seconds == 3.0
-    assert results["b", Metric.TIME].compile_seconds is None
+    results = executed(world, [plan(compiled), plan(case("b"), Metric.TIME)])
+    assert results["a", Metric.TIME].facts.prepare_seconds == 3.0
+    assert results["b", Metric.TIME].facts.prepare_seconds is None

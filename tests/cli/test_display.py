@@ -7,17 +7,19 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests import records
-from torchmark.cli.run_display import _Terminal, display_for, line_of
-from torchmark.engine.execution import Began, Stage
-from torchmark.engine.measuring import failed
+from torchmark.cli.display import _Terminal, make_display
+from torchmark.engine.measuring import failed_result
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
+from torchmark.model.run import Began, Stage
+from torchmark.report.headlines import headline_of
 
 if TYPE_CHECKING:
     import pytest
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul")
-BROKEN = failed(MUL, Metric.TIME, InvalidArgumentError("does not work\nat all"))
+BROKEN = failed_result(MUL, Metric.TIME, InvalidArgumentError("does not work\nat all"))
+RUN = records.run_of(ADD, MUL)
 
 
 class Terminal(io.StringIO):
@@ -26,18 +28,20 @@ class Terminal(io.StringIO):
 
 
 def test_a_pipe_gets_a_line_for_each_result(capsys: pytest.CaptureFixture[str]) -> None:
-    with display_for(3, quiet=False) as display:
-        display.show(Stage("compiling", is_over=False))
-        display.show(Began(ADD, Metric.TIME))
-        display.show(Stage("compiling", is_over=True))
-        display.show(records.time_result(ADD, 1.5e-6))
-        display.show(records.count_result(ADD, 100_000))
-        display.show(BROKEN)
+    with make_display(quiet=False) as display:
+        display.hear(RUN)
+        display.hear(Stage(text="compiling"))
+        display.hear(Began(case=ADD, metric=Metric.TIME))
+        display.hear(Stage(text="compiling", is_over=True))
+        display.hear(records.time_result(ADD, 1.5e-6))
+        display.hear(records.count_result(ADD, 100_000))
+        display.hear(BROKEN)
     out, err = capsys.readouterr()
     assert out == ""
-    first, *lines = err.splitlines()
+    announced, first, *lines = err.splitlines()
+    assert announced == f"run {RUN.id}: 4 measurements"
     assert first == "compiling"
-    assert lines[0].startswith("[1/3] time   Pointwise / add")
+    assert lines[0].startswith("[1/4] time   Pointwise / add")
     assert lines[0].endswith("1.500 us")
     assert "instructions" in lines[1]
     assert lines[2].endswith("failed: does not work")
@@ -45,8 +49,8 @@ def test_a_pipe_gets_a_line_for_each_result(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with display_for(1, quiet=True) as display:
-        display.show(BROKEN)
+    with make_display(quiet=True) as display:
+        display.hear(BROKEN)
     assert capsys.readouterr() == ("", "")
 
 
@@ -55,18 +59,19 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
 ) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    display = display_for(10, quiet=False)
+    display = make_display(quiet=False)
     assert isinstance(display, _Terminal)
     with display:
-        display.show(Began(ADD, Metric.INSTRUCTIONS))
-        display.show(Began(MUL, Metric.TIME))
-        display.show(BROKEN)
-        display.show(Stage("compiling", is_over=False))
+        display.hear(RUN)
+        display.hear(Began(case=ADD, metric=Metric.INSTRUCTIONS))
+        display.hear(Began(case=MUL, metric=Metric.TIME))
+        display.hear(BROKEN)
+        display.hear(Stage(text="compiling"))
         console = display._console
         with console.capture() as captured:
             console.print(display._picture())
     picture = captured.get()
-    assert "1 of 10, 1 failed" in picture
+    assert "1 of 4, 1 failed" in picture
     assert "counting Pointwise / add" in picture
     assert "compiling" in picture
     assert "timing" not in picture, "what has ended is gone"
@@ -75,4 +80,6 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
 
 def test_escapes_of_a_case_do_not_reach_the_terminal() -> None:
     evil = records.case("g", "\x1b[31mred")
-    assert "\x1b" not in line_of(failed(evil, Metric.TIME, InvalidArgumentError("\x1b[2J")))
+    assert "\x1b" not in headline_of(
+        failed_result(evil, Metric.TIME, InvalidArgumentError("\x1b[2J"))
+    )

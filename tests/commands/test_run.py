@@ -1,0 +1,92 @@
+"""Which cases a person gets, and what the plan of a run says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from tests.engine.running.fakes import FakeWorld
+from torchmark.commands.run import plan_results, run
+from torchmark.commands.suites import Selection, select_cases
+from torchmark.define.suites.loading import load_suite
+from torchmark.errors import InvalidArgumentError, TorchmarkError
+from torchmark.model.language import Language
+from torchmark.model.result import Metric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchmark.define.suites.loading import LoadedSuite
+    from torchmark.model.case import Case
+
+STANDARD = load_suite("standard")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FakeWorld:
+    return FakeWorld(tmp_path)
+
+
+def select(world: FakeWorld, *suites: LoadedSuite, **options: Any) -> tuple[Case, ...]:
+    return select_cases(suites or [STANDARD], Selection(**options), world.workers())
+
+
+def test_the_standard_suite_is_all_of_it_unless_something_is_said(world: FakeWorld) -> None:
+    everything, quick = ({case.title for case in select(world, quick=q)} for q in (False, True))
+    assert len(everything) == 181
+    assert 15 <= len(quick) <= 25
+    assert quick < everything
+
+
+def test_cpp_can_be_left_out_and_words_select(world: FakeWorld) -> None:
+    assert not [case for case in select(world, cpp=False) if case.language is Language.CPP]
+    assert all("LSTM" in case.title for case in select(world, pattern="LSTM"))
+
+
+def test_one_number_of_threads_makes_cases_that_differ_in_it_alone_the_same(
+    world: FakeWorld,
+) -> None:
+    every = select(world, threads=3)
+    assert {case.num_threads for case in every} == {3}
+    assert len({case.id for case in every}) == len(every) < 181
+
+
+def test_quick_leaves_the_cases_of_other_suites_alone(world: FakeWorld, tmp_path: Path) -> None:
+    (tmp_path / "bench_own.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'own': TimerArgs('1')}\n"
+    )
+    cases = select(world, STANDARD, load_suite(str(tmp_path)), quick=True)
+    assert "own · Python" in [case.title for case in cases]
+    assert len(cases) == len(select(world, quick=True)) + 1
+
+
+def test_languages_of_the_quick_part_are_both(world: FakeWorld) -> None:
+    assert {case.language for case in select(world, quick=True)} == set(Language)
+
+
+def test_a_plan_has_every_metric_of_every_case(world: FakeWorld) -> None:
+    cases = select(world, quick=True)
+    plan = plan_results(cases, (Metric.TIME, Metric.INSTRUCTIONS), [STANDARD])
+    assert [(each.case, each.metric) for each in plan[:2]] == [
+        (cases[0], Metric.TIME),
+        (cases[0], Metric.INSTRUCTIONS),
+    ]
+    assert len(plan) == 2 * len(cases)
+
+
+def test_no_cases_are_an_error() -> None:
+    with pytest.raises(InvalidArgumentError, match="no case is left"):
+        plan_results((), (Metric.TIME,), [STANDARD])
+
+
+def test_a_trace_that_is_none_is_told_before_a_worker_imports_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start() -> NoReturn:
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr("torchmark.commands.run.Workers", start)
+    (tmp_path / "bad.jsonl.gz").write_text("garbage")
+    with pytest.raises(TorchmarkError, match="is no trace"):
+        run([str(tmp_path / "bad.jsonl.gz")])

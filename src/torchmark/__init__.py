@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from torchmark.engine.transfer import CopyIfCallgrind
     from torchmark.errors import TorchmarkError
     from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.doubts import Doubt, DoubtKind
     from torchmark.model.function_counts import FunctionCount, FunctionCounts
     from torchmark.model.language import Language
     from torchmark.model.measurement import Measurement
+    from torchmark.model.result_warnings import ResultWarning, WarningKind
     from torchmark.model.task_spec import TaskSpec
     from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
     from torchmark.op_fuzzers import (
@@ -81,10 +81,10 @@ _HOMES = {
         "ParameterAlias",
     ),
     "torchmark.model.callgrind_stats": ("CallgrindStats",),
-    "torchmark.model.doubts": ("Doubt", "DoubtKind"),
     "torchmark.model.function_counts": ("FunctionCount", "FunctionCounts"),
     "torchmark.model.language": ("Language",),
     "torchmark.model.measurement": ("Measurement",),
+    "torchmark.model.result_warnings": ("ResultWarning", "WarningKind"),
     "torchmark.model.task_spec": ("TaskSpec",),
     "torchmark.model.units": ("ordered_unique", "select_unit", "trim_sigfig", "unit_to_english"),
     "torchmark.op_fuzzers": (
@@ -111,8 +111,6 @@ __all__ = [
     "Colorize",
     "Compare",
     "CopyIfCallgrind",
-    "Doubt",
-    "DoubtKind",
     "EnvironmentFacts",
     "FunctionCount",
     "FunctionCounts",
@@ -129,6 +127,7 @@ __all__ = [
     "Language",
     "Measurement",
     "ParameterAlias",
+    "ResultWarning",
     "SkipCondition",
     "SpectralOpFuzzer",
     "Sweep",
@@ -138,6 +137,7 @@ __all__ = [
     "TorchmarkError",
     "UnaryOpFuzzer",
     "UnaryOpSparseFuzzer",
+    "WarningKind",
     "ab",
     "bench_all",
     "benchmark_compile",

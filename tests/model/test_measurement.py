@@ -118,7 +118,7 @@ def test_no_times_have_no_statistics() -> None:
     assert "no measurements" in repr(empty)
     assert "Median" not in repr(empty)
     for statistic in ("median", "mean", "iqr", "std", "significant_figures", "has_warnings",
-                      "median_interval", "doubts"):  # fmt: skip
+                      "median_interval", "warnings"):  # fmt: skip
         with pytest.raises(EmptyMeasurementError, match="add: plain"):
             getattr(empty, statistic)
 
@@ -233,11 +233,11 @@ def test_merged_times_are_torchs(times: list[float], number: int) -> None:
     assert (merged.times, merged.number_per_run) == (expected.times, expected.number_per_run)
 
 
-def test_merging_keeps_the_doubts_and_cpu_times_of_its_parts() -> None:
+def test_merging_keeps_the_warnings_and_cpu_times_of_its_parts() -> None:
     coarse = Sampling(1, (1e-4,) * 40, (2e-4,) * 40, (9.0,) * 40, 1.0, 1e-4)
     part = Measurement(1, [1e-4] * 40, SPEC, sampling=coarse)
     merged = Measurement.merge([part, part])[0]
-    assert [doubt.kind.value for doubt in merged.doubts] == ["disturbed", "clock too coarse"]
+    assert [warning.kind.value for warning in merged.warnings] == ["disturbed", "clock too coarse"]
     assert merged.cpu_times == [2e-4] * 80
     assert Measurement.merge([part, Measurement(1, [1.0], SPEC)])[0].cpu_times is None
 

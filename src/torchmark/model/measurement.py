@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, InvalidMeasurementError
 from torchmark.model.arithmetic import log10_single, mean_double, single, std_single
-from torchmark.model.doubts import IQR_DOUBTFUL, Doubt, doubts_of, doubts_of_sampling
+from torchmark.model.result_warnings import (
+    IQR_DOUBTFUL,
+    ResultWarning,
+    find_sampling_warnings,
+    find_warnings,
+)
 from torchmark.model.task_spec import TaskSpec
 from torchmark.model.units import select_unit
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
@@ -46,7 +51,7 @@ class Measurement:
 
     >>> m = Measurement(number_per_run=10, raw_times=[2e-5, 3e-5, 4e-5],
     ...                 task_spec=TaskSpec("x + y", "pass"))
-    >>> round(m.median * 1e6, 3), m.doubts[0].kind.value
+    >>> round(m.median * 1e6, 3), m.warnings[0].kind.value
     (3.0, 'too few samples')
     """
 
@@ -150,16 +155,19 @@ class Measurement:
         return [seconds for part in parts for seconds in part or ()]
 
     @cached_property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """What makes this result doubtful; empty for a good one."""
-        return (*doubts_of(self._samples()), *self._doubts_of_sampling())
+    def warnings(self) -> tuple[ResultWarning, ...]:
+        """What makes this result doubtful; empty for a good one.
 
-    def _doubts_of_sampling(self) -> tuple[Doubt, ...]:
+        More than what `has_warnings` knows: that is torch's, and looks at the spread alone.
+        """
+        return (*find_warnings(self._samples()), *self._sampling_warnings())
+
+    def _sampling_warnings(self) -> tuple[ResultWarning, ...]:
         """One of each kind, of this measurement or of those it was merged from."""
         if self.sampling is not None:
-            return doubts_of_sampling(self.sampling)
-        found = [doubt for part in self.replicates for doubt in part._doubts_of_sampling()]  # noqa: SLF001
-        return tuple({doubt.kind: doubt for doubt in reversed(found)}.values())
+            return find_sampling_warnings(self.sampling)
+        found = [each for part in self.replicates for each in part._sampling_warnings()]  # noqa: SLF001
+        return tuple({each.kind: each for each in reversed(found)}.values())
 
     @property
     def significant_figures(self) -> int:
@@ -236,7 +244,7 @@ class Measurement:
         return self.sub_label or self.stmt or "[Unknown]"
 
     def __repr__(self) -> str:
-        """torch's text, and for samples taken by `measure` the interval and the doubts."""
+        """torch's text, and for samples taken by `measure` the interval and the warnings."""
         lines = [object.__repr__(self), self.task_spec.summarize()]
         count = len(self.raw_times)
         threads = f"{self.num_threads} thread{'s' if self.num_threads > 1 else ''}"
@@ -250,7 +258,7 @@ class Measurement:
         )
         lines += self._warnings()
         if self.sampling is not None:
-            lines += [f"  DOUBT: {doubt}" for doubt in self.doubts]
+            lines += [f"  WARNING: {warning}" for warning in self.warnings]
         return "\n".join("\n".join(lines).strip().splitlines())
 
     def _summary_lines(self) -> list[str]:

@@ -1,17 +1,17 @@
-"""What makes a result doubtful, found in its samples. A doubt is a value; reports print it."""
+"""What makes a result doubtful, found in its samples. A warning is a value; reports print it."""
 
 from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchmark_probe.loops.intervals import median, quantile_of_sorted
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 IQR_DOUBTFUL = 0.1
 """The share of the median above which torch warns of the interquartile range."""
@@ -36,7 +36,7 @@ _DRIFT_Z = 4.0
 """Standard scores of the rank correlation with time; chance reaches 4 once in 16,000 runs."""
 
 
-class DoubtKind(enum.Enum):
+class WarningKind(enum.Enum):
     """What is doubtful."""
 
     TOO_FEW_SAMPLES = "too few samples"
@@ -48,54 +48,62 @@ class DoubtKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class ResultWarning:
     """A reason to be careful with a result."""
 
-    kind: DoubtKind
-    """What is doubtful."""
+    kind: WarningKind
+    figures: Mapping[str, float] = field(hash=False)
+    """What was found, by name; times in seconds, shares as numbers."""
 
     text: str
-    """The figures, and what to do about it."""
+    """The figures in a sentence, and what to do about it."""
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.text}"
 
 
-def doubts_of(samples: Sequence[float]) -> tuple[Doubt, ...]:
-    """Doubts about the samples that count, in the order they were taken."""
+def find_warnings(samples: Sequence[float]) -> tuple[ResultWarning, ...]:
+    """Warnings about the samples that count, in the order in which they were taken."""
     found = (_too_few(samples), _high_iqr(samples), _bimodal(samples), _drifting(samples))
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(warning for warning in found if warning is not None)
 
 
-def doubts_of_sampling(sampling: Sampling) -> tuple[Doubt, ...]:
-    """Doubts about the way the samples were taken: the clock, and the machine meanwhile."""
+def find_sampling_warnings(sampling: Sampling) -> tuple[ResultWarning, ...]:
+    """Warnings about the way the samples were taken: the clock, and the machine meanwhile."""
     found = (_coarse_clock(sampling), _disturbed(sampling))
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(warning for warning in found if warning is not None)
 
 
-def _too_few(samples: Sequence[float]) -> Doubt | None:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _too_few(samples: Sequence[float]) -> ResultWarning | None:
     if len(samples) >= MIN_SAMPLES:
         return None
-    return Doubt(
-        kind=DoubtKind.TOO_FEW_SAMPLES,
-        text=f"{len(samples)} of the {MIN_SAMPLES} that a median needs; give it more time",
+    return ResultWarning(
+        kind=WarningKind.TOO_FEW_SAMPLES,
+        figures={"samples": len(samples), "recommended": MIN_SAMPLES},
+        text=f"only {_counted(len(samples), 'sample')} ({MIN_SAMPLES} recommended); "
+        "give it more time",
     )
 
 
-def _high_iqr(samples: Sequence[float]) -> Doubt | None:
+def _high_iqr(samples: Sequence[float]) -> ResultWarning | None:
     ordered = sorted(samples)
     centre = quantile_of_sorted(ordered, 0.5)
     spread = quantile_of_sorted(ordered, 0.75) - quantile_of_sorted(ordered, 0.25)
     if centre <= 0 or spread / centre < IQR_DOUBTFUL:
         return None
-    return Doubt(
-        kind=DoubtKind.HIGH_IQR,
-        text=f"the middle half of the samples spans {spread / centre:.0%} of the median; "
+    return ResultWarning(
+        kind=WarningKind.HIGH_IQR,
+        figures={"share": spread / centre},
+        text=f"the interquartile range is {spread / centre * 100:.0f} % of the median; "
         "something else uses the machine",
     )
 
 
-def _bimodal(samples: Sequence[float]) -> Doubt | None:
+def _bimodal(samples: Sequence[float]) -> ResultWarning | None:
     split = _best_split(sorted(samples))
     if split is None:
         return None
@@ -108,10 +116,11 @@ def _bimodal(samples: Sequence[float]) -> Doubt | None:
         return None
     if distance < _MODE_DISTANCE * median(samples) or distance < _MODE_SEPARATION * pooled:
         return None
-    return Doubt(
-        kind=DoubtKind.BIMODAL,
-        text=f"{share:.0%} of the samples lie around {low_centre:.3g} s, "
-        f"the others around {high_centre:.3g} s; the median is one of two answers",
+    return ResultWarning(
+        kind=WarningKind.BIMODAL,
+        figures={"share": share, "low": low_centre, "high": high_centre},
+        text=f"{share * 100:.0f} % of the samples are near {low_centre:.3g} s, "
+        f"the others near {high_centre:.3g} s; the median is one of two answers",
     )
 
 
@@ -135,7 +144,7 @@ def _variance(samples: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in samples) / len(samples)
 
 
-def _drifting(samples: Sequence[float]) -> Doubt | None:
+def _drifting(samples: Sequence[float]) -> ResultWarning | None:
     count = len(samples)
     if count < MIN_SAMPLES:
         return None
@@ -146,9 +155,11 @@ def _drifting(samples: Sequence[float]) -> Doubt | None:
         return None
     if abs(_rank_correlation_with_time(samples)) * math.sqrt(count - 1) < _DRIFT_Z:
         return None
-    return Doubt(
-        kind=DoubtKind.DRIFTING,
-        text=f"the last third of the samples is {change / centre:+.1%} off the first; "
+    return ResultWarning(
+        kind=WarningKind.DRIFTING,
+        figures={"share": change / centre},
+        text=f"the last third of the samples is {abs(change) / centre * 100:.1f} % "
+        f"{'slower' if change > 0 else 'faster'} than the first third; "
         "the statement or the machine was still changing",
     )
 
@@ -174,24 +185,26 @@ def _rank_correlation_with_time(samples: Sequence[float]) -> float:
     return covariance / math.sqrt(time_variance * rank_variance)
 
 
-def _coarse_clock(sampling: Sampling) -> Doubt | None:
+def _coarse_clock(sampling: Sampling) -> ResultWarning | None:
     block, resolution = median(sampling.wall), sampling.clock_resolution
     if block >= _COARSE_STEPS * resolution:
         return None
-    return Doubt(
-        kind=DoubtKind.COARSE_CLOCK,
-        text=f"a block of {block:.3g} s is read with a clock that steps by {resolution:.3g} s",
+    return ResultWarning(
+        kind=WarningKind.COARSE_CLOCK,
+        figures={"block": block, "resolution": resolution},
+        text=f"the clock has a resolution of {resolution:.3g} s, and a block takes {block:.3g} s",
     )
 
 
-def _disturbed(sampling: Sampling) -> Doubt | None:
-    """A disturbed machine is no doubt as long as it left enough quiet samples."""
+def _disturbed(sampling: Sampling) -> ResultWarning | None:
+    """A busy machine is no reason for a warning as long as it left enough quiet samples."""
     quiet, taken = sum(sampling.quiet()), len(sampling.wall)
     if quiet >= MIN_SAMPLES or quiet == taken:
         return None
-    counted = "all samples count" if quiet < MIN_QUIET else "only those count"
-    return Doubt(
-        kind=DoubtKind.DISTURBED,
-        text=f"the core kept its pace around {quiet} of {taken} samples, {counted}; "
-        "something else slowed it, so try again or give it more time",
+    counted = "all of them are used" if quiet < MIN_QUIET else "only those are used"
+    return ResultWarning(
+        kind=WarningKind.DISTURBED,
+        figures={"undisturbed": quiet, "samples": taken},
+        text=f"only {quiet} of {taken} samples were undisturbed, and {counted}; "
+        "something else slowed the core, so try again or give it more time",
     )

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.model.doubts import DoubtKind, doubts_of, doubts_of_sampling
+from torchmark.model.result_warnings import (
+    WarningKind,
+    find_sampling_warnings,
+    find_warnings,
+)
 from torchmark_probe.loops.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def kinds(samples: Sequence[float]) -> set[DoubtKind]:
-    return {doubt.kind for doubt in doubts_of(samples)}
+def kinds(samples: Sequence[float]) -> set[WarningKind]:
+    return {warning.kind for warning in find_warnings(samples)}
 
 
 def bell(seed: int, count: int, spread: float = 0.02) -> list[float]:
@@ -30,7 +34,7 @@ def skewed(seed: int, count: int) -> list[float]:
 
 @pytest.mark.parametrize("make", [bell, skewed])
 @pytest.mark.parametrize("count", [30, 100, 1000])
-def test_steady_samples_raise_a_doubt_in_one_of_a_hundred_runs_at_most(
+def test_steady_samples_raise_a_warning_in_one_of_a_hundred_runs_at_most(
     make: object, count: int
 ) -> None:
     assert callable(make)
@@ -45,19 +49,19 @@ def test_two_groups_are_bimodal(seed: int, share: float) -> None:
     samples = [
         time * (1.0 if draw.random() < share else 1.4) for time in bell(seed, 200, spread=0.01)
     ]
-    assert DoubtKind.BIMODAL in kinds(samples)
+    assert WarningKind.BIMODAL in kinds(samples)
 
 
 def test_a_few_outliers_are_not_a_second_mode() -> None:
     samples = bell(1, 200)
     samples[10::40] = [5e-6] * len(samples[10::40])
-    assert DoubtKind.BIMODAL not in kinds(samples)
+    assert WarningKind.BIMODAL not in kinds(samples)
 
 
 @pytest.mark.parametrize("change", [-0.08, 0.08])
 def test_samples_that_grow_or_shrink_are_drifting(change: float) -> None:
     samples = [time * (1 + change * index / 100) for index, time in enumerate(bell(2, 100, 0.01))]
-    assert DoubtKind.DRIFTING in kinds(samples)
+    assert WarningKind.DRIFTING in kinds(samples)
 
 
 def test_a_drift_of_half_a_per_cent_is_nobodys_concern() -> None:
@@ -66,15 +70,15 @@ def test_a_drift_of_half_a_per_cent_is_nobodys_concern() -> None:
 
 
 def test_few_samples_are_too_few() -> None:
-    assert kinds(bell(4, 29)) == {DoubtKind.TOO_FEW_SAMPLES}
+    assert kinds(bell(4, 29)) == {WarningKind.TOO_FEW_SAMPLES}
     assert kinds(bell(4, 30)) == set()
 
 
-def test_a_wide_middle_half_is_a_doubt() -> None:
-    assert DoubtKind.HIGH_IQR in kinds(bell(5, 100, spread=0.2))
+def test_a_wide_middle_half_is_a_warning() -> None:
+    assert WarningKind.HIGH_IQR in kinds(bell(5, 100, spread=0.2))
 
 
-def test_equal_samples_raise_no_doubt() -> None:
+def test_equal_samples_raise_no_warning() -> None:
     assert kinds([1e-6] * 50) == set()
     assert kinds([0.0] * 50) == set()
 
@@ -91,17 +95,19 @@ def sampling(quiet: int, disturbed: int, resolution: float = 1e-9) -> Sampling:
     )
 
 
-def test_a_coarse_clock_is_a_doubt() -> None:
-    found = doubts_of_sampling(sampling(50, 0, resolution=2e-6))
-    assert [doubt.kind for doubt in found] == [DoubtKind.COARSE_CLOCK]
+def test_a_coarse_clock_is_a_warning() -> None:
+    found = find_sampling_warnings(sampling(50, 0, resolution=2e-6))
+    assert [warning.kind for warning in found] == [WarningKind.COARSE_CLOCK]
 
 
-def test_a_disturbed_machine_is_no_doubt_if_it_left_enough_quiet_samples() -> None:
-    assert doubts_of_sampling(sampling(quiet=30, disturbed=500)) == ()
+def test_a_disturbed_machine_is_no_warning_if_it_left_enough_quiet_samples() -> None:
+    assert find_sampling_warnings(sampling(quiet=30, disturbed=500)) == ()
 
 
-@pytest.mark.parametrize(("quiet", "says"), [(0, "all samples count"), (10, "only those count")])
-def test_a_disturbed_machine_with_few_quiet_samples_is_a_doubt(quiet: int, says: str) -> None:
-    (doubt,) = doubts_of_sampling(sampling(quiet, disturbed=500))
-    assert doubt.kind is DoubtKind.DISTURBED
-    assert says in str(doubt)
+@pytest.mark.parametrize(
+    ("quiet", "says"), [(0, "all of them are used"), (10, "only those are used")]
+)
+def test_a_disturbed_machine_with_few_quiet_samples_is_a_warning(quiet: int, says: str) -> None:
+    (warning,) = find_sampling_warnings(sampling(quiet, disturbed=500))
+    assert warning.kind is WarningKind.DISTURBED
+    assert says in str(warning)

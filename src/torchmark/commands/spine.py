@@ -59,14 +59,17 @@ def begin_run(
     notes: Iterable[str] = (),
     tags: Iterable[str] = (),
 ) -> Run:
-    """A new run in the store, with all that is needed to take it up again."""
+    """A new run in the store, with all that is needed to take it up again.
+
+    Settings may hold records of msgspec; they are kept as the plain JSON that these encode to.
+    """
     run = Run(
         id=new_run_id(),
         kind=kind,
         started=utc_now(),
         plan=tuple(plan),
         environments=tuple(environments),
-        settings={**settings, "effort": msgspec.to_builtins(effort)},
+        settings=msgspec.json.decode(msgspec.json.encode({**settings, "effort": effort})),
         notes=tuple(notes),
         tags=tuple(tags),
     )

@@ -26,7 +26,7 @@ class Metric(enum.Enum):
     TIME = "time"
     INSTRUCTIONS = "instructions"
     PROFILE = "profile"
-    """Where the time goes: stacks for a flame graph."""
+    """Where the time goes: stacks for a flame graph, or kernels."""
 
 
 class Status(enum.Enum):
@@ -157,7 +157,31 @@ class PairedProfile(
     b: str
 
 
-Payload: TypeAlias = Timing | TimeSummary | Counts | PairedTiming | PairedCounts | PairedProfile
+class KernelCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one run of a case does in one kernel."""
+
+    kernel: str
+    """As the profiler calls it."""
+
+    calls: float
+    """In one run, the mean of several."""
+
+    seconds: float
+    """In one run, without what it calls in turn."""
+
+
+class KernelTimes(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel times"
+):
+    """Where the time of a case goes, by kernel."""
+
+    kernels: tuple[KernelCalls, ...]
+    """The longest first."""
+
+
+Payload: TypeAlias = (
+    Timing | TimeSummary | Counts | KernelTimes | PairedTiming | PairedCounts | PairedProfile
+)
 
 
 class Facts(

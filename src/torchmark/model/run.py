@@ -107,8 +107,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.environments[0] if self.environments else Environment()
 
     def missing(self) -> list[PlannedResult]:
-        """What of the plan is not done: a failure is tried again, because its cause may be gone."""
-        there = {each.key for each in self.results if each.status is not Status.FAILED}
+        """What of the plan is not done: a failure is tried again, because its cause may be gone.
+
+        In a sweep what was skipped is tried again too: its backend may be installed by now.
+        """
+        retried = {Status.FAILED, *([Status.SKIPPED] if self.kind is RunKind.SWEEP else [])}
+        there = {each.key for each in self.results if each.status not in retried}
         return [planned for planned in self.plan if planned.key not in there]
 
     @property

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,73 +13,38 @@ import click
 from torchmark.arguments import checked_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.files import check_writable
-from torchmark.cli.flame_files import ENDINGS, check_ending, difference_file, flame_file
-from torchmark.cli.list import installed
+from torchmark.cli.following import heed_signals
 from torchmark.cli.one_case import case_meant
 from torchmark.cli.progress import Progress
-from torchmark.cli.running import heed_signals
 from torchmark.cli.statements import statement_names
-from torchmark.cli.suite_names import default_suites, let_cases_import_what_lies_beside
+from torchmark.commands.flame import (
+    ENDINGS,
+    Profiling,
+    check_ending,
+    check_possible,
+    collect_stacks,
+    read_stacks,
+    render_difference,
+    render_flame,
+)
+from torchmark.commands.suites import default_suites, installed_facts, load_suites
 from torchmark.define.suites import SHIPPED
-from torchmark.define.suites.loading import cases_of, load_suite
-from torchmark.engine.counted_stacks import UNIT as COUNTED_UNIT
-from torchmark.engine.counted_stacks import counted_stacks
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepared
-from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
-from torchmark.engine.sampling_profiler import py_spy, record
+from torchmark.define.suites.loading import cases_of
 from torchmark.engine.whole_files import write_whole
-from torchmark.engine.workers import Workers
-from torchmark.engine.zygote.cases import TIME_LIMIT
-from torchmark.errors import InvalidArgumentError, TorchmarkError
-from torchmark.flame.stacks import Stack, parsed
+from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.language import Language
-from torchmark.report.figures import seconds_text
 from torchmark.settings import settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from torchmark.engine.zygote.cases import NativeCase, PythonCase
+    from torchmark.commands.flame import StatementStacks
 
 _Base: TypeAlias = Case | Path | None
 """What the case is compared with: another one, a file of stacks, or nothing."""
 
 _LONGEST_NAME = 60
 """Characters of a file name that we make up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What is drawn of one statement."""
-
-    name: str
-    """The title of the case, or the name of the file."""
-
-    stacks: Sequence[Stack]
-    amount: str
-    """What all of it comes to."""
-
-    note: str = ""
-    """How it was seen."""
-
-    @property
-    def figures(self) -> str:
-        return f"{self.amount}, {self.note}" if self.note else self.amount
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How statements are looked at."""
-
-    native: bool
-    instructions: bool
-    seconds: int
-
-    @property
-    def unit(self) -> str:
-        return COUNTED_UNIT if self.instructions else SAMPLED_UNIT
 
 
 @click.command("flame")
@@ -126,7 +89,7 @@ def command(
     torchmark flame torch.add SubTensor --against "torch.add Tensor" -o cost.svg
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
-    way = _Way(
+    how = Profiling(
         native=native, instructions=instructions, seconds=checked_count("--seconds", seconds)
     )
     if output is not None:
@@ -137,13 +100,25 @@ def command(
     else:
         case, base = _statements_meant(stmt, "\n".join(setup) or "pass", against)
     file = output or Path(f"{_file_name(case)}.svg")
-    _check(way, case, base, file)
+    cases = [each for each in (case, base) if isinstance(each, Case)]
+    check_possible(cases, how)
+    check_writable([file])
+    if instructions:
+        check_that_counting_works()
     heed_signals()
     with Progress() as progress:
-        seen = _seen(case, base, way, progress)
+        seen = collect_stacks(cases, how, lambda stage: progress.tell(stage.text))
+        seen += [read_stacks(base)] if isinstance(base, Path) else []
         progress.tell(f"drawing {file.name}")
-        write_whole(file, _content(file, seen, way.unit))
+        write_whole(file, _content(file, seen, how.unit))
     click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
+
+
+def _content(file: Path, seen: list[StatementStacks], unit: str) -> bytes:
+    if len(seen) == 1:
+        return render_flame(file, seen[0], unit)
+    branch, base = seen
+    return render_difference(file, base, branch, unit)
 
 
 def _check_that_one_is_given(
@@ -163,12 +138,11 @@ def _cases_meant(
     words: tuple[str, ...], against: str | None, names: tuple[str, ...]
 ) -> tuple[Case, _Base]:
     names = names or (*default_suites(settings_for(Path.cwd())), *SHIPPED)
-    loaded = [load_suite(name) for name in dict.fromkeys(names)]
+    loaded = load_suites(names)
     for suite in loaded:
         for failure in suite.failures:
             click.echo(f"torchmark: {failure}", err=True)
-    let_cases_import_what_lies_beside(names)
-    cases = cases_of(loaded, facts=installed())
+    cases = cases_of(loaded, facts=installed_facts())
     case = case_meant(cases, " ".join(words))
     return case, _base(against, lambda other: case_meant(cases, other))
 
@@ -186,90 +160,6 @@ def _base(against: str | None, meant: Callable[[str], Case]) -> _Base:
     if against is None:
         return None
     return Path(against) if Path(against).is_file() else meant(against)
-
-
-def _check(way: _Way, case: Case, base: _Base, file: Path) -> None:
-    """What can be known to fail before anything is started."""
-    cases = [each for each in (case, base) if isinstance(each, Case)]
-    for each in cases:
-        if each.skip is not None:
-            raise InvalidArgumentError(f"{each.title} is left out here: {each.skip}")
-        if each.language is Language.CPP and not (way.native or way.instructions):
-            raise InvalidArgumentError(
-                f"{each.title}: nothing of C++ is seen without --native or --instructions"
-            )
-    check_writable([file])
-    if way.instructions:
-        check_that_counting_works()
-    else:
-        py_spy()
-
-
-def _seen(case: Case, base: _Base, way: _Way, progress: Progress) -> list[_Seen]:
-    """What there is to draw: of the case, and of what it is compared with."""
-    cases = [case, *([base] if isinstance(base, Case) else [])]
-    read = [_read(base)] if isinstance(base, Path) else []
-    with contextlib.closing(Workers()) as workers:
-        models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
-        with contextlib.closing(models):
-            ready = {
-                each.id: what
-                for each, what in prepared(cases, models, units_at_once=1, stage=progress.stage)
-            }
-            seen = [_seen_in(workers, each, ready[each.id], way, progress) for each in cases]
-    return [*seen, *read]
-
-
-def _seen_in(
-    workers: Workers,
-    case: Case,
-    ready: PythonCase | NativeCase | TorchmarkError,
-    way: _Way,
-    progress: Progress,
-) -> _Seen:
-    if isinstance(ready, TorchmarkError):
-        raise ready
-    progress.tell("importing torch")
-    zygote = workers.started(case.num_threads, under_callgrind=False)
-    if way.instructions:
-        zygote.run(ready)  # what fails does so in seconds here
-        progress.tell("starting the counter, 25 to 60 s")
-        zygote = workers.started(case.num_threads, under_callgrind=True)
-        progress.tell(f"counting {case.name}")
-        counted = counted_stacks(zygote, ready)
-        amount = f"{counted.instructions:,.0f} instructions a run"
-        return _Seen(name=case.title, stacks=counted.stacks, amount=amount)
-    progress.tell(f"looking at {case.name} for {way.seconds} s")
-    recording = record(zygote, ready, seconds=way.seconds, native=way.native)
-    return _Seen(
-        name=case.title,
-        stacks=recording.per_run(),
-        amount=f"{seconds_text(recording.seconds_per_run)} a run",
-        note=f"{recording.samples} samples, {100 * recording.share_inside:.1f} % inside the loop",
-    )
-
-
-def _read(file: Path) -> _Seen:
-    try:
-        stacks = parsed(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{file} cannot be read as folded stacks: {error}") from error
-    return _Seen(name=file.name, stacks=stacks, amount=str(file))
-
-
-def _content(file: Path, seen: list[_Seen], unit: str) -> bytes:
-    drawn = seen[0]
-    if len(seen) == 1:
-        return flame_file(file, drawn.stacks, title=drawn.name, unit=unit, note=drawn.note)
-    base = seen[1]
-    return difference_file(
-        file,
-        base.stacks,
-        drawn.stacks,
-        title=f"{drawn.name} against {base.name}",
-        unit=unit,
-        note="; against ".join(filter(None, (drawn.note, base.note))),
-    )
 
 
 def _file_name(case: Case) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import importlib.metadata
 import json
 import os
 import shutil
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.suite_names import default_suites
+from torchmark.commands.suites import default_suites, installed_facts, load_suites
 from torchmark.define.expansion.selection import selected
-from torchmark.define.skips import EnvironmentFacts
-from torchmark.define.suites.loading import cases_of, load_suite
+from torchmark.define.suites.loading import cases_of
 from torchmark.model.case import Runtime
 from torchmark.model.language import Language
 from torchmark.settings import settings_for
@@ -48,22 +46,14 @@ def command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     names = suites or default_suites(settings_for(Path.cwd()))
-    loaded = [load_suite(name) for name in dict.fromkeys(names)]
-    cases = selected(cases_of(loaded, facts=installed()), pattern)
+    loaded = load_suites(names)
+    cases = selected(cases_of(loaded, facts=installed_facts()), pattern)
     failures = [failure for suite in loaded for failure in suite.failures]
     click.echo(_json(cases, failures) if as_json else _text(cases))
     for failure in failures:
         click.echo(f"torchmark: {failure}", err=True)
     if failures:
         sys.exit(ExitCode.CASE_FAILED)
-
-
-def installed() -> EnvironmentFacts:
-    """What can be said of torch here without importing it."""
-    try:
-        return EnvironmentFacts(torch=importlib.metadata.version("torch"))
-    except importlib.metadata.PackageNotFoundError:
-        return EnvironmentFacts()
 
 
 def _text(cases: Sequence[Case]) -> str:

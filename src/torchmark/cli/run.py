@@ -12,9 +12,8 @@ import click
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
-from torchmark.cli.suite_names import default_suites
 from torchmark.commands.run import run as run_suites
-from torchmark.commands.suites import Selection
+from torchmark.commands.suites import Selection, default_suites
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort
 from torchmark.model.result import Metric

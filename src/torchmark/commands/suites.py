@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from torchmark.engine.workers import Workers
     from torchmark.model.case import Case
+    from torchmark.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,24 @@ class Selection:
 
     threads: int | None = None
     """The number of threads of every case, in place of what the definitions say."""
+
+
+def default_suites(settings: Settings) -> tuple[str, ...]:
+    """Those of the settings, whose paths start from their file; otherwise the standard suite."""
+    if settings.file is None or not settings.suites:
+        return ("standard",)
+    folder = settings.file.parent
+    return tuple(
+        str(folder / name) if (folder / name).exists() else name for name in settings.suites
+    )
+
+
+def installed_facts() -> EnvironmentFacts:
+    """What can be said of torch here without importing it."""
+    try:
+        return EnvironmentFacts(torch=importlib.metadata.version("torch"))
+    except importlib.metadata.PackageNotFoundError:
+        return EnvironmentFacts()
 
 
 def load_suites(names: Iterable[str]) -> list[LoadedSuite]:

@@ -1,0 +1,190 @@
+"""`torchmark flame`: where the time, or the instructions, of one statement go."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from torchmark.engine.counted_stacks import UNIT as COUNTED_UNIT
+from torchmark.engine.counted_stacks import counted_stacks
+from torchmark.engine.models import Models
+from torchmark.engine.preparing import prepared
+from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
+from torchmark.engine.sampling_profiler import py_spy, record
+from torchmark.engine.workers import Workers
+from torchmark.errors import InvalidArgumentError, TorchmarkError
+from torchmark.flame.png import png_of
+from torchmark.flame.speedscope import speedscope
+from torchmark.flame.stacks import Stack, folded, parsed
+from torchmark.flame.svg import difference_svg, flame_svg
+from torchmark.model.effort import TIME_LIMIT
+from torchmark.model.language import Language
+from torchmark.model.run import Stage
+from torchmark.report.figures import seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from torchmark.engine.zygote.cases import NativeCase, PythonCase
+    from torchmark.model.case import Case
+
+    Listener: TypeAlias = Callable[[Stage], None]
+
+_PICTURES = (".svg", ".png")
+_TEXTS = (".folded", ".txt", ".json")
+ENDINGS = (*_PICTURES, *_TEXTS)
+"""Of the files that a flame graph is written to; the ending decides the format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiling:
+    """How statements are looked at."""
+
+    native: bool = False
+    """Whether frames of C and C++ are shown too."""
+
+    instructions: bool = False
+    """Whether callgrind counts, instead of py-spy sampling."""
+
+    seconds: int = 3
+    """How long a loop is sampled."""
+
+    @property
+    def unit(self) -> str:
+        return COUNTED_UNIT if self.instructions else SAMPLED_UNIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementStacks:
+    """The stacks of one statement, for one run of it."""
+
+    name: str
+    """The title of the case, or the name of the file."""
+
+    stacks: Sequence[Stack]
+    amount: str
+    """What all of it comes to."""
+
+    note: str = ""
+    """How it was seen."""
+
+    @property
+    def figures(self) -> str:
+        return f"{self.amount}, {self.note}" if self.note else self.amount
+
+
+def check_possible(cases: Sequence[Case], how: Profiling) -> None:
+    """An error for what can be known to fail before anything is started."""
+    for each in cases:
+        if each.skip is not None:
+            raise InvalidArgumentError(f"{each.title} is skipped here: {each.skip}")
+        if each.language is Language.CPP and not (how.native or how.instructions):
+            raise InvalidArgumentError(
+                f"{each.title}: C++ shows only with --native or --instructions"
+            )
+    if not how.instructions:
+        py_spy()
+
+
+def collect_stacks(
+    cases: Sequence[Case], how: Profiling, progress: Listener
+) -> list[StatementStacks]:
+    """The stacks of every case, one after the other."""
+
+    @contextlib.contextmanager
+    def tell(text: str) -> Iterator[None]:
+        progress(Stage(text=text))
+        yield
+        progress(Stage(text=text, is_over=True))
+
+    with contextlib.closing(Workers()) as workers:
+        models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
+        with contextlib.closing(models):
+            ready = {
+                each.id: what for each, what in prepared(cases, models, units_at_once=1, stage=tell)
+            }
+            return [_stacks_of(workers, each, ready[each.id], how, progress) for each in cases]
+
+
+def _stacks_of(
+    workers: Workers,
+    case: Case,
+    ready: PythonCase | NativeCase | TorchmarkError,
+    how: Profiling,
+    progress: Listener,
+) -> StatementStacks:
+    if isinstance(ready, TorchmarkError):
+        raise ready
+    progress(Stage(text="importing torch"))
+    zygote = workers.started(case.num_threads, under_callgrind=False)
+    if how.instructions:
+        zygote.run(ready)  # what fails does so in seconds here
+        progress(Stage(text="starting the counter, 25 to 60 s"))
+        zygote = workers.started(case.num_threads, under_callgrind=True)
+        progress(Stage(text=f"counting {case.name}"))
+        counted = counted_stacks(zygote, ready)
+        amount = f"{counted.instructions:,.0f} instructions a run"
+        return StatementStacks(name=case.title, stacks=counted.stacks, amount=amount)
+    progress(Stage(text=f"looking at {case.name} for {how.seconds} s"))
+    recording = record(zygote, ready, seconds=how.seconds, native=how.native)
+    return StatementStacks(
+        name=case.title,
+        stacks=recording.per_run(),
+        amount=f"{seconds_text(recording.seconds_per_run)} a run",
+        note=f"{recording.samples} samples, {100 * recording.share_inside:.1f} % inside the loop",
+    )
+
+
+def read_stacks(file: Path) -> StatementStacks:
+    """The stacks in a file of folded text."""
+    try:
+        stacks = parsed(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{file} cannot be read as folded stacks: {error}") from error
+    return StatementStacks(name=file.name, stacks=stacks, amount=str(file))
+
+
+def check_ending(file: Path, *, is_difference: bool) -> None:
+    """An error unless the ending is one that can be written."""
+    ending = file.suffix.lower()
+    if ending not in ENDINGS:
+        raise InvalidArgumentError(
+            f"{file}: the ending decides the format: .svg and .png are pictures, .folded and .txt "
+            "folded stacks, .json is for speedscope"
+        )
+    if is_difference and ending not in _PICTURES:
+        raise InvalidArgumentError(
+            f"{file}: a difference is a picture, .svg or .png; write the stacks of each statement "
+            "with a call of its own"
+        )
+
+
+def render_flame(file: Path, seen: StatementStacks, unit: str) -> bytes:
+    """The content of the file for the stacks of one statement."""
+    ending = file.suffix.lower()
+    if ending == ".json":
+        return speedscope(seen.stacks, name=seen.name, unit=unit).encode()
+    if ending in _TEXTS:
+        return folded(seen.stacks).encode()
+    return _picture(ending, flame_svg(seen.stacks, title=seen.name, unit=unit, note=seen.note))
+
+
+def render_difference(
+    file: Path, base: StatementStacks, branch: StatementStacks, unit: str
+) -> bytes:
+    """The content of the file for what the branch has more, or less, than the base."""
+    svg = difference_svg(
+        base.stacks,
+        branch.stacks,
+        title=f"{branch.name} against {base.name}",
+        unit=unit,
+        note="; against ".join(filter(None, (branch.note, base.note))),
+        normalise=False,
+    )
+    return _picture(file.suffix.lower(), svg)
+
+
+def _picture(ending: str, svg: str) -> bytes:
+    return png_of(svg) if ending == ".png" else svg.encode()

@@ -1,4 +1,4 @@
-"""Instructions of one execution, exactly."""
+"""Instructions of one run of a statement, exactly."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchmark.model.callgrind_stats import CallgrindStats
+    from torchmark.model.result import Counts
 
 
-def instructions_per_run(stats: CallgrindStats, *, with_loop: bool = False) -> Fraction:
-    """Instructions of one execution, without the empty loop where that was counted.
+def instructions_of(counts: Counts, *, with_loop: bool = False) -> Fraction:
+    """Instructions of one run, without the empty loop where that was counted.
 
-    A fraction, since a statement need not do the same in every execution and counts are exact.
+    A fraction, because a statement need not do the same in every run and counts are exact.
     """
-    loop = 0 if with_loop else stats.baseline_exclusive_stats.sum()
-    return Fraction(stats.counts() - loop, stats.number_per_run)
+    everything = sum(count for count, _ in counts.statement.exclusive)
+    loop = 0 if with_loop else sum(count for count, _ in counts.loop.exclusive)
+    return Fraction(everything - loop, counts.runs)
 
 
-def counted_its_loop(stats: CallgrindStats) -> bool:
+def counted_its_loop(counts: Counts) -> bool:
     """Whether the cost of the empty loop is known."""
-    return len(stats.baseline_exclusive_stats) > 0
+    return len(counts.loop.exclusive) > 0

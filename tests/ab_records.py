@@ -1,4 +1,4 @@
-"""A/B comparisons made up for tests: figures that a person can follow, and strategies."""
+"""A/B runs made up for tests: figures that a person can follow, and strategies."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from tests import records
-from torchmark.model.ab_record import (
-    Compared,
-    ComparedEnvironment,
-    Comparison,
+from torchmark.model.environment import Environment
+from torchmark.model.result import (
+    Counts,
+    FunctionTable,
+    Metric,
     PairedCounts,
-    PairedTimes,
+    PairedTiming,
     PythonCalls,
+    Result,
+    Status,
 )
-from torchmark.model.function_counts import counts_of
-from torchmark.model.result import Metric, Status
+from torchmark.model.run import PlannedResult, Run, RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from torchmark.model.ab_record import Turn
-    from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
+    from torchmark.model.result import Crossover
 
 ID = "20261116-080000-d4e5f6"
+PAIR = ("A", "B")
 FACTS_A = {
     "torch": {"version": "2.12.0", "git": "0123456789abcdef", "config": "GCC 12\nMKL"},
     "python": "3.11.7",
@@ -37,12 +39,12 @@ FACTS_A = {
     "cpp": "works",
 }
 FACTS_B = {**FACTS_A, "torch": {"version": "2.13.0", "git": "fedcba9876543210", "config": "GCC 13"}}
-A = ComparedEnvironment(name="A", command="", facts=FACTS_A)
-B = ComparedEnvironment(name="B", command="source envs/new/bin/activate", facts=FACTS_B)
+A = Environment(name="A", command="", facts=FACTS_A)
+B = Environment(name="B", command="source envs/new/bin/activate", facts=FACTS_B)
 
 
-def alone(logs: Iterable[float]) -> tuple[tuple[Turn, ...], ...]:
-    """Pairs that had one turn each, whose two couples agreed."""
+def alone(logs: Iterable[float]) -> tuple[tuple[Crossover, ...], ...]:
+    """Replicates of one crossover each, whose two process pairs agreed."""
     return tuple(((each, each),) for each in logs)
 
 
@@ -54,8 +56,19 @@ def logs_around(ratio: float, spread: float = 0.001, count: int = 20) -> tuple[f
     )
 
 
-def turns_around(ratio: float, spread: float = 0.001, count: int = 20) -> tuple[Turn, ...]:
+def crossovers_around(
+    ratio: float, spread: float = 0.001, count: int = 20
+) -> tuple[Crossover, ...]:
     return tuple((each, each) for each in logs_around(ratio, spread, count))
+
+
+def planned(of: Case, metric: Metric = Metric.TIME, **fields: Any) -> PlannedResult:
+    return PlannedResult(case=of, metric=metric, **{"environments": PAIR, **fields})
+
+
+def result(of: Case, metric: Metric, **fields: Any) -> Result:
+    defaults = {"status": Status.DONE, "environments": PAIR, "finished": records.NOW}
+    return Result(case=of, metric=metric, **{**defaults, **fields})
 
 
 def timed(
@@ -63,18 +76,23 @@ def timed(
     ratio: float,
     *,
     spread: float = 0.001,
-    pairs: int = 20,
+    replicates: int = 20,
     controls: int = 6,
+    python_calls: tuple[PythonCalls, ...] = (),
+    control: tuple[Crossover, ...] | None = None,
     **fields: Any,
-) -> Compared:
+) -> Result:
     """Two microseconds in A, and in B `ratio` as long."""
-    times = PairedTimes(
+    few = (0.0,) * replicates
+    usual = crossovers_around(1.0, spread, controls) if controls else ()
+    payload = PairedTiming(
         a_seconds=2e-6,
-        pairs=alone(logs_around(ratio, spread, pairs) if pairs > 1 else (0.0,) * pairs),
-        control=turns_around(1.0, spread, controls) if controls else (),
+        replicates=alone(logs_around(ratio, spread, replicates) if replicates > 1 else few),
+        control=usual if control is None else control,
         penalty=1.0,
+        python_calls=python_calls,
     )
-    return Compared(case=of, metric=Metric.TIME, status=Status.DONE, times=times, **fields)
+    return result(of, Metric.TIME, payload=payload, **fields)
 
 
 def counted(
@@ -83,93 +101,111 @@ def counted(
     b: Mapping[str, int],
     *,
     layouts: tuple[int, ...] = (0,),
+    python_calls: tuple[PythonCalls, ...] = (),
     **fields: Any,
-) -> Compared:
+) -> Result:
     """Instructions of one run by function; each layout adds so many to the first function."""
-    return Compared(
-        case=of,
-        metric=Metric.INSTRUCTIONS,
-        status=Status.DONE,
-        counts=PairedCounts(
-            a=tuple(stats(a, more) for more in layouts), b=tuple(stats(b, more) for more in layouts)
-        ),
-        **fields,
+    payload = PairedCounts(
+        a=tuple(counts(a, more) for more in layouts),
+        b=tuple(counts(b, more) for more in layouts),
+        python_calls=python_calls,
     )
+    return result(of, Metric.INSTRUCTIONS, payload=payload, **fields)
 
 
-def stats(functions: Mapping[str, int], more: int = 0, number: int = 100) -> CallgrindStats:
+def counts(functions: Mapping[str, int], more: int = 0, runs: int = 100) -> Counts:
     first = next(iter(functions), "")
-    counts = {
-        name: number * (count + (more if name == first else 0)) for name, count in functions.items()
-    }
-    return replace(
-        records.counted(0, loop=500, number=number),
-        stmt_inclusive_stats=counts_of(counts, inclusive=True),
-        stmt_exclusive_stats=counts_of({**counts, "loop.c:run": 500}, inclusive=False),
+    entries = tuple(
+        (runs * (count + (more if name == first else 0)), name) for name, count in functions.items()
+    )
+    loop = ((500, "loop.c:run"),)
+    return Counts(
+        runs=runs,
+        statement=FunctionTable(exclusive=(*entries, *loop), inclusive=entries),
+        loop=FunctionTable(exclusive=loop, inclusive=loop),
     )
 
 
-def missing(of: Case, kind: Metric, status: Status, reason: str, **fields: Any) -> Compared:
-    return Compared(case=of, kind=kind, status=outcome, reason=reason, **fields)
+def missing(of: Case, metric: Metric, status: Status, reason: str, **fields: Any) -> Result:
+    return result(of, metric, status=status, reason=reason, **fields)
 
 
-def comparison(*results: Compared, **fields: Any) -> Comparison:
-    defaults: dict[str, Any] = {"id": ID, "started": records.NOW, "a": A, "b": B}
-    return Comparison(results=results, **{**defaults, **fields})
+def run_of(*results: Result, **fields: Any) -> Run:
+    """A finished run with these results and no others in its plan."""
+    plan = [
+        PlannedResult(case=e.case, metric=e.metric, environments=e.environments, other=e.other)
+        for e in results
+    ]
+    defaults: dict[str, Any] = {
+        "id": ID,
+        "kind": RunKind.AB,
+        "started": records.NOW,
+        "state": RunState.FINISHED,
+        "plan": tuple(plan),
+        "environments": (A, B),
+    }
+    return Run(results=results, **{**defaults, **fields})
 
 
-environments = st.builds(
-    ComparedEnvironment, name=records.texts, command=records.texts, facts=records.objects
-)
-turns = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
+environments = st.lists(
+    st.builds(Environment, name=records.texts, command=records.texts, facts=records.objects),
+    min_size=2,
+    max_size=3,
+    unique_by=lambda each: each.name,
+).map(tuple)
+crossovers = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
 positive_seconds = st.floats(min_value=1e-12, max_value=1e6)
 function_counts = st.dictionaries(records.texts, st.integers(0, 10**9), max_size=3)
-many_stats = st.lists(st.builds(stats, function_counts), min_size=1, max_size=2).map(tuple)
+many_counts = st.lists(st.builds(counts, function_counts), min_size=1, max_size=2).map(tuple)
 python_calls = st.lists(
     st.builds(PythonCalls, function=records.texts, a=st.integers(0, 99), b=st.integers(0, 99)),
     max_size=2,
 ).map(tuple)
-common: dict[str, Any] = {
-    "case": records.cases,
-    "other": st.none() | records.cases,
-    "reason": records.texts,
-    "python": python_calls,
-}
-done_times = st.builds(
-    Compared,
-    kind=st.just(Metric.TIME),
-    status=st.just(Status.DONE),
-    times=st.builds(
-        PairedTimes,
-        a_seconds=positive_seconds,
-        pairs=st.lists(turns, max_size=6).map(lambda each: tuple((turn,) for turn in each)),
-        control=st.lists(turns, max_size=6).map(tuple),
-        penalty=st.floats(1, 12),
-        layout_effect=st.floats(0, 0.01),
-    ),
-    **common,
+timings = st.builds(
+    PairedTiming,
+    a_seconds=positive_seconds,
+    replicates=st.lists(crossovers, max_size=6).map(lambda each: tuple((one,) for one in each)),
+    control=st.lists(crossovers, max_size=6).map(tuple),
+    penalty=st.floats(1, 12),
+    layout_effect=st.floats(0, 0.01),
+    python_calls=python_calls,
 )
-done_counts = st.builds(
-    Compared,
-    kind=st.just(Metric.INSTRUCTIONS),
-    status=st.just(Status.DONE),
-    counts=st.builds(PairedCounts, a=many_stats, b=many_stats),
-    **common,
+paired_counts = st.builds(PairedCounts, a=many_counts, b=many_counts, python_calls=python_calls)
+outcomes = (
+    st.tuples(st.just(Metric.TIME), st.just(Status.DONE), timings)
+    | st.tuples(st.just(Metric.INSTRUCTIONS), st.just(Status.DONE), paired_counts)
+    | st.tuples(
+        st.sampled_from([Metric.TIME, Metric.INSTRUCTIONS]),
+        st.sampled_from([Status.FAILED, Status.SKIPPED]),
+        st.none(),
+    )
 )
-gaps = st.builds(
-    Compared,
-    kind=records.kinds,
-    status=st.sampled_from([Status.FAILED, Status.SKIPPED]),
-    **common,
-)
-comparisons = st.builds(
-    Comparison,
-    id=records.texts,
-    started=records.texts,
-    a=environments,
-    b=environments,
-    results=st.lists(done_times | done_counts | gaps, max_size=5).map(tuple),
-    remarks=st.lists(records.texts, max_size=2).map(tuple),
-    settings=records.objects,
-    is_complete=st.booleans(),
-)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Any run: every case once, in one comparison or two."""
+    places = draw(environments)
+    results = []
+    for number, (metric, status, payload) in enumerate(draw(st.lists(outcomes, max_size=5))):
+        case = draw(records.cases)
+        results.append(
+            result(
+                replace(case, label=(*case.label, str(number))),
+                metric,
+                status=status,
+                payload=payload,
+                other=draw(st.none() | records.cases),
+                reason=draw(records.texts),
+                environments=(places[0].name, draw(st.sampled_from(places[1:])).name),
+            )
+        )
+    return run_of(
+        *results,
+        environments=places,
+        id=draw(records.texts),
+        started=draw(records.texts),
+        notes=tuple(draw(st.lists(records.texts, max_size=2))),
+        settings=draw(records.objects),
+        state=draw(st.sampled_from(RunState)),
+    )

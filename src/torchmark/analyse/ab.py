@@ -1,6 +1,7 @@
-"""A comparison of two environments, understood: ratios, verdicts, differences, and the control.
+"""A comparison of two environments, judged: ratios, verdicts, differences, and the control.
 
-*Times* are judged by pairs (see `torchmark.analyse.pairs`), all cases of a comparison together.
+*Times* are judged by replicates (see `torchmark.analyse.pairs`), all cases of a comparison
+together.
 
 *Counts* are exact where both environments lay out their memory alike. Where they do not, the same
 work takes a few instructions more or fewer, so a case is counted in several layouts; it has
@@ -12,20 +13,33 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchmark.analyse.instructions import counted_its_loop
-from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_in, effect_of, verdicts_of
-from torchmark.analyse.run_differences import CountVerdict
-from torchmark.model.result import Status
+from torchmark.analyse.pairs import effect_in, effect_of, verdicts_of
+from torchmark.analyse.verdicts import Verdict
+from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.environment import Environment
+from torchmark.model.result import (
+    Metric,
+    PairedCounts,
+    PairedTiming,
+    Status,
+    spec_of,
+    stats_of_counts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.analyse.pairs import PairEffect
-    from torchmark.model.ab_record import Compared, Comparison, PairedCounts, PythonCalls
+    from torchmark.analyse.pairs import Effect
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import Case
+    from torchmark.model.result import PythonCalls, Result
+    from torchmark.model.run import Run
+
+Pair: TypeAlias = tuple[str, str]
+"""The names of two environments: the second is compared with the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +51,16 @@ class TimeRow:
     a_seconds: float
     """One run in A."""
 
-    effect: PairEffect
-    """The ratio of B to A with its interval, and the smallest change that could have been seen."""
+    effect: Effect
+    """The ratio of B to A with its interval, and the detectable change."""
 
     verdict: Verdict
-    python: tuple[PythonCalls, ...]
+    python_calls: tuple[PythonCalls, ...]
     """Python functions behind a change, what grew most first."""
 
     @property
     def b_seconds(self) -> float:
-        """One run in B: what the pairs say of it, since the two were not timed apart."""
+        """One run in B: what the replicates say of it, since the two were not timed apart."""
         return self.a_seconds * self.effect.ratio
 
 
@@ -72,11 +86,11 @@ class CountRow:
     spread: Fraction
     """How far the layouts of one environment lie apart, of the one where it is more."""
 
-    verdict: CountVerdict
+    verdict: Verdict
     functions: tuple[FunctionDifference, ...]
     """What differs by function, biggest first."""
 
-    python: tuple[PythonCalls, ...]
+    python_calls: tuple[PythonCalls, ...]
     """Python functions behind a change, what grew most first."""
 
     @property
@@ -93,86 +107,108 @@ class CountRow:
 
 
 class Control(NamedTuple):
-    """A against A, in the same run: how often would this set-up have cried wolf today?"""
+    """A compared with A in the same run: how many false alarms does this set-up give today?"""
 
     comparisons: int
-    """Groups of pairs of A and A, as many in each as a verdict needs at least."""
+    """Groups of replicates of A and A, as many in each as a verdict needs at least."""
 
     alarms: int
     """Of them, called a change."""
 
-    pairs: int
-    """Pairs of A and A in all."""
+    replicates: int
+    """Replicates of A and A in all: a crossover each."""
 
     deviation: float
-    """The standard deviation of their log ratios around 0: how far one pair is off, as a share."""
+    """The standard deviation of their log ratios around 0: the noise of one replicate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
+class Judged:
     """All that a report says of a comparison; rows with the greatest changes come first."""
 
-    comparison: Comparison
+    a: Environment
+    b: Environment
+    results: tuple[Result, ...]
+    """Times and counts in the order of the plan."""
+
     times: tuple[TimeRow, ...]
     counts: tuple[CountRow, ...]
-    gaps: tuple[Compared, ...]
+    gaps: tuple[Result, ...]
     """What failed or was skipped."""
 
     control: Control | None
     """None where no times were taken."""
 
+    missing: int
+    """Planned results that are not there."""
+
     @property
-    def got_slower(self) -> bool:
+    def has_regression(self) -> bool:
         """Whether a case takes longer, or more instructions."""
-        return any(row.verdict is Verdict.SLOWER for row in self.times) or any(
-            row.verdict is CountVerdict.MORE for row in self.counts
-        )
+        return any(verdict.is_regression for verdict in self._verdicts())
 
     @property
-    def changed(self) -> bool:
+    def has_change(self) -> bool:
         """Whether a case takes another time or another number of instructions."""
-        return (
-            self.got_slower
-            or any(row.verdict is Verdict.FASTER for row in self.times)
-            or any(row.verdict is CountVerdict.FEWER for row in self.counts)
-        )
+        return any(verdict.is_change for verdict in self._verdicts())
 
     @property
-    def failures(self) -> tuple[Compared, ...]:
+    def failures(self) -> tuple[Result, ...]:
         return tuple(gap for gap in self.gaps if gap.status is Status.FAILED)
 
+    def _verdicts(self) -> list[Verdict]:
+        return [row.verdict for row in self.times] + [row.verdict for row in self.counts]
 
-def understood(comparison: Comparison) -> Understood:
-    """Judge all cases together."""
-    timed = [each for each in comparison.results if each.times is not None]
-    return Understood(
-        comparison=comparison,
-        times=tuple(sorted(_time_rows(timed), key=_time_order)),
-        counts=tuple(
-            sorted(
-                (count_row(each) for each in comparison.results if each.counts is not None),
-                key=_count_order,
-            )
+
+def pairs_of(run: Run) -> list[Pair]:
+    """The pairs of environments that the run compares, in the order of its plan."""
+    found = dict.fromkeys(each.environments for each in run.plan)
+    return [(pair[0], pair[1]) for pair in found if len(pair) == 2]
+
+
+def judge(run: Run, pair: Pair) -> Judged:
+    """Judge all cases of one comparison together."""
+    places = {planned.key: place for place, planned in enumerate(run.plan)}
+    mine = [each for each in run.results if each.environments == pair]
+    compared = sorted(
+        (each for each in mine if each.metric is not Metric.PROFILE),
+        key=lambda each: places.get(each.key, len(places)),
+    )
+    timings = [each for each in compared if isinstance(each.payload, PairedTiming)]
+    counted = [each for each in compared if isinstance(each.payload, PairedCounts)]
+    there = {each.key for each in mine}
+    of_name = {each.name: each for each in run.environments}
+    return Judged(
+        a=of_name.get(pair[0], Environment(name=pair[0])),
+        b=of_name.get(pair[1], Environment(name=pair[1])),
+        results=tuple(compared),
+        times=tuple(sorted(_time_rows(timings), key=_time_order)),
+        counts=tuple(sorted(map(judge_counts, counted), key=_count_order)),
+        gaps=tuple(each for each in compared if each.status is not Status.DONE),
+        control=_control(timings) if timings else None,
+        missing=sum(
+            planned.environments == pair and planned.key not in there for planned in run.plan
         ),
-        gaps=tuple(each for each in comparison.results if each.status is not Status.DONE),
-        control=_control(timed) if timed else None,
     )
 
 
-def _time_rows(timed: Sequence[Compared]) -> list[TimeRow]:
-    found = [each for each in timed if each.times and len(each.times.pairs) >= 2]
-    effects = [effect_in(each.times) for each in found if each.times is not None]
+def _time_rows(timings: Sequence[Result]) -> list[TimeRow]:
+    found = [
+        (each, each.payload)
+        for each in timings
+        if isinstance(each.payload, PairedTiming) and len(each.payload.replicates) >= 2
+    ]
+    effects = [effect_in(times) for _, times in found]
     return [
         TimeRow(
             case=each.case,
             other=each.other,
-            a_seconds=each.times.a_seconds,
+            a_seconds=times.a_seconds,
             effect=effect,
             verdict=verdict,
-            python=each.python,
+            python_calls=times.python_calls,
         )
-        for each, effect, verdict in zip(found, effects, verdicts_of(effects), strict=True)
-        if each.times is not None
+        for (each, times), effect, verdict in zip(found, effects, verdicts_of(effects), strict=True)
     ]
 
 
@@ -183,47 +219,48 @@ def _time_order(row: TimeRow) -> tuple[int, float]:
 
 
 def _count_order(row: CountRow) -> tuple[bool, float]:
-    return row.verdict not in (CountVerdict.MORE, CountVerdict.FEWER), -abs(row.share)
+    return not row.verdict.is_change, -abs(row.share)
 
 
-def count_row(each: Compared) -> CountRow:
+def judge_counts(result: Result) -> CountRow:
     """One case by itself: counts need no others to be judged."""
-    counts = each.counts
-    assert counts is not None
+    counts = result.payload
+    assert isinstance(counts, PairedCounts)
+    spec = spec_of(result.case)
+    first, second = ([stats_of_counts(each, spec) for each in of] for of in (counts.a, counts.b))
     with_loop = not all(map(counted_its_loop, (*counts.a, *counts.b)))
-    a = sorted(_denoised(stats, with_loop=with_loop) for stats in counts.a)
-    b = sorted(_denoised(stats, with_loop=with_loop) for stats in counts.b)
+    a = sorted(_denoise(stats, with_loop=with_loop) for stats in first)
+    b = sorted(_denoise(stats, with_loop=with_loop) for stats in second)
     spread = max(a[-1] - a[0], b[-1] - b[0])
     return CountRow(
-        case=each.case,
-        other=each.other,
+        case=result.case,
+        other=result.other,
         a=a[len(a) // 2],
         b=b[len(b) // 2],
         spread=spread,
         verdict=_count_verdict(a, b, spread),
-        functions=functions_that_differ(counts),
-        python=each.python,
+        functions=_functions_that_differ(first[0], second[0]),
+        python_calls=counts.python_calls,
     )
 
 
-def _count_verdict(a: Sequence[Fraction], b: Sequence[Fraction], spread: Fraction) -> CountVerdict:
+def _count_verdict(a: Sequence[Fraction], b: Sequence[Fraction], spread: Fraction) -> Verdict:
     if b[0] - a[-1] > spread:
-        return CountVerdict.MORE
+        return Verdict.MORE
     if a[0] - b[-1] > spread:
-        return CountVerdict.FEWER
-    return CountVerdict.SAME if a == b else CountVerdict.CLOSE
+        return Verdict.FEWER
+    return Verdict.SAME if a == b else Verdict.CLOSE
 
 
-def _denoised(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
+def _denoise(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
     counts = stats.stmt_exclusive_stats if with_loop else stats.without_loop()
     return Fraction(counts.denoise().sum(), stats.number_per_run)
 
 
-def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...]:
+def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[FunctionDifference, ...]:
     """By function what one run takes more in B, biggest first; names without build folders."""
-    first, second = counts.a[0].as_standardized(), counts.b[0].as_standardized()
     more: dict[str, Fraction] = {}
-    for stats, sign in ((second, 1), (first, -1)):
+    for stats, sign in ((b.as_standardized(), 1), (a.as_standardized(), -1)):
         for count in stats.without_loop().denoise():
             share = Fraction(sign * count.count, stats.number_per_run)
             more[count.function] = more.get(count.function, Fraction(0)) + share
@@ -231,16 +268,19 @@ def functions_that_differ(counts: PairedCounts) -> tuple[FunctionDifference, ...
     return tuple(sorted(found, key=lambda each: (-abs(each.instructions), each.function)))
 
 
-def _control(timed: Sequence[Compared]) -> Control:
-    """Judge turns of A and A as if each were a pair of A and B; one case alone has few of them."""
-    turns = [turn for each in timed if each.times for turn in each.times.control]
-    groups = [
-        [(turn,) for turn in turns[start : start + FEWEST_PAIRS]]
-        for start in range(0, len(turns) - FEWEST_PAIRS + 1, FEWEST_PAIRS)
+def _control(timings: Sequence[Result]) -> Control:
+    """Judge crossovers of A and A, each as a replicate; one case alone has few of them."""
+    crossovers = [
+        crossover
+        for each in timings
+        if isinstance(each.payload, PairedTiming)
+        for crossover in each.payload.control
     ]
-    alarms = sum(
-        verdicts_of([effect_of(group)])[0] in (Verdict.FASTER, Verdict.SLOWER) for group in groups
-    )
-    squares = [(sum(turn) / 2) ** 2 for turn in turns]
+    groups = [
+        [(crossover,) for crossover in crossovers[start : start + FEWEST_REPLICATES]]
+        for start in range(0, len(crossovers) - FEWEST_REPLICATES + 1, FEWEST_REPLICATES)
+    ]
+    alarms = sum(verdicts_of([effect_of(group)])[0].is_change for group in groups)
+    squares = [(sum(crossover) / 2) ** 2 for crossover in crossovers]
     deviation = math.sqrt(math.fsum(squares) / len(squares)) if squares else 0.0
-    return Control(len(groups), alarms, len(turns), deviation)
+    return Control(len(groups), alarms, len(crossovers), deviation)

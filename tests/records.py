@@ -6,15 +6,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.model.test_measurement import measurements
-from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
-from torchmark.model.function_counts import counts_of
+from torchmark.model.environment import Environment
 from torchmark.model.language import Language
 from torchmark.model.measurement import Measurement
-from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Run, RunState
+from torchmark.model.result import (
+    Counts,
+    Facts,
+    FunctionTable,
+    Metric,
+    Result,
+    Status,
+    TimeSummary,
+    Timing,
+)
+from torchmark.model.run import PlannedResult, Run, RunKind, RunState
 from torchmark.model.task_spec import TaskSpec
+from torchmark_probe.loops.sampling import Sampling
 
 NOW = "2026-11-15T22:15:30Z"
 
@@ -25,27 +33,30 @@ def case(*label: str, **fields: Any) -> Case:
     return Case(label=label or ("Pointwise", "add"), **given)
 
 
-def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Measurement:
+def samples(seconds: float, count: int = 99, spread: float = 0.005) -> Sampling:
     """Times that lie evenly around `seconds`, which is their median, in a mixed order."""
     places = [(index * 7) % 11 / 5 - 1 for index in range(count)]
-    times = [seconds * (1 + spread * place) for place in places]
-    return Measurement(1, times, TaskSpec("x + y", "pass"))
+    times = tuple(seconds * (1 + spread * place) for place in places)
+    return Sampling(
+        number=1, wall=times, cpu=times, pace=(1.0,) * count, quiet_pace=1.0, clock_resolution=0.0
+    )
 
 
-def counted(instructions: int, loop: int = 0, number: int = 100) -> CallgrindStats:
+def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Measurement:
+    return Measurement.from_sampling(TaskSpec("x + y", "pass"), samples(seconds, count, spread))
+
+
+def counted(instructions: int, loop: int = 0, number: int = 100) -> Counts:
     """Counts of two functions, and of the loop where it was counted."""
-    spec = TaskSpec("x + y", "pass")
-    stmt = {"a.cpp:f [lib.so]": instructions - instructions // 3, "b.cpp:g": instructions // 3}
-    empty = {"loop.c:run": loop} if loop else {}
-    return CallgrindStats(
-        task_spec=spec,
-        number_per_run=number,
-        built_with_debug_symbols=True,
-        baseline_inclusive_stats=counts_of(empty, inclusive=True),
-        baseline_exclusive_stats=counts_of(empty, inclusive=False),
-        stmt_inclusive_stats=counts_of(stmt, inclusive=True),
-        stmt_exclusive_stats=counts_of(stmt, inclusive=False),
-        stmt_callgrind_out=None,
+    functions = (
+        (instructions - instructions // 3, "a.cpp:f [lib.so]"),
+        (instructions // 3, "b.cpp:g"),
+    )
+    empty = ((loop, "loop.c:run"),) if loop else ()
+    return Counts(
+        runs=number,
+        statement=FunctionTable(exclusive=functions, inclusive=functions),
+        loop=FunctionTable(exclusive=empty, inclusive=empty),
     )
 
 
@@ -56,7 +67,7 @@ def time_result(of: Case, seconds: float = 2e-6, **fields: Any) -> Result:
         status=Status.DONE,
         finished=NOW,
         seconds=0.5,
-        measurement=timed(seconds, **fields),
+        payload=Timing(processes=(samples(seconds, **fields),)),
     )
 
 
@@ -67,22 +78,29 @@ def count_result(of: Case, instructions: int = 123_400, **fields: Any) -> Result
         status=Status.DONE,
         finished=NOW,
         seconds=0.25,
-        counts=counted(instructions, **fields),
+        payload=counted(instructions, **fields),
     )
 
 
-def failed_result(of: Case, kind: Metric = Metric.TIME, **fields: Any) -> Result:
+def failed_result(of: Case, metric: Metric = Metric.TIME, **fields: Any) -> Result:
     defaults = {"reason": "the case crashed its process with SIGSEGV", "stderr": "no luck\n"}
-    return Result(case=of, kind=kind, status=Status.FAILED, finished=NOW, **{**defaults, **fields})
+    return Result(
+        case=of, metric=metric, status=Status.FAILED, finished=NOW, **{**defaults, **fields}
+    )
 
 
 def run_of(*cases: Case, id: str = "20261115-221530-a1b2c3", **fields: Any) -> Run:
     """A run that is to time and count the cases."""
+    metrics = (Metric.TIME, Metric.INSTRUCTIONS)
+    facts = {"torch": {"version": "2.13.0"}, "python": "3.11.7"}
     defaults: dict[str, Any] = {
         "id": id,
+        "kind": RunKind.RUN,
         "started": NOW,
-        "plan": tuple((each, kind) for each in cases for kind in Metric),
-        "environment": {"torch": {"version": "2.13.0"}, "python": "3.11.7"},
+        "plan": tuple(
+            PlannedResult(case=each, metric=metric) for each in cases for metric in metrics
+        ),
+        "environments": (Environment(facts=facts),),
     }
     return Run(**{**defaults, **fields})
 
@@ -112,30 +130,47 @@ plain_json = st.recursive(
     max_leaves=6,
 )
 objects = st.dictionaries(texts, plain_json, max_size=3)
-kinds = st.sampled_from(Metric)
-runs = st.builds(
-    Run,
-    id=texts,
-    started=texts,
-    state=st.sampled_from(RunState),
-    plan=st.lists(st.tuples(cases, kinds), max_size=4).map(tuple),
-    settings=objects,
-    environment=objects,
-    tags=st.lists(texts, max_size=2).map(tuple),
-)
+metrics = st.sampled_from(Metric)
+names = st.lists(texts, min_size=1, max_size=2).map(tuple)
 seconds = st.floats(min_value=0, max_value=1e9)
+samplings = st.builds(
+    samples, st.floats(1e-9, 1e3), count=st.integers(1, 40), spread=st.floats(0, 0.5)
+)
 counts = st.builds(counted, st.integers(0, 10**12), st.integers(0, 10**6), st.integers(1, 10**6))
+payloads = (
+    st.builds(Timing, processes=st.lists(samplings, max_size=2).map(tuple))
+    | st.builds(TimeSummary, samples=st.integers(1, 99), median=seconds, low=seconds, high=seconds)
+    | counts
+)
 results = st.builds(
     Result,
     case=cases,
-    kind=kinds,
+    metric=metrics,
     status=st.sampled_from(Status),
     finished=texts,
+    environments=names,
+    other=st.none() | cases,
     seconds=seconds,
     reason=texts,
     stdout=texts,
     stderr=texts,
-    measurement=st.none() | measurements,
-    counts=st.none() | counts,
-    compile_seconds=st.none() | seconds,
+    payload=st.none() | payloads,
+    facts=st.builds(Facts, prepare_seconds=st.none() | seconds),
+)
+runs = st.builds(
+    Run,
+    id=texts,
+    kind=st.sampled_from(RunKind),
+    started=texts,
+    state=st.sampled_from(RunState),
+    plan=st.lists(
+        st.builds(PlannedResult, case=cases, metric=metrics, environments=names), max_size=4
+    ).map(tuple),
+    environments=st.lists(
+        st.builds(Environment, name=texts, command=texts, facts=objects), max_size=2
+    ).map(tuple),
+    settings=objects,
+    notes=st.lists(texts, max_size=2).map(tuple),
+    tags=st.lists(texts, max_size=2).map(tuple),
+    results=st.lists(results, max_size=4).map(tuple),
 )

@@ -7,59 +7,59 @@ shares are those of the instructions.
 
 from __future__ import annotations
 
-import enum
-import math
+import json
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.call_natures import Nature, nature_of, share_explained
+from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.times import time_of
 from torchmark.analyse.traffic import bytes_moved
-from torchmark.model.result import Status
+from torchmark.capture.traces.reading import checked_call
+from torchmark.model.replay_record import settings_of
+from torchmark.model.result import Counts, Facts, Metric, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchmark.model.replay_record import (
-        Backend,
-        CallPlace,
-        CallTime,
-        MachineSpeeds,
-        Replay,
-        Replayed,
-        ReplayedCall,
-    )
+    from torchmark.analyse.times import MeasuredTime
+    from torchmark.model.replay_record import Backend, ReplaySettings, TracedCall
+    from torchmark.model.result import Result
+    from torchmark.model.run import MachineSpeeds, Run
     from torchmark.model.trace import RecordedCall
 
-WORK_FROM = 0.5
-"""A call is work from the point at which the machine's best speed explains half of its time."""
-
-MOST_OVERHEAD = 20
-"""Times what the smallest call takes: no operator's fixed costs are seen to be longer. What is
-longer, and not explained by bytes or FLOPs either, computes something that this does not count."""
+    Results = Mapping[tuple[str, Metric], Result]
 
 
-_PHASES = ("forward", "backward", "optimizer")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one distinct call with one backend."""
 
+    backend: Backend
+    status: Status
+    reason: str
+    """Why it is not DONE, for a person; the first line says the most."""
 
-class Nature(enum.Enum):
-    """What the time of a call goes into."""
+    time: MeasuredTime | None
+    """None where it was not timed."""
 
-    WORK = "work"
-    """At least half is what its bytes or FLOPs need at the machine's best speed."""
+    instructions: float | None
+    """Of one call; None where they were not counted."""
 
-    OVERHEAD = "overhead"
-    """Less than half is, and the call is short: dispatch, checks, allocation."""
-
-    SLOW = "slow"
-    """Less than half is, and the call is long: it computes more than is counted (sines, sorting),
-    or does so below the speed of a plain copy or matrix product."""
+    facts: Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
     """One distinct call."""
 
-    replayed: ReplayedCall
+    call: TracedCall
+    outcomes: tuple[Outcome, ...]
+    """One for each backend that has come to it."""
+
+    flops: int | None
+    """Floating-point operations of one call; None where nobody knows."""
+
     bytes: int | None
     """That one call has to move; None where the record does not tell."""
 
@@ -74,6 +74,13 @@ class CallRow:
 
     nature: Nature | None
     """None where there is no time, or nothing is known of what it does."""
+
+    def by_backend(self, backend: Backend) -> Outcome | None:
+        return next((each for each in self.outcomes if each.backend is backend), None)
+
+    def time_by(self, backend: Backend) -> MeasuredTime | None:
+        outcome = self.by_backend(backend)
+        return outcome.time if outcome is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +109,10 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnderstoodReplay:
+class ReplayAnalysis:
     """A replay as a table."""
 
-    replay: Replay
+    settings: ReplaySettings
     operators: tuple[OperatorRow, ...]
     """Those that take the most first, then those without a time."""
 
@@ -115,230 +122,166 @@ class UnderstoodReplay:
     by_nature: Mapping[Nature, float]
     """Shares of the time."""
 
+    whole_pass: MeasuredTime | None
+    """In order: a whole pass on the clock, which the sum of its calls can be compared with."""
+
     @property
     def backend(self) -> Backend:
         """The first one: shares are of its time, and speed-ups are against it."""
-        return self.replay.backends[0]
+        return self.settings.backends[0]
+
+    @property
+    def calls(self) -> list[CallRow]:
+        return [row for operator in self.operators for row in operator.calls]
 
     @property
     def step_seconds(self) -> float:
-        return self.seconds / max(1, self.replay.steps)
+        return self.seconds / max(1, self.settings.steps)
 
     def speedup(self, rows: Iterable[CallRow], backend: Backend) -> float | None:
         """How much faster than the first backend, over those calls that both have timed."""
         first = other = 0.0
         for row in rows:
-            mine, its = (time_of(row.replayed, each) for each in (self.backend, backend))
+            mine, its = row.time_by(self.backend), row.time_by(backend)
             if mine is not None and its is not None:
-                first += mine.seconds * row.replayed.count
-                other += its.seconds * row.replayed.count
+                first += mine.median * row.call.count
+                other += its.median * row.call.count
         return first / other if other else None
 
-    def failures(self) -> list[tuple[CallRow, Replayed]]:
+    def failures(self) -> list[tuple[CallRow, Outcome]]:
         """What could not be replayed."""
         return [
-            (row, result)
-            for operator in self.operators
-            for row in operator.calls
-            for result in row.replayed.by
-            if result.status is not Status.DONE
+            (row, outcome)
+            for row in self.calls
+            for outcome in row.outcomes
+            if outcome.status is not Status.DONE
         ]
 
     def missing(self) -> int:
         """Calls and backends that nobody came to."""
-        wanted = len(self.replay.calls) * len(self.replay.backends)
-        return wanted - sum(len(call.by) for call in self.replay.calls)
+        wanted = len(self.settings.calls) * len(self.settings.backends)
+        return wanted - sum(len(row.outcomes) for row in self.calls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartRow:
-    """A phase, or a module with all that is inside of it."""
-
-    name: str
-    depth: int
-    """How many modules it is inside of."""
-
-    count: int
-    """Calls in the trace."""
-
-    share: float
-    """Of all that was measured."""
-
-
-def by_phase(table: UnderstoodReplay) -> list[PartRow]:
-    """The phases that there are, in the order of a step."""
-    found: dict[str, list[tuple[int, float]]] = {phase: [] for phase in _PHASES}
-    for place, share in _shares_by_place(table):
-        found.setdefault(place.phase, []).append((place.count, share))
-    return [_part(name, 0, parts) for name, parts in found.items() if parts]
-
-
-def by_module(table: UnderstoodReplay) -> list[PartRow]:
-    """Every module under the one that it is inside of; a module has the shares of its parts."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for place, share in _shares_by_place(table):
-        for path in _paths_to(place.module):
-            found.setdefault(path, []).append((place.count, share))
-    in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
-    return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
-
-
-def _part(name: str, depth: int, parts: Sequence[tuple[int, float]]) -> PartRow:
-    return PartRow(
-        name=name,
-        depth=depth,
-        count=sum(count for count, _ in parts),
-        share=sum(share for _, share in parts),
-    )
-
-
-def _shares_by_place(table: UnderstoodReplay) -> Iterator[tuple[CallPlace, float]]:
-    """Every call is as long wherever it comes from, so its share divides like its count."""
-    for operator in table.operators:
-        for row in operator.calls:
-            for place in row.replayed.places:
-                yield place, (row.share or 0.0) * place.count / row.replayed.count
-
-
-def _paths_to(module: str | None) -> list[str]:
-    """
-    >>> _paths_to("encoder.0.linear"), _paths_to(""), _paths_to(None)
-    (['', 'encoder', 'encoder.0', 'encoder.0.linear'], [''], [])
-    """
-    if module is None:
-        return []
-    parts = module.split(".") if module else []
-    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
-
-
-def _as_number(part: str) -> tuple[int, str]:
-    """Layers 2 and 10 in this order."""
-    return (int(part), "") if part.isdecimal() else (-1, part)
-
-
-def time_of(call: ReplayedCall, backend: Backend) -> CallTime | None:
-    result = call.by_backend(backend)
-    return result.time if result is not None else None
-
-
-def understood(replay: Replay) -> UnderstoodReplay:
-    first = replay.backends[0]
-    times = {call.number: time_of(call, first) for call in replay.calls}
-    has_times = any(time is not None for time in times.values())
-    weights = {call.number: _weight(call, first, has_times=has_times) for call in replay.calls}
-    whole = sum(weight for weight in weights.values() if weight is not None)
+def analyse_replay(run: Run) -> ReplayAnalysis:
+    """What the results of a replay say so far; the trace is not needed."""
+    settings = settings_of(run)
+    results = {(each.case.id, each.metric): each for each in run.results}
+    outcomes = {call.number: _outcomes(call, settings, results) for call in settings.calls}
+    weights = _weights(settings, outcomes)
+    whole = sum(weights.values())
     rows = [
-        _row(call, times[call.number], _share(weights[call.number], whole), replay.speeds)
-        for call in replay.calls
+        _row(
+            call,
+            outcomes[call.number],
+            _share(weights.get(call.number), whole),
+            settings.backends[0],
+            run.speeds,
+        )
+        for call in settings.calls
     ]
     grouped: dict[str, list[CallRow]] = {}
     for row in rows:
-        grouped.setdefault(row.replayed.call.op, []).append(row)
+        grouped.setdefault(row.call.op, []).append(row)
     operators = [_operator(op, each) for op, each in grouped.items()]
-    return UnderstoodReplay(
-        replay=replay,
+    whole_pass = results.get((settings.pass_case, Metric.TIME))
+    return ReplayAnalysis(
+        settings=settings,
         operators=tuple(sorted(operators, key=lambda each: _most_first(each.share))),
-        seconds=whole if has_times else 0.0,
+        seconds=sum(row.seconds or 0.0 for row in rows),
         by_nature={
             nature: sum(row.share or 0.0 for row in rows if row.nature is nature)
             for nature in Nature
         },
+        whole_pass=time_of(whole_pass),
     )
 
 
-def _weight(call: ReplayedCall, backend: Backend, *, has_times: bool) -> float | None:
-    """What a share is one of: seconds of all its calls, or instructions."""
-    result = call.by_backend(backend)
-    if result is None:
-        return None
-    if has_times:
-        return result.time.seconds * call.count if result.time is not None else None
-    return result.instructions * call.count if result.instructions is not None else None
+def recorded_call_of(call: TracedCall) -> RecordedCall:
+    return checked_call(json.loads(call.record))
+
+
+def _outcomes(call: TracedCall, settings: ReplaySettings, results: Results) -> tuple[Outcome, ...]:
+    found = []
+    for backend in settings.backends:
+        metrics = [results.get((call.cases[backend], metric)) for metric in Metric]
+        there = [result for result in metrics if result is not None]
+        if there:
+            found.append(_outcome(backend, there))
+    return tuple(found)
+
+
+def _outcome(backend: Backend, results: Sequence[Result]) -> Outcome:
+    """A count joins the time that is there; what is not DONE says why for both."""
+    worst = next((each for each in results if each.status is not Status.DONE), results[0])
+    times = [time for each in results if (time := time_of(each)) is not None]
+    counts = [each.payload for each in results if isinstance(each.payload, Counts)]
+    return Outcome(
+        backend=backend,
+        status=worst.status,
+        reason=worst.reason if worst.status is not Status.DONE else "",
+        time=times[0] if times else None,
+        instructions=float(instructions_of(counts[0])) if counts else None,
+        facts=next((each.facts for each in results if each.facts != Facts()), Facts()),
+    )
+
+
+def _weights(
+    settings: ReplaySettings, outcomes: Mapping[int, Sequence[Outcome]]
+) -> dict[int, float]:
+    """What a share is one of: seconds of all its calls with the first backend, or instructions."""
+    first = settings.backends[0]
+    times: dict[int, float] = {}
+    counts: dict[int, float] = {}
+    for call in settings.calls:
+        for each in outcomes[call.number]:
+            if each.backend is first and each.time is not None:
+                times[call.number] = each.time.median * call.count
+            if each.backend is first and each.instructions is not None:
+                counts[call.number] = each.instructions * call.count
+    return times or counts
 
 
 def _row(
-    call: ReplayedCall, time: CallTime | None, share: float | None, speeds: MachineSpeeds | None
+    call: TracedCall,
+    outcomes: tuple[Outcome, ...],
+    share: float | None,
+    first: Backend,
+    speeds: MachineSpeeds | None,
 ) -> CallRow:
-    moved = bytes_moved(call.call)
-    seconds = time.seconds * call.count if time is not None else None
-    needed = None if speeds is None else seconds_needed(call.call, moved, call.flops, speeds)
-    explained = None
-    if time is not None and needed is not None:
-        explained = min(1.0, needed / time.seconds) if time.seconds else 1.0
+    record = recorded_call_of(call)
+    moved = bytes_moved(record)
+    flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
+    time = next((each.time for each in outcomes if each.backend is first), None)
+    explained = nature = None
+    if time is not None and speeds is not None:
+        explained = share_explained(time.median, record, moved, flops, speeds)
+        nature = None if explained is None else nature_of(time.median, explained, speeds)
     return CallRow(
-        replayed=call,
+        call=call,
+        outcomes=outcomes,
+        flops=flops,
         bytes=moved,
-        seconds=seconds,
+        seconds=time.median * call.count if time is not None else None,
         share=share,
         explained=explained,
-        nature=_nature(time, explained, speeds),
+        nature=nature,
     )
-
-
-def _nature(
-    time: CallTime | None, explained: float | None, speeds: MachineSpeeds | None
-) -> Nature | None:
-    if time is None or explained is None or speeds is None:
-        return None
-    if explained >= WORK_FROM:
-        return Nature.WORK
-    is_short = time.seconds <= MOST_OVERHEAD * speeds.small_call_seconds
-    return Nature.OVERHEAD if is_short else Nature.SLOW
-
-
-def seconds_needed(
-    call: RecordedCall, moved: int | None, flops: int | None, speeds: MachineSpeeds
-) -> float | None:
-    """What bytes and FLOPs need at the machine's best speed, the longer of the two.
-
-    A small copy is faster than a large one, since it stays in a cache: bytes count at the speed of
-    a copy of that size.
-    """
-    needed = []
-    if moved is not None and speeds.bytes_per_second:
-        needed.append(moved / _copy_speed(moved, speeds.bytes_per_second))
-    speed = speeds.flops_per_second.get(computed_type(call))
-    if flops is not None and speed:
-        needed.append(flops / speed)
-    return max(needed, default=None)
-
-
-def _copy_speed(moved: int, measured: Mapping[int, float]) -> float:
-    """Bytes a second, between two sizes that were measured by the logarithm of the size.
-
-    >>> _copy_speed(1000, {100: 8.0, 10_000: 4.0}), _copy_speed(1, {100: 8.0, 10_000: 4.0})
-    (6.0, 8.0)
-    """
-    sizes = sorted(measured)
-    if moved <= sizes[0]:
-        return measured[sizes[0]]
-    for low, high in pairwise(sizes):
-        if moved <= high:
-            place = math.log(moved / low) / math.log(high / low)
-            return measured[low] + place * (measured[high] - measured[low])
-    return measured[sizes[-1]]
-
-
-def computed_type(call: RecordedCall) -> str:
-    """The type of the elements of its first tensor, "" if it has none."""
-    for value in (*call.args, *call.kwargs.values()):
-        if isinstance(value, dict) and "tensor" in value:
-            return str(value["tensor"]["dtype"])
-    return ""
 
 
 def _operator(op: str, rows: Sequence[CallRow]) -> OperatorRow:
     time_by_nature = {
         nature: sum(row.seconds or 0.0 for row in rows if row.nature is nature)
-        for nature in {row.nature for row in rows if row.nature is not None}
+        for nature in Nature
+        if any(row.nature is nature for row in rows)
     }
     return OperatorRow(
         op=op,
         calls=tuple(sorted(rows, key=lambda row: _most_first(row.share))),
-        count=sum(row.replayed.count for row in rows),
+        count=sum(row.call.count for row in rows),
         seconds=_sum_of_known([row.seconds for row in rows]),
         share=_sum_of_known([row.share for row in rows]),
-        flops=_sum_of(rows, lambda row: row.replayed.flops),
+        flops=_sum_of(rows, lambda row: row.flops),
         bytes=_sum_of(rows, lambda row: row.bytes),
         nature=max(time_by_nature, key=lambda nature: time_by_nature[nature], default=None),
     )
@@ -350,7 +293,7 @@ def _sum_of(rows: Sequence[CallRow], figure: Callable[[CallRow], int | None]) ->
         each = figure(row)
         if each is None:
             return None
-        total += each * row.replayed.count
+        total += each * row.call.count
     return total
 
 

@@ -60,8 +60,13 @@ def definition_of(call: RecordedCall) -> TimerArgs:
 
 
 def call_text(call: RecordedCall) -> str:
-    """The call as the probe takes it: what stands behind `call` in a line of a trace."""
-    body: dict[str, Any] = {"op": call.op, "args": list(call.args), "kwargs": dict(call.kwargs)}
+    """The call as JSON, which the probe takes: what stands behind `call` in a line of a trace."""
+    body: dict[str, Any] = {
+        "op": call.op,
+        "schema": call.schema,
+        "args": list(call.args),
+        "kwargs": dict(call.kwargs),
+    }
     if call.has_outputs:
         body["outputs"] = call.outputs
     return json.dumps(body, separators=(",", ":"), allow_nan=False)

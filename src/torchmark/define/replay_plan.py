@@ -1,0 +1,192 @@
+"""A trace as the plan of a replay: its distinct calls, a case for each of them and each backend.
+
+A case holds the record of its call as text, so that its id follows from what it runs, and is the
+same for the same call of another trace.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchmark.define.expansion.selection import selected
+from torchmark.define.suites.recorded import call_text, definitions_of
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.case import Case
+from torchmark.model.replay_record import (
+    Backend,
+    CallPlace,
+    ReplayMode,
+    ReplaySettings,
+    TracedCall,
+)
+from torchmark.model.result import Metric
+from torchmark.model.run import PlannedResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchmark.model.trace import Step, Trace
+
+_EAGER = """\
+from torchmark_probe.replay.cases import eager
+op, args, kwargs = eager({record!r}, {seed})
+"""
+_BY_BACKEND = """\
+from torchmark_probe.replay.cases import by_backend
+run = by_backend({backend!r}, {record!r}, {seed})
+"""
+
+
+def plan_replay(
+    trace: Trace,
+    name: str,
+    *,
+    pattern: str = "",
+    mode: ReplayMode = ReplayMode.HOT,
+    backends: tuple[Backend, ...] = (Backend.EAGER,),
+    metrics: tuple[Metric, ...] = (Metric.TIME,),
+    threads: int = 1,
+    seed: int = 0,
+) -> tuple[ReplaySettings, list[PlannedResult]]:
+    """What is asked of a trace: the settings of the run, and its results in their order.
+
+    `name` is what the file of the trace is called, `pattern` has words of the calls that are meant.
+    """
+    _check_together(mode, backends, metrics)
+    step = _usual_step(trace, name) if mode is ReplayMode.ORDER else None
+    asked = ReplaySettings(
+        trace=name,
+        mode=mode,
+        backends=backends,
+        steps=1 if step is not None else sum(each.repeats for each in trace.steps) or 1,
+        threads=threads,
+        seed=seed,
+        unseen=trace.unseen,
+        calls=(),
+    )
+    calls, cases = _select_calls(trace, asked, step, pattern)
+    settings = msgspec.structs.replace(asked, calls=tuple(calls))
+    planned = [
+        PlannedResult(case=cases[call.cases[backend]], metric=metric)
+        for metric in metrics
+        for backend in (backends if metric is Metric.TIME else (Backend.EAGER,))
+        for call in calls
+    ]
+    if step is None:
+        return settings, planned
+    ids = {call.number: call.cases[Backend.EAGER] for call in calls}
+    order = tuple(number for number in step.calls if number in ids)
+    whole = _pass_case([ids[number] for number in order], settings)
+    planned.append(PlannedResult(case=whole, metric=Metric.TIME))
+    return msgspec.structs.replace(settings, order=order, pass_case=whole.id), planned
+
+
+def _check_together(
+    mode: ReplayMode, backends: tuple[Backend, ...], metrics: tuple[Metric, ...]
+) -> None:
+    if not backends or not metrics:
+        raise InvalidArgumentError("a replay needs at least one backend and one metric")
+    counts = Metric.INSTRUCTIONS in metrics
+    if mode is ReplayMode.ORDER and (backends != (Backend.EAGER,) or counts):
+        raise InvalidArgumentError(
+            "mode order takes times with eager alone: what a call leaves in the caches for the "
+            "next is what it shows; use mode hot for counts and other backends"
+        )
+    if counts and Backend.EAGER not in backends:
+        raise InvalidArgumentError(
+            "only eager calls are counted: to compile or to export under callgrind takes minutes; "
+            "add eager to the backends"
+        )
+
+
+def _usual_step(trace: Trace, name: str) -> Step:
+    """The step that was repeated the most, of those the last: the first one sets things up."""
+    if not trace.steps:
+        raise InvalidArgumentError(f"{name}: the trace has no order of calls; use mode hot")
+    return max(reversed(trace.steps), key=lambda step: step.repeats)
+
+
+def _select_calls(
+    trace: Trace, asked: ReplaySettings, step: Step | None, pattern: str
+) -> tuple[list[TracedCall], dict[str, Case]]:
+    """The calls that the words mean, and all cases by their ids; an error if there are none."""
+    calls: dict[str, TracedCall] = {}
+    cases: dict[str, Case] = {}
+    for call, by_backend in _calls_of(trace, asked, step):
+        cases |= {case.id: case for case in by_backend}
+        calls[by_backend[0].id] = call
+    if not calls:
+        raise InvalidArgumentError(f"{asked.trace}: the trace has no calls, so nothing to replay")
+    found = [calls[case.id] for case in selected(map(cases.__getitem__, calls), pattern)]
+    if not found:
+        raise InvalidArgumentError(
+            f"none of the {len(calls)} distinct calls has the words {pattern!r}; "
+            f"`torchmark summary {asked.trace}` shows them"
+        )
+    return found, cases
+
+
+def _calls_of(
+    trace: Trace, asked: ReplaySettings, step: Step | None
+) -> list[tuple[TracedCall, list[Case]]]:
+    """Every distinct call of the trace, or of the step, with its case for each backend."""
+    pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
+    places: dict[int, Counter[tuple[str, str | None]]] = {}
+    for (number, at), count in pairs.items():
+        place = trace.places[at]
+        places.setdefault(number, Counter())[place.phase, place.module] += count
+    found = []
+    for number, label, _ in definitions_of(trace):
+        if number not in places:
+            continue
+        record = call_text(trace.calls[number])
+        cases = [_case_of(label, record, backend, asked) for backend in asked.backends]
+        call = TracedCall(
+            number=number,
+            op=label[0],
+            signature=label[1],
+            record=record,
+            count=places[number].total(),
+            places=tuple(
+                CallPlace(phase=phase, module=module, count=count)
+                for (phase, module), count in places[number].items()
+            ),
+            cases={each: case.id for each, case in zip(asked.backends, cases, strict=True)},
+        )
+        found.append((call, cases))
+    return found
+
+
+def _case_of(label: Sequence[str], record: str, backend: Backend, asked: ReplaySettings) -> Case:
+    is_eager = backend is Backend.EAGER
+    return Case(
+        label=tuple(label),
+        stmt="op(*args, **kwargs)" if is_eager else "run()",
+        setup=(_EAGER if is_eager else _BY_BACKEND).format(
+            backend=backend.value, record=record, seed=asked.seed
+        ),
+        num_threads=asked.threads,
+        params=_params(backend, asked),
+    )
+
+
+def _pass_case(ids: Sequence[str], asked: ReplaySettings) -> Case:
+    """The whole step as a case; what it runs are the cases with these ids, in this order."""
+    digest = hashlib.sha256(" ".join(ids).encode()).hexdigest()
+    return Case(
+        label=("whole step", f"{len(ids):,} calls in their order"),
+        stmt="for op, args, kwargs in calls: op(*args, **kwargs)",
+        setup=f"# the ids of the calls' cases have the digest {digest}",
+        num_threads=asked.threads,
+        params=_params(Backend.EAGER, asked),
+    )
+
+
+def _params(backend: Backend, asked: ReplaySettings) -> tuple[tuple[str, str], ...]:
+    """A call in its order does not take the time that it takes by itself, so it is another case."""
+    mode = (("mode", asked.mode.value),) if asked.mode is ReplayMode.ORDER else ()
+    return (("backend", backend.value), *mode)

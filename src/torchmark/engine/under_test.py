@@ -6,14 +6,16 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any
 
+from torchmark import __version__
 from torchmark.engine.cpp.compiler import toolchain_of
-from torchmark.engine.environment_facts import torch_facts
-from torchmark.engine.environments import Environment, environment_from
+from torchmark.engine.environment_facts import machine_facts, torch_facts
+from torchmark.engine.environments import Environment as Activated
+from torchmark.engine.environments import environment_from
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.process import valgrind
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import MissingToolError, TorchmarkError
-from torchmark.model.ab_record import ComparedEnvironment
+from torchmark.model.environment import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class UnderTest:
     """Ends all its processes with `close`."""
 
     def __init__(
-        self, environment: Environment, path: Sequence[str] = (), modules: Sequence[str] = ()
+        self, environment: Activated, path: Sequence[str] = (), modules: Sequence[str] = ()
     ) -> None:
         """`path` is where cases find the user's own modules, beside the environment's.
 
@@ -41,7 +43,7 @@ class UnderTest:
         self._path = tuple(path)
         self._modules = tuple(modules)
         self.workers = Workers(self.zygote)
-        self._described: ComparedEnvironment | None = None
+        self._described: Environment | None = None
 
     @property
     def name(self) -> str:
@@ -67,19 +69,21 @@ class UnderTest:
         """The compiler with the flags for this environment's torch; an error if there is none."""
         return toolchain_of(self.facts())
 
-    def described(self) -> ComparedEnvironment:
+    def described(self) -> Environment:
         """What is known before anything is measured; asked once."""
         if self._described is None:
             self._described = self._description()
         return self._described
 
-    def _description(self) -> ComparedEnvironment:
+    def _description(self) -> Environment:
         facts = self.facts()
         interpreter = self.environment.interpreter
-        return ComparedEnvironment(
+        return Environment(
             name=self.name,
             command=self.environment.command,
             facts={
+                "torchmark": __version__,
+                "machine": machine_facts(),
                 "executable": facts["executable"],
                 "python": facts["python"],
                 "torch": torch_facts(facts),

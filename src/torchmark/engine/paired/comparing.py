@@ -1,7 +1,7 @@
-"""Cases compared in two environments, from the first try to the last pair.
+"""Cases compared in two environments, from the first try to the last replicate.
 
 Counts come first, since they need no quiet machine; while times are taken nothing else runs but
-the start of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
+the launch of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
 fails in either environment is a result.
 """
 
@@ -9,86 +9,86 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from torchmark.analyse.ab import count_row
-from torchmark.analyse.pairs import LAYOUT_EFFECT, Verdict, effect_in, verdicts_of
-from torchmark.analyse.run_differences import CountVerdict
+import msgspec
+
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
 from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
-from torchmark.engine.execution import Began, Stage
 from torchmark.engine.paired.counting import Counting, counted
 from torchmark.engine.paired.explaining import python_functions
-from torchmark.engine.paired.readying import Readied
+from torchmark.engine.paired.plan import make_result, reason_against
+from torchmark.engine.paired.readying import ReadyCases
 from torchmark.engine.paired.sentries import sentries
 from torchmark.engine.paired.starting import starter
-from torchmark.engine.paired.timing import Timing, timed
-from torchmark.model.result import Metric, Status
+from torchmark.engine.paired.timing import CaseTiming, take_replicates
+from torchmark.model.result import Metric, PairedCounts, Status
+from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from torchmark.engine.cores import Division
-    from torchmark.engine.paired.plan import Planned, Wish
     from torchmark.engine.under_test import UnderTest
-    from torchmark.model.ab_record import Compared
+    from torchmark.model.effort import Effort
+    from torchmark.model.result import PythonCalls, Result
+    from torchmark.model.run import PlannedResult, Progress
 
-News: TypeAlias = "Began | Stage | Compared"
-"""What happens in a comparison."""
 
-
-class Comparing:
+class Comparison:
     """One comparison, carried out once by `results`."""
 
     def __init__(
         self,
-        plan: Sequence[Planned],
+        plan: Sequence[PlannedResult],
         a: UnderTest,
         b: UnderTest,
         *,
-        wish: Wish,
+        effort: Effort,
         division: Division,
+        timed_before: int = 0,
     ) -> None:
+        """`timed_before` is how many cases have their times from before the run was cut short."""
         self._plan = plan
         self._a = a
         self._b = b
-        self._wish = wish
+        self._effort = effort
         self._division = division
-        self._ready = Readied(a, b, wish, units_at_once=len(division.everything))
-        self.sentries: list[Compared] = []
+        self._timed_before = timed_before
+        self._ready = ReadyCases(a, b, effort, units_at_once=len(division.everything))
+        self.sentries: list[Result] = []
         """What the sentry cases gave, once counts have been taken."""
 
-    def results(self) -> Generator[News, None, None]:
-        """What begins and what comes out, until every case has its rows."""
+    def results(self) -> Generator[Progress, None, None]:
+        """What begins and what comes out, until every planned result is there."""
         try:
             yield from self._skips()
             with on_cores(self._division.everything):  # nothing is timed yet
-                yield from self._ready.make([each for each in self._plan if each.skip is None])
-                if Metric.INSTRUCTIONS in self._wish.kinds:
-                    yield from self._counts()
-            if Metric.TIME in self._wish.kinds:
-                with on_cores(self._division.others):
-                    yield from self._times()
+                yield from self._ready.make([p for p in self._plan if reason_against(p) is None])
+                yield from self._counts()
+            with on_cores(self._division.others):
+                yield from self._times()
         finally:
             stop_compilers()
 
-    def _skips(self) -> Iterator[Compared]:
+    def _skips(self) -> Iterator[Result]:
         for planned in self._plan:
-            for kind in self._wish.kinds:
-                reason = planned.reason_against(kind)
-                if reason is not None:
-                    yield planned.row(kind, Status.SKIPPED, reason)
+            reason = reason_against(planned)
+            if reason is not None:
+                yield make_result(planned, Status.SKIPPED, reason=reason)
 
-    def _by_threads(self, kind: Metric) -> list[tuple[int, list[Planned]]]:
+    def _by_threads(self, metric: Metric) -> list[tuple[int, list[PlannedResult]]]:
         """What can be measured, by the number of threads: each has its own zygotes."""
-        groups: dict[int, list[Planned]] = defaultdict(list)
+        groups: dict[int, list[PlannedResult]] = defaultdict(list)
         for planned in self._plan:
-            if planned in self._ready and planned.reason_against(kind) is None:
+            is_wanted = planned.metric is metric and reason_against(planned) is None
+            if is_wanted and planned in self._ready:
                 groups[planned.case.num_threads].append(planned)
         return sorted(groups.items())
 
-    def _counts(self) -> Iterator[News]:
+    def _counts(self) -> Iterator[Progress]:
         for threads, group in self._by_threads(Metric.INSTRUCTIONS):
             watch = [] if self.sentries else sentries()
             wanted = [
@@ -102,31 +102,34 @@ class Comparing:
                 self._a,
                 self._b,
                 threads=threads,
-                time_limit=self._wish.time_limit,
+                time_limit=self._effort.timeout,
             ):
                 if isinstance(each, Stage):
                     yield each
                 elif each in watch:
-                    self.sentries.append(each.compared())
+                    self.sentries.append(each.result())
                 else:
-                    yield self._count_row(each)
+                    yield self._count_result(each)
 
-    def _count_row(self, counting: Counting) -> Compared:
-        compared = counting.compared()
-        if compared.counts is None:
-            return compared
-        has_changed = count_row(compared).verdict in (CountVerdict.MORE, CountVerdict.FEWER)
-        return self._explained(counting.planned, compared) if has_changed else compared
+    def _count_result(self, counting: Counting) -> Result:
+        result = counting.result()
+        if not isinstance(result.payload, PairedCounts):
+            return result
+        if not judge_counts(result).verdict.is_change:
+            return result
+        calls = self._python_calls(counting.planned)
+        payload = msgspec.structs.replace(result.payload, python_calls=calls)
+        return msgspec.structs.replace(result, payload=payload)
 
-    def _times(self) -> Iterator[News]:
+    def _times(self) -> Iterator[Progress]:
         groups = self._by_threads(Metric.TIME)
-        cases = sum(len(group) for _, group in groups)
+        cases = self._timed_before + sum(len(group) for _, group in groups)
         is_alike = self._a.environment.loads_the_same_files(self._b.environment)
-        rng = random.Random(self._wish.seed)  # noqa: S311 - an order of blocks, not a secret
+        rng = random.Random(self._effort.seed)  # noqa: S311 - an order of blocks, not a secret
         for threads, group in groups:
             lane = self._division.lanes[0]
-            wanted = [
-                Timing(
+            timings = [
+                CaseTiming(
                     planned=planned,
                     a=self._ready.of(planned)[0],
                     b=self._ready.of(planned)[1],
@@ -134,35 +137,33 @@ class Comparing:
                 )
                 for planned in group
             ]
-            for news in timed(
-                wanted,
+            for news in take_replicates(
+                timings,
                 starter(self._a, self._b, threads=threads, everywhere=self._division.everything),
                 rng=rng,
                 cores=lane[:threads] if threads <= len(lane) else self._division.everything,
-                wish=self._wish,
+                effort=self._effort,
                 cases=cases,
                 in_background=bool(self._division.others),
             ):
-                yield self._time_row(news) if isinstance(news, Timing) else news
+                yield self._time_result(news) if isinstance(news, CaseTiming) else news
 
-    def _time_row(self, timing: Timing) -> Compared:
-        planned = timing.planned
-        if timing.failure is not None:
-            side = self._a if timing.failure.is_a else self._b
-            reason = f"in {side.name}: {timing.failure.error}"
-            return planned.row(Metric.TIME, Status.FAILED, reason)
-        times = timing.times()
-        row = replace(planned.row(Metric.TIME, Status.DONE), times=times, seconds=timing.seconds)
-        verdict = verdicts_of([effect_in(times)])[0]
-        has_changed = verdict in (Verdict.FASTER, Verdict.SLOWER)
-        return self._explained(planned, row) if has_changed else row
+    def _time_result(self, case: CaseTiming) -> Result:
+        if case.failure is not None:
+            side = self._a if case.failure.is_a else self._b
+            reason = f"in {side.name}: {case.failure.error}"
+            return make_result(case.planned, Status.FAILED, reason=reason, seconds=case.seconds)
+        timing = case.timing()
+        if verdicts_of([effect_in(timing)])[0].is_change:
+            calls = self._python_calls(case.planned)
+            timing = msgspec.structs.replace(timing, python_calls=calls)
+        return make_result(case.planned, payload=timing, seconds=case.seconds)
 
-    def _explained(self, planned: Planned, compared: Compared) -> Compared:
-        functions = python_functions(
+    def _python_calls(self, planned: PlannedResult) -> tuple[PythonCalls, ...]:
+        return python_functions(
             self._a,
             self._b,
             self._ready.of(planned),
             threads=planned.case.num_threads,
-            time_limit=self._wish.time_limit,
+            time_limit=self._effort.timeout,
         )
-        return replace(compared, python=functions)

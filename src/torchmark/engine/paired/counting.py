@@ -11,31 +11,29 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.ab import count_row
-from torchmark.analyse.run_differences import CountVerdict
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.counting import loop_profile, stats_of
-from torchmark.engine.execution import Stage
-from torchmark.engine.measuring import spec_of
+from torchmark.engine.paired.plan import case_in_b, make_result
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, TorchmarkError
-from torchmark.model.ab_record import PairedCounts
-from torchmark.model.result import Metric, Status
+from torchmark.model.result import PairedCounts, Status, counts_of_stats, spec_of
+from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
 
-    from torchmark.engine.paired.plan import Planned
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Count, NativeCase
     from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.ab_record import Compared
-    from torchmark.model.callgrind_stats import CallgrindStats
+    from torchmark.model.result import Counts, Result
+    from torchmark.model.run import PlannedResult
 
 NUMBER = 100
 """Runs that are counted."""
@@ -53,27 +51,27 @@ _CLEAR = 0.02
 class Counting:
     """A case on its way to its counts."""
 
-    planned: Planned
+    planned: PlannedResult
     a: PythonCase | NativeCase
     b: PythonCase | NativeCase
-    counts_a: list[CallgrindStats] = field(default_factory=list)
-    counts_b: list[CallgrindStats] = field(default_factory=list)
+    counts_a: list[Counts] = field(default_factory=list)
+    counts_b: list[Counts] = field(default_factory=list)
     failure: str = ""
     is_rough: bool = False
     """Whether one layout will do: nobody asks for less than what layouts move."""
 
-    def compared(self) -> Compared:
+    def result(self) -> Result:
         if self.failure:
-            return self.planned.row(Metric.INSTRUCTIONS, Status.FAILED, self.failure)
+            return make_result(self.planned, Status.FAILED, reason=self.failure)
         counts = PairedCounts(a=tuple(self.counts_a), b=tuple(self.counts_b))
-        return replace(self.planned.row(Metric.INSTRUCTIONS, Status.DONE), counts=counts)
+        return make_result(self.planned, payload=counts)
 
     def is_clear(self) -> bool:
         """Whether another layout would say nothing new."""
         if self.failure or self.is_rough:
             return True
-        row = count_row(self.compared())
-        return row.verdict is CountVerdict.SAME or abs(row.share) > _CLEAR
+        row = judge_counts(self.result())
+        return row.verdict is Verdict.SAME or abs(row.share) > _CLEAR
 
 
 def counted(
@@ -91,12 +89,12 @@ def counted(
         if not waiting:
             return
         starting = _STARTING if layout == 0 else f"{_STARTING}; layout {layout + 1}"
-        yield Stage(starting, is_over=False)
+        yield Stage(text=starting)
         with ExitStack() as stack:
             zygote_a = stack.enter_context(_zygote(a, threads, layout))
             zygote_b = zygote_a if is_same else stack.enter_context(_zygote(b, threads, layout))
             _start_with_the_loop({zygote_a, zygote_b})
-            yield Stage(starting, is_over=True)
+            yield Stage(text=starting, is_over=True)
             futures = [
                 (each, _submit(zygote_a, each.a, time_limit), _submit(zygote_b, each.b, time_limit))
                 for each in waiting
@@ -136,7 +134,7 @@ def _submit(zygote: Zygote, case: PythonCase | NativeCase, time_limit: float) ->
 
 def _collect(counting: Counting, *sides: tuple[str, Zygote, Future[Count]]) -> None:
     cases = (counting.a, counting.b)
-    specs = (spec_of(counting.planned.case), spec_of(counting.planned.in_b))
+    specs = (spec_of(counting.planned.case), spec_of(case_in_b(counting.planned)))
     kept = (counting.counts_a, counting.counts_b)
     for index, (name, zygote, future) in enumerate(sides):
         try:
@@ -146,4 +144,4 @@ def _collect(counting: Counting, *sides: tuple[str, Zygote, Future[Count]]) -> N
             continue
         is_python = isinstance(cases[index], PythonCase)
         baseline = loop_profile(zygote, NUMBER) if is_python else None
-        kept[index].append(stats_of(specs[index], NUMBER, count, baseline))
+        kept[index].append(counts_of_stats(stats_of(specs[index], NUMBER, count, baseline)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import TorchmarkError
-from torchmark.model.ab_record import PythonCalls
+from torchmark.model.result import PythonCalls
 
 if TYPE_CHECKING:
     from torchmark.engine.paired.readying import Ready

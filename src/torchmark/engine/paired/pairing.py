@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchmark.engine.background import begun
-from torchmark.engine.paired.plan import TURNS_SECONDS
 from torchmark.engine.private_directories import discard, private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from torchmark.model.ab_record import Turn
+    from torchmark.model.result import Crossover
 
 _FEWEST_ROUNDS = 5
 """However long they take."""
@@ -139,7 +138,7 @@ class Round(NamedTuple):
 class Turns(NamedTuple):
     """What two couples of processes say, one in each order."""
 
-    estimates: Turn
+    estimates: Crossover
     """The log of B's time over A's."""
 
     a_seconds: float
@@ -153,7 +152,7 @@ def turns_of(
     cores: Collection[int],
     *,
     time_limit: float,
-    seconds: float = TURNS_SECONDS,
+    seconds: float,
     in_background: bool = False,
 ) -> Turns:
     """Two fresh processes of each, two by two: the second two are started in the other order.

@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.analyse.ab import count_row
+from torchmark.analyse.ab import judge_counts
 from torchmark.engine.paired.counting import Counting
-from torchmark.engine.paired.plan import Planned
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
+from torchmark.model.result import Metric, PairedCounts
+from torchmark.model.run import PlannedResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.ab_record import Compared, ComparedEnvironment
+    from torchmark.model.environment import Environment
+    from torchmark.model.result import Result
 
 _TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
@@ -69,20 +71,18 @@ def sentries() -> list[Counting]:
     found = []
     for sentry in _SENTRIES:
         ready = PythonCase(stmt=sentry.case.stmt, setup=sentry.case.setup, globals=_TORCH)
-        planned = Planned(case=sentry.case)
+        planned = PlannedResult(case=sentry.case, metric=Metric.INSTRUCTIONS)
         found.append(Counting(planned=planned, a=ready, b=ready, is_rough=True))
     return found
 
 
-def remarks_of(
-    counted: Sequence[Compared], a: ComparedEnvironment, b: ComparedEnvironment
-) -> list[str]:
+def remarks_of(counted: Sequence[Result], a: Environment, b: Environment) -> list[str]:
     """A sentence for each sentry that differs, with the facts that may explain it."""
-    by_case = {each.case.id: each for each in counted if each.counts is not None}
+    by_case = {each.case.id: each for each in counted if isinstance(each.payload, PairedCounts)}
     remarks = []
     for sentry in _SENTRIES:
         each = by_case.get(sentry.case.id)
-        row = count_row(each) if each is not None else None
+        row = judge_counts(each) if each is not None else None
         if row is None or abs(row.share) <= _NOTABLE:
             continue
         remarks.append(
@@ -93,7 +93,7 @@ def remarks_of(
     return remarks
 
 
-def _fact(sentry: _Sentry, environment: ComparedEnvironment) -> str:
+def _fact(sentry: _Sentry, environment: Environment) -> str:
     facts = environment.facts
     text = f"Python {facts.get('python', '')}\n{facts.get('torch', {}).get('config', '')}"
     said = sentry.fact.search(text)

@@ -1,12 +1,13 @@
-"""Cases compared in two environments by their times, until each verdict is clear or its time is up.
+"""Cases compared by their times, until each verdict is clear or the case has used its budget.
 
-Both environments are started again and again, at other addresses each time, since the layout of
-one process is not the result: one start of both is one pair, and pairs are what the verdict counts.
-Within a pair fresh processes take turns a few times. The next start goes on while the present one
-is measured; as long as it is not ready there is time for some more turns.
+Both environments are launched again and again, at other addresses each time, because the layout of
+one process is not the result: a fresh launch of both is a replicate, and replicates are what the
+verdict counts. Within a replicate a few crossovers of fresh processes are taken. The next launch
+goes on while the present one is measured; as long as it is not ready there is time for more
+crossovers.
 
-Every sixth time a control follows: A against A, in the same way, from which the report says how
-often this set-up cries wolf.
+After every sixth crossover a control follows: A compared with A, in the same way, from which the
+report says how many false alarms this set-up gives.
 """
 
 from __future__ import annotations
@@ -18,44 +19,45 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchmark.analyse.pairs import FEWEST_PAIRS, effect_in, is_decided
-from torchmark.engine.execution import Began
+from torchmark.analyse.pairs import effect_in, is_decided
 from torchmark.engine.paired.pairing import Side, SideFailedError, turns_of
 from torchmark.engine.paired.starting import Starts
-from torchmark.model.ab_record import PairedTimes
-from torchmark.model.result import Metric
+from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.result import Metric, PairedTiming
+from torchmark.model.run import Began
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Generator, Iterator, Sequence
 
     from torchmark.engine.paired.pairing import Turns
-    from torchmark.engine.paired.plan import Planned, Wish
     from torchmark.engine.paired.starting import Starter, Zygotes
-    from torchmark.model.ab_record import Turn
+    from torchmark.model.effort import Effort
+    from torchmark.model.result import Crossover
+    from torchmark.model.run import PlannedResult
 
-_TURNS_BEFORE_THE_FIRST_LOOK = 2
-"""Most changes are clear at the first look, which the next starts bring nearer: they have the cores
-for themselves after so many turns."""
+_CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
+"""Most changes are clear at the first look, which the next launches bring nearer: they have the
+cores for themselves after so many crossovers."""
 
-_MOST_TURNS = 6
-"""After that many, more of them say nothing that another start would not say better."""
+_MOST_CROSSOVERS = 6
+"""After that many, more of them say nothing that another launch would not say better."""
 
-_TURNS_TO_A_CONTROL = 6
+_CROSSOVERS_TO_A_CONTROL = 6
 
-_LOOKS = {FEWEST_PAIRS: 4.0, 10: 12.0, 20: 12.0, 40: 12.0}
-"""Numbers of pairs after which it is looked whether they suffice, with the penalty of that look.
+_LOOKS = {FEWEST_REPLICATES: 4.0, 10: 12.0, 20: 12.0, 40: 12.0}
+"""Numbers of replicates after which results are checked, with the penalty of that look.
 
 The inverses of all penalties add up to one, so that looking does not make false alarms more
-frequent. The look when the time is up has what the looks before it have left, half or more: that is
-when small changes are found."""
+frequent. The look at the end of the budget has what the looks before it have left, half or more:
+that is when small changes are found."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Timing:
+class CaseTiming:
     """A case on its way to a verdict."""
 
-    planned: Planned
+    planned: PlannedResult
 
     a: Any
     """What runs in A, as its zygote takes it."""
@@ -64,10 +66,10 @@ class Timing:
     """What runs in B."""
 
     layout_effect: float = 0.0
-    """The log ratio that the two may have for nothing."""
+    """The log ratio that may follow from memory layout alone."""
 
-    pairs: list[tuple[Turn, ...]] = field(default_factory=list)
-    control: list[Turn] = field(default_factory=list)
+    replicates: list[tuple[Crossover, ...]] = field(default_factory=list)
+    control: list[Crossover] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
     penalty: float = 1.0
     """Of the last look, for all that were taken."""
@@ -78,71 +80,70 @@ class Timing:
     failure: SideFailedError | None = None
     """Why there is no verdict, where one of the two failed."""
 
-    _present: list[Turn] = field(default_factory=list)
-    """The turns of the present pair."""
+    _present: list[Crossover] = field(default_factory=list)
+    """The crossovers of the present replicate."""
 
     _looks: list[float] = field(default_factory=list)
     """The penalties of the looks so far."""
 
-    def times(self) -> PairedTimes:
-        """What the pairs gave so far."""
-        return PairedTimes(
+    def timing(self) -> PairedTiming:
+        """What the replicates gave so far."""
+        return PairedTiming(
             a_seconds=statistics.median(self.a_seconds),
-            pairs=tuple(self.pairs),
+            replicates=tuple(self.replicates),
             control=tuple(self.control),
             penalty=self.penalty,
             layout_effect=self.layout_effect,
         )
 
-    def begin_pair(self, zygotes: Zygotes, take: Taker, wish: Wish) -> None:
-        """The turns that every pair has, and a control where one is due."""
+    def begin_replicate(self, zygotes: Zygotes, take: Taker, effort: Effort) -> None:
+        """The crossover that every replicate has, and a control where one is due."""
         with self._noting_failures():
-            self._turn(zygotes, take)
-            if self._wants_a_control() and not (wish.hurry and self.control):
-                self._control(zygotes, take)
+            self._take_crossover(zygotes, take)
+            if self._wants_a_control() and not (effort.hurry and self.control):
+                self._take_control(zygotes, take)
 
-    def more_turns(self, zygotes: Zygotes, take: Taker, wish: Wish) -> bool:
+    def take_more(self, zygotes: Zygotes, take: Taker, effort: Effort) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
-        pairs = len(self.pairs) + 1
-        is_first_look_near = pairs <= FEWEST_PAIRS
-        most = _TURNS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_TURNS
-        is_enough = self.is_in_its_last_pair(wish) or len(self._present) >= most
+        is_first_look_near = len(self.replicates) + 1 <= FEWEST_REPLICATES
+        most = _CROSSOVERS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_CROSSOVERS
+        is_enough = self.is_in_its_last_replicate(effort) or len(self._present) >= most
         if self.failure is not None or is_enough:
             return False
         with self._noting_failures():
             if self._wants_a_control():
-                self._control(zygotes, take)
+                self._take_control(zygotes, take)
             else:
-                self._turn(zygotes, take)
+                self._take_crossover(zygotes, take)
         return True
 
-    def is_in_its_last_pair(self, wish: Wish) -> bool:
-        """Whether it is over with the present pair, or the one that comes, whatever that says."""
-        return self.seconds >= wish.budget and len(self.pairs) + 1 >= wish.pairs
+    def is_in_its_last_replicate(self, effort: Effort) -> bool:
+        """Whether it ends with the present replicate, or the one that comes, whatever that says."""
+        return self.seconds >= effort.budget and len(self.replicates) + 1 >= effort.replicates
 
-    def end_pair(self, wish: Wish, cases: int) -> bool:
-        """Take the pair as one; whether the case has failed, is decided, or has had its time."""
+    def end_replicate(self, effort: Effort, cases: int) -> bool:
+        """Whether the case is over with this replicate: failed, decided, or out of budget."""
         if self.failure is not None:
             return True
-        self.pairs.append(tuple(self._present))
+        self.replicates.append(tuple(self._present))
         self._present.clear()
-        pairs = len(self.pairs)
-        if self.seconds >= wish.budget and pairs >= wish.pairs:
+        count = len(self.replicates)
+        if self.seconds >= effort.budget and count >= effort.replicates:
             self.penalty = 1 / (1 - sum(1 / penalty for penalty in self._looks))
             return True
-        if wish.hurry or pairs not in _LOOKS:
+        if effort.hurry or count not in _LOOKS:
             return False
-        self.penalty = _LOOKS[pairs]
+        self.penalty = _LOOKS[count]
         self._looks.append(self.penalty)
-        return is_decided(effect_in(self.times()), cases=cases)
+        return is_decided(effect_in(self.timing()), cases=cases)
 
     @property
-    def turns(self) -> int:
-        """How often the two took turns so far."""
+    def crossovers(self) -> int:
+        """How many were taken so far."""
         return len(self.a_seconds)
 
     def _wants_a_control(self) -> bool:
-        return self.turns > _TURNS_TO_A_CONTROL * len(self.control)
+        return self.crossovers > _CROSSOVERS_TO_A_CONTROL * len(self.control)
 
     @contextmanager
     def _noting_failures(self) -> Iterator[None]:
@@ -153,41 +154,41 @@ class Timing:
             self.failure = failure
         self.seconds += time.perf_counter() - begun
 
-    def _control(self, zygotes: Zygotes, take: Taker) -> None:
-        """A against A; whichever of the two fails, it is A that does."""
+    def _take_control(self, zygotes: Zygotes, take: Taker) -> None:
+        """A and A; whichever of the two fails, it is A that does."""
         a = Side(opens=zygotes.a, case=self.a)
         try:
             self.control.append(take(a, a).estimates)
         except SideFailedError as failure:
             raise SideFailedError(0, failure.error) from failure
 
-    def _turn(self, zygotes: Zygotes, take: Taker) -> None:
-        turns = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
-        self._present.append(turns.estimates)
-        self.a_seconds.append(turns.a_seconds)
+    def _take_crossover(self, zygotes: Zygotes, take: Taker) -> None:
+        taken = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
+        self._present.append(taken.estimates)
+        self.a_seconds.append(taken.a_seconds)
 
 
 class Taker(Protocol):
-    """Lets fresh processes of two sides take turns."""
+    """Takes a crossover of two sides."""
 
     def __call__(self, a: Side, b: Side, /) -> Turns: ...
 
 
-def timed(
-    timings: Sequence[Timing],
+def take_replicates(
+    timings: Sequence[CaseTiming],
     start: Starter,
     *,
     rng: random.Random,
     cores: Collection[int],
-    wish: Wish,
+    effort: Effort,
     cases: int,
     in_background: bool,
-) -> Generator[Began | Timing, None, None]:
-    """Take pairs of every case until it is over; each is handed on when it is.
+) -> Generator[Began | CaseTiming, None, None]:
+    """Take replicates of every case until it is over; each is handed on when it is.
 
     `cases` is how many are judged together. `in_background` lets the next processes be made while
     the present ones are measured, for which there must be another core. One thing at a time is made
-    there: while a start goes on, processes are made on the core that then measures them.
+    there: while a launch goes on, processes are made on the core that then measures them.
     """
     waiting = list(timings)
     starts = Starts(start, cores, in_background=in_background)
@@ -201,31 +202,31 @@ def timed(
             other,
             rng,
             cores,
-            time_limit=wish.time_limit,
-            seconds=wish.turns_seconds,
+            time_limit=effort.timeout,
+            seconds=effort.pair_seconds,
             in_background=is_beside,
         )
 
     with closing(starts):
         while waiting:
-            is_last = all(each.is_in_its_last_pair(wish) for each in waiting)
+            is_last = all(each.is_in_its_last_replicate(effort) for each in waiting)
             with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
-                    yield Began(each.planned.case, Metric.TIME)
-                    each.begin_pair(zygotes, take, wish)
-                if not wish.hurry:
-                    _use_the_wait(waiting, starts, zygotes, take, wish)
-            over = [each for each in waiting if each.end_pair(wish, cases)]
+                    yield Began(case=each.planned.case, metric=Metric.TIME)
+                    each.begin_replicate(zygotes, take, effort)
+                if not effort.hurry:
+                    _use_the_wait(waiting, starts, zygotes, take, effort)
+            over = [each for each in waiting if each.end_replicate(effort, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
 
 
 def _use_the_wait(
-    waiting: Sequence[Timing], starts: Starts, zygotes: Zygotes, take: Taker, wish: Wish
+    waiting: Sequence[CaseTiming], starts: Starts, zygotes: Zygotes, take: Taker, effort: Effort
 ) -> None:
-    """More turns one by one, first of the cases that had the fewest."""
-    willing = deque(sorted(waiting, key=lambda each: each.turns))
+    """More crossovers one by one, first of the cases that had the fewest."""
+    willing = deque(sorted(waiting, key=lambda each: each.crossovers))
     while willing and not starts.is_ready():
         each = willing.popleft()
-        if each.more_turns(zygotes, take, wish):
+        if each.take_more(zygotes, take, effort):
             willing.append(each)

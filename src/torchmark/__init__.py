@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Fuzzer,
         ParameterAlias,
     )
-    from torchmark.engine.threads import set_torch_threads
+    from torchmark.engine.local_torch import set_torch_threads
     from torchmark.engine.transfer import CopyIfCallgrind
     from torchmark.errors import TorchmarkError
     from torchmark.model.callgrind_stats import CallgrindStats
@@ -94,7 +94,7 @@ _HOMES = {
         "UnaryOpFuzzer",
         "UnaryOpSparseFuzzer",
     ),
-    "torchmark.engine.threads": ("set_torch_threads",),
+    "torchmark.engine.local_torch": ("set_torch_threads",),
     "torchmark.engine.transfer": ("CopyIfCallgrind",),
     "torchmark.commands.sweeping.api": ("Sweep",),
     "torchmark.timers": ("Timer", "measure", "timer"),

@@ -10,8 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from torchmark.arguments import checked_count
-from torchmark.engine.threads import set_torch_threads
-from torchmark.engine.torch_import import import_torch
+from torchmark.engine.local_torch import import_torch, set_torch_threads
 from torchmark.errors import TorchmarkError
 from torchmark.report.markdown import pipe_table
 from torchmark.timers import Timer, timer

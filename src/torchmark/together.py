@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NoReturn
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.engine.counting import count, first_failure
 from torchmark.engine.cpp.loop import CppLoop, build_together
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.local_torch import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds
-from torchmark.engine.threads import set_torch_threads
-from torchmark.engine.tracebacks import users_frames_only
+from torchmark.engine.user_errors import users_frames_only
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.errors import CaseFailedError, InvalidArgumentError
 from torchmark_probe.loops.sampling import Limits
@@ -78,7 +78,7 @@ def count_together(
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
     distinct = list(dict.fromkeys(timers))
-    root = private_directory()  # where the globals lie while the statements are counted
+    root = make_private_directory()  # where the globals lie while the statements are counted
     try:
         cases = {}
         for index, timer in enumerate(distinct):

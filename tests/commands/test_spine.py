@@ -10,7 +10,7 @@ import pytest
 from tests import records
 from torchmark.commands.spine import begin_run, carry_out, effort_of, find_run, reserve_cores
 from torchmark.engine.measuring import failed_result, skipped_result
-from torchmark.engine.ownership import owned
+from torchmark.engine.reservations import owned
 from torchmark.errors import (
     InvalidArgumentError,
     RunInterruptedError,

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
 
 _KILLED = """
 import os, signal, tempfile
 tempfile.tempdir = {folder!r}
-from torchmark.engine.private_directories import private_directory
-path = private_directory()
+from torchmark.engine.files import make_private_directory
+path = make_private_directory()
 (path / "file").write_text("x")
 print(path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -30,7 +30,7 @@ def own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_this_user_may_look_inside() -> None:
-    path = private_directory()
+    path = make_private_directory()
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     discard(path)
     assert not path.exists()
@@ -42,15 +42,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
                             check=False)  # fmt: skip
     left = Path(killed.stdout.strip())
     assert left.exists()
-    discard(private_directory())
+    discard(make_private_directory())
     assert not left.exists()
 
 
 def test_what_somebody_holds_and_what_is_not_ours_stays(tmp_path: Path) -> None:
-    held = private_directory()
+    held = make_private_directory()
     other = tmp_path / "torchmark-notes"
     other.mkdir()
-    discard(private_directory())
+    discard(make_private_directory())
     assert held.exists()
     assert other.exists()
     discard(held)
@@ -60,7 +60,7 @@ def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "torchmark-held-x").symlink_to(elsewhere)
-    discard(private_directory())
+    discard(make_private_directory())
     assert elsewhere.exists()
 
 
@@ -68,7 +68,7 @@ def test_directories_that_are_made_at_the_same_time_all_stay() -> None:
     """One that is new and not yet locked looks abandoned to whoever makes the next."""
 
     def make(_: int) -> list[Path]:
-        made = [private_directory() for _ in range(30)]
+        made = [make_private_directory() for _ in range(30)]
         for path in made[::2]:
             discard(path)
         return made[1::2]

@@ -5,7 +5,7 @@ import torch
 
 from torchmark import Timer
 from torchmark.engine.callables import describe_call
-from torchmark.engine.tracebacks import format_users_frames
+from torchmark.engine.user_errors import format_users_frames
 
 
 def failure(stmt: str, setup: str = "pass") -> str:

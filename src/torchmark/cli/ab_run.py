@@ -12,12 +12,12 @@ from torchmark.cli.run_display import display_for
 from torchmark.commands.ab_planning import plan_of_statements, plan_of_suites
 from torchmark.engine.background import begun
 from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.engine.files import write_whole
 from torchmark.engine.measuring import now
 from torchmark.engine.paired.comparing import Comparing
 from torchmark.engine.paired.sentries import remarks_of
-from torchmark.engine.reservation import reserved
+from torchmark.engine.reservations import reserved
 from torchmark.engine.under_test import remarks_on
-from torchmark.engine.whole_files import write_whole
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.ab_record import Compared, Comparison
 from torchmark.report.ab_formats import RENDERERS

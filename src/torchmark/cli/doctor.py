@@ -10,6 +10,7 @@ import click
 
 from torchmark import __version__
 from torchmark.cli.exit_codes import ExitCode
+from torchmark.engine.local_torch import import_torch
 from torchmark.engine.machine import (
     cores,
     find_tool,
@@ -18,7 +19,6 @@ from torchmark.engine.machine import (
     why_py_spy_cannot_attach,
 )
 from torchmark.engine.pace import path
-from torchmark.engine.torch_import import import_torch
 from torchmark.errors import MissingTorchError
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
 

@@ -30,7 +30,7 @@ from torchmark.commands.flame import (
 from torchmark.commands.suites import default_suites, installed_facts, load_suites
 from torchmark.define.suites import SHIPPED
 from torchmark.define.suites.loading import cases_of
-from torchmark.engine.whole_files import write_whole
+from torchmark.engine.files import write_whole
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.settings import settings_for

@@ -15,12 +15,12 @@ from torchmark.define.expansion.selection import selected
 from torchmark.engine.cores import on_cores, usable_cores
 from torchmark.engine.environment_facts import environment_of
 from torchmark.engine.execution import Stage
+from torchmark.engine.files import write_whole
 from torchmark.engine.measuring import now
 from torchmark.engine.replay_zygotes import ReplayZygotes
 from torchmark.engine.replaying import HotReplay, calls_of, case_of, speeds_of
 from torchmark.engine.replaying_in_order import OrderReplay, usual_step
-from torchmark.engine.reservation import reserved
-from torchmark.engine.whole_files import write_whole
+from torchmark.engine.reservations import reserved
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
 from torchmark.model.result import Metric

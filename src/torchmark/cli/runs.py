@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.cli.stores import columns, opened, store_option
-from torchmark.engine.ownership import is_owned
+from torchmark.engine.reservations import is_owned
 from torchmark.model.run import RunState
 from torchmark.report.columns import lined_up
 from torchmark.report.figures import printable

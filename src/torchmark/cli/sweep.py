@@ -27,7 +27,7 @@ from torchmark.define.sweep.points import Choice, all_cases, size_of_product
 from torchmark.define.sweep.scales import setting
 from torchmark.define.sweep.spec import read_spec
 from torchmark.engine.environment_facts import environment_of
-from torchmark.engine.ownership import owned
+from torchmark.engine.reservations import owned
 from torchmark.model.run import RunState
 from torchmark.model.sweep_record import Phase, RowStatus
 from torchmark.report import sweep_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchmark.engine.whole_files import write_whole
+from torchmark.engine.files import write_whole
 from torchmark.errors import MissingToolError, OutputFileError
 from torchmark.report import sweep_page, sweep_pictures
 

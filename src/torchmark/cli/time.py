@@ -16,8 +16,8 @@ from torchmark.cli.messages import failure_message
 from torchmark.cli.results import colours_wanted, doubt_lines
 from torchmark.cli.statements import statement_names
 from torchmark.compare import Compare
-from torchmark.engine.snippet_errors import as_user_error
-from torchmark.engine.torch_import import import_torch
+from torchmark.engine.local_torch import import_torch
+from torchmark.engine.user_errors import as_user_error
 from torchmark.errors import TorchmarkError
 from torchmark.model.units import select_unit
 from torchmark.timers import Timer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.engine.whole_files import write_whole
+from torchmark.engine.files import write_whole
 from torchmark.model.result import Result
 from torchmark.model.run import Run
 from torchmark.report import render

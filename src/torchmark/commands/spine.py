@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from torchmark.engine.cores import on_cores, usable_cores
-from torchmark.engine.ownership import check_free, owned
-from torchmark.engine.reservation import reserved
+from torchmark.engine.reservations import check_free, owned, reserved
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.effort import Effort
 from torchmark.model.result import Result, utc_now

@@ -12,7 +12,7 @@ from torchmark.define.suites.loading import LoadedSuite, cases_of
 from torchmark.engine.cores import usable_cores
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import Effort, failed, now
-from torchmark.engine.reservation import reserved
+from torchmark.engine.reservations import reserved
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.language import Language

@@ -15,8 +15,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.interpreters import Interpreter
-from torchmark.engine.private_directories import discard, private_directory
 from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
 
 _SECONDS = 120
@@ -142,7 +142,7 @@ def environment_from(name: str, command: str) -> Environment:
         raise MissingToolError(
             "source commands are run by bash, which is not on PATH; install the package 'bash'"
         )
-    folder = private_directory()
+    folder = make_private_directory()
     try:
         question, answer = folder / "question.py", folder / "answer.json"
         question.write_text(_QUESTION)

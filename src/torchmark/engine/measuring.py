@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchmark.engine.counting import loop_profile, stats_of
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Runtime
@@ -77,7 +77,7 @@ def _own_compile_cache(ready: PythonCase | NativeCase) -> Iterator[PythonCase | 
     if not isinstance(ready, PythonCase):
         yield ready
         return
-    folder = private_directory()
+    folder = make_private_directory()
     try:
         setting = f"import os; os.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(folder)!r}"
         yield replace(ready, global_setup=f"{setting}\n{ready.global_setup}")

@@ -14,8 +14,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from torchmark.define.expansion.model_files import MODULE_NAME
-from torchmark.engine.private_directories import discard, private_directory
-from torchmark.engine.user_directories import cache_directory
+from torchmark.engine.files import cache_directory, discard, make_private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError
 
@@ -43,7 +42,7 @@ class Models:
         self._cores = cores
         self._kept = kept
         self._time_limit = time_limit
-        self._private = private_directory()
+        self._private = make_private_directory()
         self._failures: dict[str, CaseFailedError] = {}
         self._paths: dict[str, Path] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.replay_record import Backend
 
@@ -40,7 +40,7 @@ class ReplayZygotes:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._zygotes: dict[Backend | None, Zygote] = {}
-        self._kernels = private_directory()
+        self._kernels = make_private_directory()
 
     def __enter__(self) -> Self:
         return self

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.machine import find_tool
-from torchmark.engine.private_directories import discard, private_directory
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.engine.zygote.loop import LOOP_FRAME
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
@@ -92,7 +92,7 @@ def record(
     Seconds are whole ones, as py-spy knows no others; they come on top of the time limit.
     """
     program = py_spy()
-    directory = private_directory()
+    directory = make_private_directory()
     file = directory / "stacks"
     try:
         with zygote.loop(case, time_limit=time_limit + _patience(seconds)) as loop:

@@ -12,7 +12,7 @@ import ast
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchmark.engine.torch_import import import_torch
+from torchmark.engine.local_torch import import_torch
 from torchmark.errors import NotTransferableError
 
 if TYPE_CHECKING:

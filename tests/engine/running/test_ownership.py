@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from torchmark.engine.ownership import check_free, is_owned, owned
+from torchmark.engine.reservations import check_free, is_owned, owned
 from torchmark.errors import RunInUseError
 
 _KILLED = """
 import os, signal
-from torchmark.engine.ownership import owned
+from torchmark.engine.reservations import owned
 with owned("a-run"):
     os.kill(os.getpid(), signal.SIGKILL)
 """

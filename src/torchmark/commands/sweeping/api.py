@@ -13,7 +13,7 @@ from torchmark.commands.sweeping.workers import in_this_process
 from torchmark.define.sweep.points import Choice, all_cases
 from torchmark.define.sweep.spec import spec_of
 from torchmark.engine.environment_facts import environment_of
-from torchmark.engine.torch_import import import_torch
+from torchmark.engine.local_torch import import_torch
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.sweep_record import Phase
 
@@ -96,7 +96,7 @@ class Sweep:
                     if file:
                         file.append(row)
                 if beside:
-                    beside.append(case.row, told.get("kernels", []))
+                    beside.append(case.row, told.kernels or [])
         return [rows[case.row.case_id] for case in cases]
 
 

@@ -11,8 +11,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
-from torchmark.engine.file_locks import locked
-from torchmark.engine.whole_files import write_whole
+from torchmark.engine.files import write_whole
+from torchmark.engine.reservations import locked
 from torchmark.errors import InvalidArgumentError, OutputFileError, RecordFileError
 from torchmark.model.sweep_record import RowStatus
 from torchmark.report.sweep_csv import COLUMNS, KERNEL_COLUMNS, line_of, row_of, values_of

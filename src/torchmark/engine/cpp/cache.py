@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from torchmark.engine.user_directories import cache_directory
+from torchmark.engine.files import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torchmark.engine.cpp.libtorch import libtorch_of
-from torchmark.engine.torch_import import import_torch
+from torchmark.engine.local_torch import import_torch
 from torchmark.errors import CompileError, CompilerMissingError
 from torchmark_probe.zygote.warmup import facts as facts_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchmark.engine.background import begun
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import Limits
@@ -167,7 +167,7 @@ def turns_of(
         )
         for first in order
     ]
-    folder = private_directory()
+    folder = make_private_directory()
     try:
         batons = (folder / "a", folder / "b")
         for baton in batons:

@@ -1,15 +1,28 @@
-"""torch's threads, set for a while and put back."""
+"""torch in the calling process: imported when it is needed, with a number of threads."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchmark.arguments import checked_count
-from torchmark.engine.torch_import import import_torch
+from torchmark.errors import MissingTorchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def import_torch() -> Any:
+    """torch, or an error that says which interpreter lacks it."""
+    try:
+        import torch  # noqa: PLC0415 - importing torchmark must not import torch
+    except ImportError as error:
+        raise MissingTorchError(
+            f"{sys.executable} cannot import torch ({error}); install it with "
+            "'python -m pip install torch', or run torchmark with the interpreter that has it"
+        ) from error
+    return torch
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Directories for what passes between processes, readable by this user alone.
+"""Files and directories of this user: the cache, private directories, and writes that are whole.
 
-Whoever makes one holds a lock on it. A process that is killed cannot clean up after itself, but
-its locks go with it, so the next one that makes a directory removes those that nobody holds. The
-number of a process would not do: another container may share the directory and not the numbers.
+Whoever makes a private directory holds a lock on it. A process that is killed cannot clean up after
+itself, but its locks go with it, so the next process that makes a directory removes those that
+nobody holds. A process id would not do: another container may share the directory and not the ids.
 """
 
 from __future__ import annotations
@@ -14,13 +14,36 @@ import shutil
 import tempfile
 from pathlib import Path
 
+
+def cache_directory() -> Path:
+    """The directory, which need not exist; below nowhere for a user without a home."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(root if os.path.isabs(root) else os.devnull) / "torchmark"
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """All of it or nothing, whenever Ctrl-C comes: it gets its name when it is complete.
+
+    A pipe or a device is written as it is: whoever renames a file to it puts an end to it.
+    """
+    if file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return
+    part = file.with_name(f".{file.name}.part{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 _PREFIX = "torchmark-held-"
 
 _locks: dict[Path, int] = {}
 """The descriptors that hold the locks of this process."""
 
 
-def private_directory() -> Path:
+def make_private_directory() -> Path:
     """A new one; whoever asks for it gives it to `discard` in the end."""
     _remove_abandoned()
     while True:

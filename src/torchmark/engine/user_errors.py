@@ -1,4 +1,4 @@
-"""Tracebacks of a user's statement, shortened to the user's code.
+"""Errors in a user's statement, shown with the user's own lines.
 
 The frames of torchmark and of its probe say nothing about the mistake. An exception keeps its
 type; only the frames between the call of torchmark and the statement are taken out.
@@ -8,14 +8,31 @@ from __future__ import annotations
 
 import os
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torchmark_probe
-from torchmark_probe.loops.snippets import SOURCE_PREFIX, place_of
+from torchmark.errors import StatementSyntaxError
+from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
+
+@contextmanager
+def as_user_error() -> Iterator[None]:
+    """Turn the probe's error into the control side's; Python prints its line and caret."""
+    try:
+        yield
+    except SnippetSyntaxError as failure:
+        error = failure.error
+        details = (f"<{failure.part}>", error.lineno, error.offset, error.text,
+                   error.end_lineno, error.end_offset)  # fmt: skip
+        message = f"the {failure.part} does not compile: {error.msg}"
+        raise StatementSyntaxError(message, details) from None
+
 
 _OWN_ROOTS = (
     str(Path(__file__).resolve().parent.parent) + os.sep,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.engine.cores import Division, divided, on_cores, usable_cores
+from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.execution import Stage
 from torchmark.engine.paired.counting import Counting, counted
 from torchmark.engine.paired.plan import Planned, Wish
@@ -337,7 +337,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, default=200, help="counts of a thing beside itself")
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
     options = parser.parse_args()
-    division = divided(usable_cores(), 1)
+    division = divide_cores(usable_cores(), 1)
     state = "the others busy" if options.busy else "idle"
     print(f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {len(division.everything)} cores, {state}")
     trials: list[Trial] = []

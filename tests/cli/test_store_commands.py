@@ -17,7 +17,7 @@ import torchmark
 from tests import records
 from torchmark.cli import main
 from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.engine.reservations import owned
+from torchmark.engine.reservations import own_run
 from torchmark.errors import (
     CaseFailedError,
     CompileError,
@@ -118,7 +118,7 @@ def test_a_run_that_nobody_carries_out_any_more_was_cut_short(
     with open_store(place) as store:
         store.create(run)
     assert "cut short" in call("runs", "--store", place).out
-    with owned(FIRST):
+    with own_run(FIRST):
         assert "running" in call("runs", "--store", place).out
         refused = call("rm", FIRST, "--store", place)
     assert refused.code == 2

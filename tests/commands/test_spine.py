@@ -10,7 +10,7 @@ import pytest
 from tests import records
 from torchmark.commands.spine import begin_run, carry_out, effort_of, find_run, reserve_cores
 from torchmark.engine.measuring import failed_result, skipped_result
-from torchmark.engine.reservations import owned
+from torchmark.engine.reservations import own_run
 from torchmark.errors import (
     InvalidArgumentError,
     RunInterruptedError,
@@ -146,7 +146,7 @@ def test_a_run_is_resumed_by_the_command_that_made_it(store: Store) -> None:
 
 def test_nobody_takes_up_a_run_that_is_being_measured(store: Store) -> None:
     run = begin(store)
-    with owned(run.id), pytest.raises(RunInUseError, match="is being measured"):
+    with own_run(run.id), pytest.raises(RunInUseError, match="is being measured"):
         find_run(store, run.id, [RunKind.RUN])
 
 

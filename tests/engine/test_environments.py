@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.engine.test_old_torch import OLD_PYTHON
-from torchmark.engine.environments import environment_from
+from torchmark.engine.environments import activate_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
@@ -30,14 +30,14 @@ def test_the_python_path_that_was_there_before_is_kept(
 ) -> None:
     """A sitecustomize may lie there."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert environment_from("A", HERE).variables == (("PYTHONPATH", str(tmp_path)),)
+    assert activate_environment("A", HERE).variables == (("PYTHONPATH", str(tmp_path)),)
 
 
 def test_a_relative_python_path_is_found_from_where_the_command_ended(tmp_path: Path) -> None:
     (tmp_path / "patched").mkdir()
     (tmp_path / "patched" / "sitecustomize.py").write_text("import sys; sys.is_patched = True")
     (tmp_path / "inside").mkdir()
-    found = environment_from(
+    found = activate_environment(
         "B",
         f"{HERE} && cd {shlex.quote(str(tmp_path / 'inside'))} && export PYTHONPATH=../patched:",
     )
@@ -50,7 +50,7 @@ def test_a_relative_python_path_is_found_from_where_the_command_ended(tmp_path: 
 
 
 def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:
-    found = environment_from("A", HERE)
+    found = activate_environment("A", HERE)
     assert Path(found.interpreter.torch_file).samefile(torch.__file__)
     assert found.interpreter.torch_version == str(torch.__version__)
     assert found.variables == (), "PATH alone changed, and nothing that is measured reads it"
@@ -59,7 +59,7 @@ def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:
 
 def test_an_old_torch_of_another_python_is_found_and_runs() -> None:
     folder = shlex.quote(str(Path(OLD_PYTHON).parent))
-    found = environment_from("A", f"export PATH={folder}")
+    found = activate_environment("A", f"export PATH={folder}")
     assert found.interpreter.torch_version is not None
     assert found.interpreter.torch_version.startswith("1.")
     with Zygote(python=found.interpreter, environment=dict(found.variables)) as zygote:
@@ -68,7 +68,7 @@ def test_an_old_torch_of_another_python_is_found_and_runs() -> None:
 
 def test_variables_that_the_command_sets_are_kept_and_noise_is_not() -> None:
     command = f"{HERE}; export MKL_VERBOSE=0 PS1=x CONDA_PREFIX=y; echo noise; cd /"
-    found = environment_from("A", command)
+    found = activate_environment("A", command)
     assert found.variables == (("MKL_VERBOSE", "0"),)
     assert found.directory == "/"
 
@@ -78,30 +78,30 @@ def test_a_torch_in_the_directory_that_the_command_enters_is_found(tmp_path: Pat
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "version.py").write_text("__version__ = '9.9'\n")
-    found = environment_from("A", f"{HERE}; cd {shlex.quote(str(tmp_path))}")
+    found = activate_environment("A", f"{HERE}; cd {shlex.quote(str(tmp_path))}")
     assert found.interpreter.torch_version == "9.9"
     assert str(tmp_path) in found.interpreter.sys_path
-    beside = environment_from("B", f"{HERE}; export PYTHONPATH={shlex.quote(str(tmp_path))}")
+    beside = activate_environment("B", f"{HERE}; export PYTHONPATH={shlex.quote(str(tmp_path))}")
     assert beside.interpreter.torch_version == "9.9"
     assert dict(beside.variables)["PYTHONPATH"] == str(tmp_path)
 
 
 def test_a_command_that_fails_says_what_it_said() -> None:
     with pytest.raises(ZygoteError, match=r"source command of B failed.*\n.*\n.*no-such-env"):
-        environment_from("B", "source no-such-env || exit 7")
+        activate_environment("B", "source no-such-env || exit 7")
 
 
 def test_an_environment_without_torch_is_named(tmp_path: Path) -> None:
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     (tmp_path / "python").chmod(0o755)
     with pytest.raises(MissingTorchError, match="source command of A leads to, cannot import"):
-        environment_from("A", f"export PATH={shlex.quote(str(tmp_path))}:$PATH")
+        activate_environment("A", f"export PATH={shlex.quote(str(tmp_path))}:$PATH")
 
 
 def test_without_bash_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(MissingToolError, match="bash"):
-        environment_from("A", "true")
+        activate_environment("A", "true")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_without_bash_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_loaded_is_the_same_unless_a_variable_says_where_from(
     command: str, is_alike: bool
 ) -> None:
-    plain, other = environment_from("A", HERE), environment_from("B", command)
+    plain, other = activate_environment("A", HERE), activate_environment("B", command)
     assert plain.loads_the_same_files(other) is is_alike
     assert not plain.is_same_installation(other)

@@ -12,7 +12,7 @@ import pytest
 
 from tests import light_torch
 from tests.engine.zygote_cases import case
-from torchmark.engine.environments import environment_from
+from torchmark.engine.environments import activate_environment
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark_probe.memory import addresses
 
@@ -68,7 +68,7 @@ def test_another_layout_has_every_one_of_them_elsewhere(
 def test_without_a_layout_the_kernel_draws(
     tmp_path: Path, layout: int | None, *, fixed: bool
 ) -> None:
-    light = environment_from("A", light_torch.put_into(tmp_path))
+    light = activate_environment("A", light_torch.put_into(tmp_path))
     with Zygote(python=light.interpreter, layout=layout) as zygote:
         assert zygote.start()["fixed_addresses"] is fixed
 

@@ -16,7 +16,7 @@ from torchmark.engine.files import write_whole
 from torchmark.engine.measuring import now
 from torchmark.engine.paired.comparing import Comparing
 from torchmark.engine.paired.sentries import remarks_of
-from torchmark.engine.reservations import reserved
+from torchmark.engine.reservations import reserve_lanes
 from torchmark.engine.under_test import remarks_on
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.ab_record import Compared, Comparison
@@ -120,7 +120,7 @@ def _compare(a: UnderTest, b: UnderTest, asked: Asked, kept: Kept, *, quiet: boo
     places = {each.case.id: number for number, each in enumerate(plan)}
     widest = max(each.case.num_threads for each in plan)
     total = len(plan) * len(asked.wish.kinds)
-    with reserved(usable_cores(), widest) as division, on_cores(division.others):
+    with reserve_lanes(usable_cores(), widest) as division, on_cores(division.others):
         display = display_for(total, quiet=quiet)
         comparing = Comparing(plan, a, b, wish=asked.wish, division=division)
         news = comparing.results()

@@ -20,7 +20,7 @@ from torchmark.engine.measuring import now
 from torchmark.engine.replay_zygotes import ReplayZygotes
 from torchmark.engine.replaying import HotReplay, calls_of, case_of, speeds_of
 from torchmark.engine.replaying_in_order import OrderReplay, usual_step
-from torchmark.engine.reservations import reserved
+from torchmark.engine.reservations import reserve_lanes
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.replay_record import Backend, Replay, ReplayMode
 from torchmark.model.result import Metric
@@ -81,7 +81,7 @@ def replay_trace(asked: Asked, *, quiet: bool) -> tuple[Replay, bool]:
     try:
         with (
             ReplayZygotes(asked.wish.threads) as zygotes,
-            reserved(usable_cores(), asked.wish.threads) as division,
+            reserve_lanes(usable_cores(), asked.wish.threads) as division,
         ):
             environment = environment_of(zygotes.facts(), Path.cwd())
             kept.replay = replace(kept.replay, environment=environment)

@@ -27,7 +27,7 @@ from torchmark.define.sweep.points import Choice, all_cases, size_of_product
 from torchmark.define.sweep.scales import setting
 from torchmark.define.sweep.spec import read_spec
 from torchmark.engine.environment_facts import environment_of
-from torchmark.engine.reservations import owned
+from torchmark.engine.reservations import own_run
 from torchmark.model.run import RunState
 from torchmark.model.sweep_record import Phase, RowStatus
 from torchmark.report import sweep_text
@@ -159,7 +159,7 @@ class _Sweeping:
             to_do = to_be_done(self._cases, known, beside)
             self._say_what_is_there(path, known, to_do)
             state = RunState.INTERRUPTED
-            stack.enter_context(owned(run.id))
+            stack.enter_context(own_run(run.id))
             self._store.finish(run.id, RunState.RUNNING)
             told_by = stack.enter_context(
                 contextlib.closing(
@@ -170,11 +170,11 @@ class _Sweeping:
                 with display_for(len(to_do), quiet=self._quiet) as display:
                     for case, told in told_by:
                         if beside is not None:
-                            beside.append(case.row, told.get("kernels", []))
+                            beside.append(case.row, [vars(each) for each in told.kernels or ()])
                         if case.row.case_id in known:
                             row = self._by_id[case.row.case_id]
-                            if told["status"] != RowStatus.MEASURED.value:
-                                self.without_kernels.append(told["reason"])
+                            if told.status != RowStatus.MEASURED.value:
+                                self.without_kernels.append(told.reason)
                             display.show(result_of(case, row, None))
                             continue
                         row = filled_in(case.row, told, environment["id"])

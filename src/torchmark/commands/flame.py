@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from torchmark.engine.counted_stacks import UNIT as COUNTED_UNIT
 from torchmark.engine.counted_stacks import counted_stacks
 from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepared
+from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.engine.sampling_profiler import py_spy, record
 from torchmark.engine.workers import Workers
@@ -103,7 +103,8 @@ def collect_stacks(
         models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
         with contextlib.closing(models):
             ready = {
-                each.id: what for each, what in prepared(cases, models, units_at_once=1, stage=tell)
+                each.id: what
+                for each, what in prepare_cases(cases, models, units_at_once=1, stage=tell)
             }
             return [_stacks_of(workers, each, ready[each.id], how, progress) for each in cases]
 

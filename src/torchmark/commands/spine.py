@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from torchmark.engine.cores import on_cores, usable_cores
-from torchmark.engine.reservations import check_free, owned, reserved
+from torchmark.engine.reservations import check_free, own_run, reserve_lanes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.effort import Effort
 from torchmark.model.result import Result, utc_now
@@ -102,7 +102,7 @@ def effort_of(run: Run) -> Effort:
 @contextlib.contextmanager
 def reserve_cores(threads: int) -> Iterator[Division]:
     """Cores for cases of up to so many threads; this process keeps off those that take times."""
-    with reserved(usable_cores(), threads) as division, on_cores(division.others):
+    with reserve_lanes(usable_cores(), threads) as division, on_cores(division.others):
         yield division
 
 
@@ -121,7 +121,7 @@ def carry_out(
     tell = progress or (lambda _news: None)
     state = RunState.INTERRUPTED
     try:
-        with owned(run.id):
+        with own_run(run.id):
             store.finish(run.id, RunState.RUNNING)
             try:
                 tell(run)

@@ -12,7 +12,7 @@ from torchmark.define.suites.loading import LoadedSuite, cases_of
 from torchmark.engine.cores import usable_cores
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import Effort, failed, now
-from torchmark.engine.reservations import reserved
+from torchmark.engine.reservations import reserve_lanes
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.language import Language
@@ -123,7 +123,7 @@ def failures_of(suites: Iterable[LoadedSuite], kind: Metric) -> list[Result]:
 def cores_for(run: Run) -> AbstractContextManager[Division]:
     """Which cores do what: lanes as wide as the case with the most threads, where cores allow."""
     widths = [case.num_threads for case, kind in run.plan if kind is Metric.TIME]
-    return reserved(usable_cores(), max(widths, default=1))
+    return reserve_lanes(usable_cores(), max(widths, default=1))
 
 
 def carried_out(

@@ -32,7 +32,7 @@ from torchmark.errors import BackportError, ForeignBackportError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchmark.engine.environments import Environment
+    from torchmark.engine.environments import ActivatedEnvironment
 
 FOLDER = "utils_backport"
 MARKER = "TORCHMARK"
@@ -109,7 +109,7 @@ class PatchReport:
         return f"{self.environment}: {said[self.action]}"
 
 
-def patch(environment: Environment) -> PatchReport:
+def patch(environment: ActivatedEnvironment) -> PatchReport:
     """Put the copy into the environment's torch; a copy of this version that is there stays."""
     folder = _folder_of(environment)
     replaced = None
@@ -129,7 +129,7 @@ def patch(environment: Environment) -> PatchReport:
     )
 
 
-def unpatch(environment: Environment) -> PatchReport:
+def unpatch(environment: ActivatedEnvironment) -> PatchReport:
     """Take the copy out of the environment's torch, of whichever version; if there is one."""
     folder = _folder_of(environment)
     with _clear_errors(environment, folder, "removed"), _only_one(folder.parent):
@@ -171,7 +171,7 @@ def _files() -> dict[str, bytes]:
     return {**files, MARKER: (json.dumps(marker, indent=1) + "\n").encode()}
 
 
-def _folder_of(environment: Environment) -> Path:
+def _folder_of(environment: ActivatedEnvironment) -> Path:
     torch = Path(environment.interpreter.torch_file)
     if torch.stem != "__init__":
         raise BackportError(
@@ -281,7 +281,7 @@ def _only_one(torch: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _clear_errors(environment: Environment, folder: Path, done: str) -> Iterator[None]:
+def _clear_errors(environment: ActivatedEnvironment, folder: Path, done: str) -> Iterator[None]:
     """What the system refuses becomes an error that says what to do."""
     try:
         yield

@@ -57,7 +57,7 @@ class Division:
         return len(self.lanes[0])
 
 
-def divided(cores: Iterable[Core], widest: int, taken: Collection[int] = ()) -> Division:
+def divide_cores(cores: Iterable[Core], widest: int, taken: Collection[int] = ()) -> Division:
     """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that.
 
     Cores that are `taken` get a lane only where there are no others.

@@ -101,7 +101,7 @@ the command changed none of these it is the one that runs torchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class ActivatedEnvironment:
     """What a source command leads to."""
 
     name: str
@@ -119,11 +119,11 @@ class Environment:
     directory: str
     """The working directory that the command left."""
 
-    def is_same_installation(self, other: Environment) -> bool:
+    def is_same_installation(self, other: ActivatedEnvironment) -> bool:
         """Whether the two would start the same interpreter with the same torch, in the same way."""
         return self.loads_the_same_files(other) and self.variables == other.variables
 
-    def loads_the_same_files(self, other: Environment) -> bool:
+    def loads_the_same_files(self, other: ActivatedEnvironment) -> bool:
         """Whether an import finds the same in both, whatever else their variables say."""
         one, another = dict(self.variables), dict(other.variables)
         return (
@@ -135,7 +135,7 @@ class Environment:
         )
 
 
-def environment_from(name: str, command: str) -> Environment:
+def activate_environment(name: str, command: str) -> ActivatedEnvironment:
     """Run the source command and ask what it leads to; an error carries its own text."""
     bash = shutil.which("bash")
     if bash is None:
@@ -182,7 +182,7 @@ def _run(
         ) from error
 
 
-def _environment(name: str, command: str, said: dict[str, Any]) -> Environment:
+def _environment(name: str, command: str, said: dict[str, Any]) -> ActivatedEnvironment:
     if said["torch"] is None:
         raise MissingTorchError(
             f"{said['executable']}, which the source command of {name} leads to, cannot import "
@@ -197,7 +197,7 @@ def _environment(name: str, command: str, said: dict[str, Any]) -> Environment:
     }
     if "PYTHONPATH" in changed:
         changed["PYTHONPATH"] = _as_seen_from(said["directory"], changed["PYTHONPATH"])
-    return Environment(
+    return ActivatedEnvironment(
         name=name,
         command=command,
         interpreter=Interpreter(

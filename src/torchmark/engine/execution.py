@@ -17,7 +17,7 @@ from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.measuring import count_case, failed_result, skipped_result, time_case
 from torchmark.engine.models import Models
-from torchmark.engine.preparing import Prepared, prepared
+from torchmark.engine.preparing import PreparedCase, prepare_cases
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
 from torchmark.model.result import Metric
@@ -44,7 +44,7 @@ _MOST_COUNTERS = 32
 class _Job(NamedTuple):
     """A case that is ready, and what is wanted of it."""
 
-    prepared: Prepared
+    prepared: PreparedCase
     metric: Metric
 
 
@@ -146,7 +146,9 @@ class Execution:
             cases[case.id] = case
             wanted.setdefault(case.id, []).append(metric)
         try:
-            coming = prepared(cases.values(), models, units_at_once=counters, stage=self._stage)
+            coming = prepare_cases(
+                cases.values(), models, units_at_once=counters, stage=self._stage
+            )
             while (each := self._next_of(coming)) is not None and not self._stopping.is_set():
                 for metric in wanted[each.case.id]:
                     self._hand_out(_Job(each, metric))
@@ -169,7 +171,7 @@ class Execution:
             if is_new:
                 self._news.put(Stage(text=text, is_over=True))
 
-    def _next_of(self, coming: Iterator[Prepared]) -> Prepared | None:
+    def _next_of(self, coming: Iterator[PreparedCase]) -> PreparedCase | None:
         with self._only_core or nullcontext():
             return next(coming, None)
 

@@ -54,7 +54,7 @@ class Interpreter:
     """As torch's own version file has it, if that could be read."""
 
 
-def interpreter(executable: str) -> Interpreter:
+def ask_interpreter(executable: str) -> Interpreter:
     """Ask the interpreter once in the life of this process; torch is found, not imported."""
     return _asked(executable, os.environ.get("PYTHONPATH", ""))
 

@@ -35,21 +35,21 @@ _FEWEST_IN_UNIT = 24
 _TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
 
-class Prepared(NamedTuple):
+class PreparedCase(NamedTuple):
     """A case and what a zygote is given, or why there is nothing to give."""
 
     case: Case
     ready: PythonCase | NativeCase | TorchmarkError
 
 
-def prepared(
+def prepare_cases(
     cases: Iterable[Case],
     models: Models,
     *,
     units_at_once: int,
     stage: Callable[[str], AbstractContextManager[None]],
     toolchain: Callable[[], Toolchain] = find_toolchain,
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedCase]:
     """Every case, as soon as it can be measured; `stage` hears of what takes its time.
 
     `toolchain` finds what C++ is built with: for another environment, `toolchain_of` its facts.
@@ -59,16 +59,16 @@ def prepared(
     with_model = [case for case in waiting if case.model is not None]
     for case in waiting:
         if case.model is None and case.language is Language.PYTHON:
-            yield Prepared(case, _python_case(case))
+            yield PreparedCase(case, _python_case(case))
     filled: dict[str, Case] = {}
     for case in with_model:
         try:
             filled[case.id] = _with_path(case, models)
         except TorchmarkError as error:
-            yield Prepared(case, error)
+            yield PreparedCase(case, error)
             continue
         if case.language is Language.PYTHON:
-            yield Prepared(case, _python_case(filled[case.id]))
+            yield PreparedCase(case, _python_case(filled[case.id]))
     to_build = [
         (case, filled.get(case.id, case))
         for case in waiting
@@ -92,7 +92,7 @@ def _with_path(case: Case, models: Models) -> Case:
 
 def _built(
     cases: Sequence[tuple[Case, Case]], units_at_once: int, toolchain: Callable[[], Toolchain]
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedCase]:
     """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
@@ -110,7 +110,7 @@ def _built(
         if isinstance(results, BaseException):
             raise results
         for (case, _), result in zip(shares[number], results, strict=True):
-            yield Prepared(case, result)
+            yield PreparedCase(case, result)
 
 
 def _build_into(

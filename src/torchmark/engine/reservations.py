@@ -15,7 +15,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchmark.engine.cores import divided
+from torchmark.engine.cores import divide_cores
 from torchmark.engine.files import cache_directory
 from torchmark.errors import RunInUseError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchmark.engine.cores import Core, Division
 
 
-def locked(path: Path) -> int | None:
+def take_lock(path: Path) -> int | None:
     """A descriptor that holds the lock of a file until it is closed; None if it cannot be had."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -44,23 +44,23 @@ def is_locked(path: Path) -> bool:
     """Whether a process holds the lock of this file now."""
     if not path.exists():
         return False
-    descriptor = locked(path)
+    descriptor = take_lock(path)
     if descriptor is not None:
         os.close(descriptor)
     return descriptor is None
 
 
 @contextmanager
-def reserved(cores: Sequence[Core], widest: int) -> Iterator[Division]:
-    """The division of these cores, its lanes on cores that nobody else has reserved if possible."""
+def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
+    """Divide these cores; lanes are on cores that nobody else has reserved, if possible."""
     folder = cache_directory() / "cores"
     held: list[int] = []
     try:
         with _turn(folder):
             taken = {core.number for core in cores if is_locked(folder / str(core.number))}
-            division = divided(cores, widest, taken)
+            division = divide_cores(cores, widest, taken)
             for number in (number for lane in division.lanes for number in lane):
-                descriptor = locked(folder / str(number))
+                descriptor = take_lock(folder / str(number))
                 held += [descriptor] if descriptor is not None else []
         yield division
     finally:
@@ -81,13 +81,13 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def owned(run_id: str) -> Iterator[None]:
+def own_run(run_id: str) -> Iterator[None]:
     """Hold the run while it is carried out; an error if another process does."""
     check_free(run_id)
     path = _lock_of(run_id)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = locked(path)
+    descriptor = take_lock(path)
     try:
         yield
     finally:

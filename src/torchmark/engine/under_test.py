@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torchmark import __version__
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.environment_facts import machine_facts, torch_facts
-from torchmark.engine.environments import Environment as Activated
-from torchmark.engine.environments import environment_from
+from torchmark.engine.environments import ActivatedEnvironment, activate_environment
 from torchmark.engine.workers import Workers
-from torchmark.engine.zygote.process import valgrind
-from torchmark.engine.zygote.zygote import Zygote
+from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.errors import MissingToolError, TorchmarkError
 from torchmark.model.environment import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
@@ -33,17 +31,26 @@ class UnderTest:
     """Ends all its processes with `close`."""
 
     def __init__(
-        self, environment: Activated, path: Sequence[str] = (), modules: Sequence[str] = ()
+        self,
+        environment: ActivatedEnvironment,
+        path: Sequence[str] = (),
+        modules: Sequence[str] = (),
     ) -> None:
         """`path` is where cases find the user's own modules, beside the environment's.
 
         `modules` are imported once in each zygote where times are taken, and not by every case.
         """
         self.environment = environment
-        self._path = tuple(path)
-        self._modules = tuple(modules)
-        self.workers = Workers(self.zygote)
-        self._described: Environment | None = None
+        self.workers = Workers(
+            Launch(
+                interpreter=environment.interpreter,
+                environment=tuple(sorted(environment.variables)),
+                layout=FIRST_LAYOUT,
+                modules=tuple(modules),
+                path=tuple(path),
+            )
+        )
+        self._described: ComparedEnvironment | None = None
 
     @property
     def name(self) -> str:
@@ -52,18 +59,6 @@ class UnderTest:
     def facts(self) -> dict[str, Any]:
         """What it says of itself; an error with its own text if torch cannot be imported."""
         return self.workers.facts()
-
-    def zygote(self, **options: Any) -> Zygote:
-        """One more zygote of this environment, not yet started; at addresses of our choice."""
-        options.setdefault("layout", FIRST_LAYOUT)
-        is_plain = not options.get("under_callgrind")  # which takes minutes for an import
-        return Zygote(
-            python=self.environment.interpreter,
-            environment=dict(self.environment.variables),
-            path=self._path,
-            modules=self._modules if is_plain else (),
-            **options,
-        )
 
     def toolchain(self) -> Toolchain:
         """The compiler with the flags for this environment's torch; an error if there is none."""
@@ -112,7 +107,7 @@ def found(
     name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
 ) -> UnderTest:
     """The environment that the source command leads to."""
-    return UnderTest(environment_from(name, command), path, modules)
+    return UnderTest(activate_environment(name, command), path, modules)
 
 
 def _reason_against_counting() -> str | None:

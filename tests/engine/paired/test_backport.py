@@ -20,8 +20,8 @@ import pytest
 from tests.engine.test_old_torch import OLD_PYTHON
 from torchmark import __version__
 from torchmark.engine.backport import FOLDER, MARKER, PatchAction, patch, unpatch
-from torchmark.engine.environments import Environment, environment_from
-from torchmark.engine.interpreters import Interpreter, interpreter
+from torchmark.engine.environments import ActivatedEnvironment, activate_environment
+from torchmark.engine.interpreters import Interpreter, ask_interpreter
 from torchmark.errors import BackportError, ForeignBackportError
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ print(torch.utils.benchmark.Compare(
 """
 
 
-def environment_at(torch_file: Path, name: str = "A") -> Environment:
-    return Environment(
+def environment_at(torch_file: Path, name: str = "A") -> ActivatedEnvironment:
+    return ActivatedEnvironment(
         name=name,
         command="",
         interpreter=Interpreter(
@@ -67,7 +67,7 @@ def environment_at(torch_file: Path, name: str = "A") -> Environment:
     )
 
 
-def pretended(site: Path) -> Environment:
+def pretended(site: Path) -> ActivatedEnvironment:
     """An environment whose torch is a folder with hardly anything in it."""
     torch = site / "torch"
     (torch / "utils").mkdir(parents=True)
@@ -77,12 +77,12 @@ def pretended(site: Path) -> Environment:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Environment:
+def environment(tmp_path: Path) -> ActivatedEnvironment:
     return pretended(tmp_path / "site")
 
 
 @pytest.fixture
-def folder(environment: Environment) -> Path:
+def folder(environment: ActivatedEnvironment) -> Path:
     return Path(environment.interpreter.torch_file).parent / FOLDER
 
 
@@ -109,7 +109,7 @@ def make_older(folder: Path) -> None:
 
 def linked_torch(python: str, site: Path) -> None:
     """A torch that is the interpreter's own, by links, so that a folder added to it is not."""
-    real = Path(interpreter(python).torch_file).parent
+    real = Path(ask_interpreter(python).torch_file).parent
     (site / "torch").mkdir(parents=True)
     for entry in real.iterdir():
         (site / "torch" / entry.name).symlink_to(entry)
@@ -121,7 +121,7 @@ def test_a_script_uses_the_timer_in_an_environment_that_has_nothing_else(
 ) -> None:
     linked_torch(python, tmp_path / "site")
     binaries, site = (shlex.quote(str(path)) for path in (Path(python).parent, tmp_path / "site"))
-    found = environment_from("A", f"export PATH={binaries}:$PATH PYTHONPATH={site}")
+    found = activate_environment("A", f"export PATH={binaries}:$PATH PYTHONPATH={site}")
     assert patch(found).folder == tmp_path / "site" / "torch" / FOLDER
     done = subprocess.run(
         [found.interpreter.executable, "-c", SCRIPT],
@@ -136,7 +136,7 @@ def test_a_script_uses_the_timer_in_an_environment_that_has_nothing_else(
     assert "Times are in" in done.stdout
 
 
-def test_the_folder_is_all_that_is_added(environment: Environment, folder: Path) -> None:
+def test_the_folder_is_all_that_is_added(environment: ActivatedEnvironment, folder: Path) -> None:
     before = contents(folder.parent)
     report = patch(environment)
     assert (report.action, report.folder) == (PatchAction.WRITTEN, folder)
@@ -145,7 +145,7 @@ def test_the_folder_is_all_that_is_added(environment: Environment, folder: Path)
 
 
 def test_the_marker_tells_the_version_and_every_file(
-    environment: Environment, folder: Path
+    environment: ActivatedEnvironment, folder: Path
 ) -> None:
     patch(environment)
     marker = json.loads((folder / MARKER).read_text())
@@ -156,7 +156,7 @@ def test_the_marker_tells_the_version_and_every_file(
 
 
 def test_others_may_read_what_is_written_where_the_umask_lets_them(
-    environment: Environment, folder: Path
+    environment: ActivatedEnvironment, folder: Path
 ) -> None:
     umask = os.umask(0o022)
     try:
@@ -167,7 +167,9 @@ def test_others_may_read_what_is_written_where_the_umask_lets_them(
     assert (folder / "__init__.py").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_second_patch_does_nothing_and_says_so(environment: Environment, folder: Path) -> None:
+def test_a_second_patch_does_nothing_and_says_so(
+    environment: ActivatedEnvironment, folder: Path
+) -> None:
     patch(environment)
     first = folder.stat()
     report = patch(environment)
@@ -176,7 +178,7 @@ def test_a_second_patch_does_nothing_and_says_so(environment: Environment, folde
     assert (folder.stat().st_ino, folder.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
 
 
-def test_an_older_copy_of_ours_is_replaced(environment: Environment, folder: Path) -> None:
+def test_an_older_copy_of_ours_is_replaced(environment: ActivatedEnvironment, folder: Path) -> None:
     patch(environment)
     fresh = contents(folder)
     make_older(folder)
@@ -187,7 +189,7 @@ def test_an_older_copy_of_ours_is_replaced(environment: Environment, folder: Pat
     assert contents(folder) == fresh
 
 
-def test_a_damaged_copy_is_written_again(environment: Environment, folder: Path) -> None:
+def test_a_damaged_copy_is_written_again(environment: ActivatedEnvironment, folder: Path) -> None:
     patch(environment)
     fresh = contents(folder)
     shutil.rmtree(folder / "torchmark_probe")
@@ -196,7 +198,7 @@ def test_a_damaged_copy_is_written_again(environment: Environment, folder: Path)
 
 
 def test_unpatch_leaves_torch_as_it_was_also_after_use(
-    environment: Environment, folder: Path
+    environment: ActivatedEnvironment, folder: Path
 ) -> None:
     before = contents(folder.parent)
     patch(environment)
@@ -206,7 +208,9 @@ def test_unpatch_leaves_torch_as_it_was_also_after_use(
     assert contents(folder.parent) == before
 
 
-def test_unpatch_is_harmless_where_there_is_nothing(environment: Environment, folder: Path) -> None:
+def test_unpatch_is_harmless_where_there_is_nothing(
+    environment: ActivatedEnvironment, folder: Path
+) -> None:
     report = unpatch(environment)
     assert report.action is PatchAction.NOT_THERE
     assert str(report) == f"A: there is no {folder}; nothing was done"
@@ -251,9 +255,9 @@ def a_marker_that_is_a_folder(folder: Path) -> None:
     ],
 )
 def test_what_is_not_ours_is_named_and_never_touched(
-    environment: Environment,
+    environment: ActivatedEnvironment,
     folder: Path,
-    act: Callable[[Environment], object],
+    act: Callable[[ActivatedEnvironment], object],
     in_the_way: Callable[[Path], None],
 ) -> None:
     in_the_way(folder)
@@ -266,7 +270,7 @@ def test_what_is_not_ours_is_named_and_never_touched(
 
 @pytest.mark.parametrize("act", [patch, unpatch])
 def test_a_stranger_file_in_our_folder_is_kept(
-    environment: Environment, folder: Path, act: Callable[[Environment], object]
+    environment: ActivatedEnvironment, folder: Path, act: Callable[[ActivatedEnvironment], object]
 ) -> None:
     patch(environment)
     make_older(folder)
@@ -285,7 +289,7 @@ def test_a_torch_that_is_one_file_is_no_torch(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def owned_by_another(environment: Environment) -> Iterator[Environment]:
+def owned_by_another(environment: ActivatedEnvironment) -> Iterator[ActivatedEnvironment]:
     """A torch that this user, or nobody where the tests run as root, may read and not change."""
     patch(environment)  # reads the probe, which nobody may not be able to
     site = Path(tempfile.mkdtemp())
@@ -303,7 +307,9 @@ def owned_by_another(environment: Environment) -> Iterator[Environment]:
         shutil.rmtree(site)
 
 
-def test_without_permission_the_error_says_what_to_do(owned_by_another: Environment) -> None:
+def test_without_permission_the_error_says_what_to_do(
+    owned_by_another: ActivatedEnvironment,
+) -> None:
     torch = Path(owned_by_another.interpreter.torch_file).parent
     before = contents(torch)
     with pytest.raises(BackportError, match=r"cannot be written: .*Permission denied") as caught:
@@ -313,7 +319,7 @@ def test_without_permission_the_error_says_what_to_do(owned_by_another: Environm
     assert unpatch(owned_by_another).action is PatchAction.NOT_THERE
 
 
-def test_a_copy_that_may_not_be_removed_stays_whole(owned_by_another: Environment) -> None:
+def test_a_copy_that_may_not_be_removed_stays_whole(owned_by_another: ActivatedEnvironment) -> None:
     torch = Path(owned_by_another.interpreter.torch_file).parent
     me = os.geteuid()
     os.seteuid(os.getuid())
@@ -329,7 +335,7 @@ def test_a_copy_that_may_not_be_removed_stays_whole(owned_by_another: Environmen
 
 
 def test_a_full_disk_leaves_the_old_copy_and_no_half_of_a_new_one(
-    environment: Environment, folder: Path, monkeypatch: pytest.MonkeyPatch
+    environment: ActivatedEnvironment, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch(environment)
     make_older(folder)
@@ -348,7 +354,7 @@ def test_a_full_disk_leaves_the_old_copy_and_no_half_of_a_new_one(
 
 
 def test_if_the_new_copy_cannot_take_its_place_the_old_one_is_back(
-    environment: Environment, folder: Path, monkeypatch: pytest.MonkeyPatch
+    environment: ActivatedEnvironment, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch(environment)
     make_older(folder)
@@ -366,7 +372,9 @@ def test_if_the_new_copy_cannot_take_its_place_the_old_one_is_back(
     assert contents(folder.parent) == before
 
 
-def test_what_a_killed_process_left_is_removed(environment: Environment, folder: Path) -> None:
+def test_what_a_killed_process_left_is_removed(
+    environment: ActivatedEnvironment, folder: Path
+) -> None:
     left = folder.parent / f".torchmark-{FOLDER}-killed"
     (left / "new").mkdir(parents=True)
     patch(environment)
@@ -385,7 +393,7 @@ print(patch(environment).action.value)
 
 
 def test_of_several_that_patch_at_once_one_writes_and_the_others_find_it(
-    environment: Environment, folder: Path
+    environment: ActivatedEnvironment, folder: Path
 ) -> None:
     lock = os.open(folder.parent, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)  # none gets to work before all are there

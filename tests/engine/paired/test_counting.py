@@ -12,7 +12,7 @@ from tests.engine.paired.fakes import CountedBy, FakeUnderTest
 from tests.engine.zygote_cases import TORCH
 from torchmark.analyse.ab import count_row
 from torchmark.analyse.run_differences import CountVerdict
-from torchmark.engine.environments import environment_from
+from torchmark.engine.environments import activate_environment
 from torchmark.engine.execution import Stage
 from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, counted
 from torchmark.engine.paired.plan import Planned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.engine.environments import Environment
+    from torchmark.engine.environments import ActivatedEnvironment
     from torchmark.engine.zygote.zygote import Zygote
 
 ALL = list(range(LAYOUTS))
@@ -200,7 +200,7 @@ def test_nothing_to_count_starts_nothing(tmp_path: Path) -> None:
 class Watched(UnderTest):
     """Remembers which zygotes were asked for, and lends the one that all tests share."""
 
-    def __init__(self, environment: Environment, lent: Zygote) -> None:
+    def __init__(self, environment: ActivatedEnvironment, lent: Zygote) -> None:
         super().__init__(environment)
         self.asked: list[dict[str, Any]] = []
         self._lent = lent
@@ -223,7 +223,7 @@ def exactly(callgrind_zygote: Zygote) -> Exactly:
         "another op": counting("x + x", "x.add(x).neg()", setup=setup),
         "fails in B": counting("a = 1", "nowhere"),
     }
-    sides = [Watched(environment_from(name, ""), callgrind_zygote) for name in ("A", "B")]
+    sides = [Watched(activate_environment(name, ""), callgrind_zygote) for name in ("A", "B")]
     list(counted(list(cases.values()), *sides, threads=1, time_limit=300.0))
     return cases, [side.asked for side in sides]
 

@@ -17,7 +17,7 @@ from torchmark.define.suites import standard
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepared
+from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import KnownBreaksError, TorchmarkError
@@ -235,7 +235,7 @@ def test_what_the_table_leaves_of_the_quick_subset_runs_in_an_old_torch(
         for runtime in (Runtime.EAGER, Runtime.TORCHSCRIPT)
     }
     models = Models(old_workers, cores=(), kept=None, time_limit=60.0)
-    ready = prepared(
+    ready = prepare_cases(
         left, models, units_at_once=1, stage=no_stage, toolchain=partial(toolchain_of, facts)
     )
     zygote = old_workers.started(1, under_callgrind=False)

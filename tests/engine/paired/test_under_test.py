@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests import light_torch
-from torchmark.engine.environments import environment_from
+from torchmark.engine.environments import activate_environment
 from torchmark.engine.under_test import WORKS, UnderTest, found, remarks_on
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import MissingTorchError, ZygoteError
@@ -130,7 +130,7 @@ def test_other_variables_of_the_same_installation_are_named() -> None:
 
 def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
     one = found("A", "")
-    environment = environment_from("B", "")
+    environment = activate_environment("B", "")
     other = replace(
         environment, interpreter=replace(environment.interpreter, executable="/other/python")
     )

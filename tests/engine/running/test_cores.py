@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.engine.cores import Core, divided, usable_cores
+from torchmark.engine.cores import Core, divide_cores, usable_cores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,30 +26,30 @@ def machine(nodes: int, physical: int, hardware_threads: int = 1) -> list[Core]:
 
 
 def test_a_single_core_does_everything() -> None:
-    division = divided(machine(1, 1), widest=4)
+    division = divide_cores(machine(1, 1), widest=4)
     assert (division.lanes, division.others) == (((0,),), ())
 
 
 def test_two_cores_are_one_for_times_and_one_for_the_rest() -> None:
-    division = divided(machine(1, 2), widest=2)
+    division = divide_cores(machine(1, 2), widest=2)
     assert (division.lanes, division.others) == (((0,),), (1,))
     assert division.everything == (0, 1)
 
 
 def test_two_hardware_threads_of_one_core_do_one_thing_after_the_other() -> None:
-    division = divided(machine(1, 1, 2), widest=1)
+    division = divide_cores(machine(1, 1, 2), widest=1)
     assert (division.lanes, division.others) == (((0,),), ())
     assert division.everything == (0, 1)
 
 
 def test_the_other_hardware_thread_of_a_lane_stays_idle() -> None:
-    division = divided(machine(1, 4, 2), widest=2)
+    division = divide_cores(machine(1, 4, 2), widest=2)
     assert division.lanes == ((0, 1),)
     assert division.others == (2, 6, 3, 7)
 
 
 def test_each_memory_node_has_a_lane_of_its_own() -> None:
-    division = divided(machine(2, 32, 2), widest=4)
+    division = divide_cores(machine(2, 32, 2), widest=4)
     assert division.lanes == ((0, 1, 2, 3), (32, 33, 34, 35))
     assert len(division.others) == 128 - 16
 
@@ -59,7 +59,7 @@ def test_nobody_shares_a_core_with_a_lane(
     nodes: int, physical: int, hardware_threads: int, widest: int
 ) -> None:
     cores = machine(nodes, physical, hardware_threads)
-    division = divided(cores, widest)
+    division = divide_cores(cores, widest)
     in_lanes = [number for lane in division.lanes for number in lane]
     assert len(in_lanes) == len(set(in_lanes))
     assert not set(in_lanes) & set(division.others)
@@ -98,4 +98,4 @@ def test_a_container_uses_no_more_cores_than_it_has_time_for(
 
 
 def test_this_machine_has_cores() -> None:
-    assert divided(usable_cores(), 2).lanes
+    assert divide_cores(usable_cores(), 2).lanes

@@ -9,7 +9,7 @@ from torchmark.engine import preparing
 from torchmark.engine.cpp.build import Built
 from torchmark.engine.cpp.compiler import Toolchain
 from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepared
+from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import LibtorchMissingError
 from torchmark.model.case import Case
@@ -41,7 +41,7 @@ def made(
     workers = FakeWorld(directory).workers()
     models = Models(workers, cores=(), kept=None, time_limit=1.0)
     try:
-        ready = prepared(cases, models, units_at_once=1, stage=stage, toolchain=toolchain)
+        ready = prepare_cases(cases, models, units_at_once=1, stage=stage, toolchain=toolchain)
         return {case.stmt: what for case, what in ready}
     finally:
         models.close()

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from torchmark.engine.files import write_whole
-from torchmark.engine.reservations import locked
+from torchmark.engine.reservations import take_lock
 from torchmark.errors import InvalidArgumentError, OutputFileError, RecordFileError
 from torchmark.model.sweep_record import RowStatus
 from torchmark.report.sweep_csv import COLUMNS, KERNEL_COLUMNS, line_of, row_of, values_of
@@ -160,7 +160,7 @@ def _opened(path: Path) -> int:
             f"{path} cannot be written: {error.strerror}; is its folder there?"
         ) from error
     os.close(descriptor)
-    held = locked(path)
+    held = take_lock(path)
     if held is None:
         raise InvalidArgumentError(
             f"another process writes {path} now; wait until it has ended, or name another --csv"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.engine.models import Models
 from torchmark.engine.paired.plan import case_in_b, make_result
-from torchmark.engine.preparing import prepared
+from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import TorchmarkError
 from torchmark.model.result import Status
@@ -78,7 +78,7 @@ class ReadyCases:
 
         models = Models(side.workers, cores=(), kept=None, time_limit=self._effort.timeout)
         with closing(models):
-            for case, ready in prepared(
+            for case, ready in prepare_cases(
                 cases,
                 models,
                 units_at_once=self._units,

@@ -1,58 +1,126 @@
-"""The zygotes of this process: each starts once, stays warm, and ends with the process."""
+"""The holder of zygotes: one for each launch, started when it is needed, ended with the pool.
+
+A run, a replay or a comparison has a pool of its own. `Timer` and `count_together` share that of
+the process, whose zygotes stay warm until the process ends.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
-from typing import NamedTuple
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from torchmark.engine.interpreters import interpreter
 from torchmark.engine.zygote.zygote import Zygote
+from torchmark.errors import TorchmarkError, ZygoteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from torchmark.engine.zygote.process import Launch
+
+_pools: weakref.WeakSet[ZygotePool] = weakref.WeakSet()
 
 
-class _Key(NamedTuple):
-    """What makes two zygotes the same."""
+class ZygotePool:
+    """Whatever happens, leaving the `with` block or `close` ends every process."""
 
-    torch_file: str
-    torch_version: str | None
-    threads: int
-    under_callgrind: bool
+    def __init__(
+        self,
+        *,
+        at_once: int | None = None,
+        make_zygote: Callable[..., Zygote] = Zygote,
+    ) -> None:
+        """`at_once` is how many cases each zygote runs at the same time, as `Zygote` has it."""
+        self._at_once = at_once
+        self._make_zygote = make_zygote
+        self._empty()
+        _pools.add(self)
 
+    def _empty(self) -> None:
+        self._warm: dict[Launch, Zygote] = {}
+        self._fresh: weakref.WeakSet[Zygote] = weakref.WeakSet()
+        self._failures: dict[Launch, TorchmarkError] = {}
+        self._starting: dict[Launch, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
 
-_warm: dict[_Key, Zygote] = {}
-_lock = threading.Lock()
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-def zygote_for(*, threads: int = 1, under_callgrind: bool = False) -> Zygote:
-    """The zygote for this interpreter's torch, number of threads and mode.
+    def zygote(self, launch: Launch) -> Zygote:
+        """The zygote of this launch; it starts with its first case, or by its `start`."""
+        with self._lock:
+            if launch not in self._warm:
+                self._warm[launch] = self._made(launch)
+            return self._warm[launch]
 
-    It starts with its first case, or by its `start`, and stays warm.
-    """
-    ours = interpreter(sys.executable)
-    key = _Key(ours.torch_file, ours.torch_version, threads, under_callgrind)
-    with _lock:
-        if key not in _warm:
-            _warm[key] = Zygote(threads=threads, under_callgrind=under_callgrind)
-        return _warm[key]
+    def start(self, launch: Launch) -> Zygote:
+        """The zygote of this launch, running.
 
+        One that could not be started is not tried again: the same error is raised at once.
+        """
+        with self._lock:
+            starting = self._starting.setdefault(launch, threading.Lock())
+        with starting:
+            if launch in self._failures:
+                raise self._failures[launch]
+            zygote = self.zygote(launch)
+            try:
+                zygote.start()
+            except TorchmarkError as error:
+                self._failures[launch] = error
+                raise
+        return zygote
 
-def close_all() -> None:
-    """End every zygote of this process; the next use starts a new one."""
-    with _lock:
-        zygotes = list(_warm.values())
-        _warm.clear()
-    for zygote in zygotes:
-        zygote.close()
+    def fresh(self, launch: Launch) -> Zygote:
+        """One more zygote, which nobody else gets: for one replicate, whose end is its `close`."""
+        with self._lock:
+            zygote = self._made(launch)
+            self._fresh.add(zygote)
+            return zygote
+
+    def close(self) -> None:
+        """End every zygote; there are no others after that."""
+        self._is_closed = True
+        self._end_all()
+
+    def reset(self) -> None:
+        """End every zygote and forget what failed; the next use starts new ones."""
+        self._end_all()
+        self._failures.clear()
+
+    def _end_all(self) -> None:
+        with self._lock:
+            zygotes = [*self._warm.values(), *self._fresh]
+            self._warm.clear()
+        with ExitStack() as stack:
+            for zygote in zygotes:
+                stack.callback(zygote.close)
+
+    def _made(self, launch: Launch) -> Zygote:
+        if self._is_closed:
+            raise ZygoteError("the zygotes of this run have been ended")
+        return self._make_zygote(launch, at_once=self._at_once)
 
 
 def _forget() -> None:
-    """In a fork of this process: the zygotes belong to the parent, which still needs them."""
-    global _lock  # noqa: PLW0603 - the old one may be held by a thread that this process lacks
-    _lock = threading.Lock()
-    _warm.clear()
+    """In a fork of this process: the zygotes belong to the parent, which still needs them.
+
+    Locks are new too: the old ones may be held by threads that this process lacks.
+    """
+    for pool in list(_pools):
+        pool._empty()  # noqa: SLF001 - the same module
 
 
-atexit.register(close_all)
+process_pool = ZygotePool()
+"""The pool of this process, for whoever has none of its own."""
+
+atexit.register(process_pool.close)
 os.register_at_fork(after_in_child=_forget)

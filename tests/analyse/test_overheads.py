@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records import case, count_result, failed_result, time_result, timed
-from torchmark.analyse.overheads import Ladder, Rung, ladders_of, time_overhead
+from tests import records
+from tests.records import case, count_result, failed_result, time_result
+from torchmark.analyse.overheads import Ladder, Rung, find_ladders, time_overhead
+from torchmark.analyse.times import MeasuredTime, time_of, time_of_measurement
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Metric, Result
 from torchmark.model.task_spec import TaskSpec
@@ -19,8 +21,12 @@ PLAIN, SUB = (case("overrides", "torch.add", kind) for kind in ("Tensor", "SubTe
 OTHER = case("overrides", "F.relu", "SubTensor", stmt="F.relu(x)")
 
 
+def timed(seconds: float, spread: float = 0.005) -> MeasuredTime:
+    return time_of_measurement(records.timed(seconds, spread=spread))
+
+
 def ladder_of(*results: Result) -> Ladder:
-    (ladder,) = ladders_of(results, "Tensor")
+    (ladder,) = find_ladders(results, "Tensor")
     return ladder
 
 
@@ -52,17 +58,17 @@ def test_times_and_counts_of_a_case_are_one_rung_in_the_order_of_the_results() -
 
 def test_the_plain_case_has_no_overhead_of_its_own() -> None:
     plain = rungs_of(time_result(PLAIN), count_result(PLAIN))["Tensor"]
-    assert plain.measurement is not None
+    assert time_of(plain.time) is not None
     assert (plain.time_overhead, plain.more_instructions) == (None, None)
 
 
 def test_calls_are_compared_with_their_own_plain_case_alone() -> None:
-    ladders = ladders_of([time_result(PLAIN), time_result(OTHER)], "Tensor")
+    ladders = find_ladders([time_result(PLAIN), time_result(OTHER)], "Tensor")
     assert [ladder.stmt for ladder in ladders] == ["x + y", "F.relu(x)"]
     assert ladders[1].rungs[0].time_overhead is None
 
 
-@pytest.mark.parametrize("kind", Metric)
+@pytest.mark.parametrize("kind", [Metric.TIME, Metric.INSTRUCTIONS])
 def test_a_failure_leaves_the_other_figures(kind: Metric) -> None:
     """Of the plain case or of the other: no overhead, and the rung says what failed."""
     fine = {Metric.TIME: time_result, Metric.INSTRUCTIONS: count_result}
@@ -74,7 +80,7 @@ def test_a_failure_leaves_the_other_figures(kind: Metric) -> None:
         assert (sub.time_overhead is None) is (kind is Metric.TIME)
         assert (sub.more_instructions is None) is (kind is Metric.INSTRUCTIONS)
         there = rungs[whole.label[-1]]
-        assert there.measurement is not None
+        assert time_of(there.time) is not None
         assert there.instructions is not None
 
 
@@ -93,7 +99,7 @@ def test_the_interval_adds_the_errors_of_both_as_squares(
     assert there is not None
     assert back is not None
     rounding = 1e-9 * (first + second)
-    lower, higher = a.median - a.median_interval.low, b.median_interval.high - b.median
+    lower, higher = a.median - a.interval.low, b.interval.high - b.median
     reach = there.seconds - there.interval.low
     assert reach**2 == pytest.approx(lower**2 + higher**2, abs=rounding * (first + second))
     assert there.interval.low == pytest.approx(-back.interval.high, abs=rounding)
@@ -105,9 +111,9 @@ def test_the_interval_of_the_difference_holds_the_truth_as_often_as_it_says() ->
     """Two medians, each with noise to one side; 95 % of 300 intervals should hold the truth."""
     rng = random.Random(6)
 
-    def measured(centre: float, scale: float) -> Measurement:
+    def measured(centre: float, scale: float) -> MeasuredTime:
         times = [centre + scale * rng.expovariate(1.0) for _ in range(60)]
-        return Measurement(1, times, TaskSpec("x", "pass"))
+        return time_of_measurement(Measurement(1, times, TaskSpec("x", "pass")))
 
     held = 0
     for _ in range(300):

@@ -7,6 +7,7 @@ import pytest
 
 from torchmark import Measurement, TaskSpec
 from torchmark.analyse.ratios import Ratio, ratio_of
+from torchmark.analyse.verdicts import Verdict
 from torchmark.errors import InvalidArgumentError
 from torchmark_probe.loops.intervals import Interval
 from torchmark_probe.loops.sampling import Sampling
@@ -33,8 +34,8 @@ def test_what_slows_the_machine_for_both_cancels_out() -> None:
     assert ratio.value == pytest.approx(1.02, abs=0.003)
     assert ratio.interval.low < 1.02 < ratio.interval.high
     assert ratio.interval.half_width < 0.005
-    assert ratio.verdict == "slower"
-    assert ratio_of(a, b).verdict == "faster"
+    assert ratio.verdict is Verdict.SLOWER
+    assert ratio_of(a, b).verdict is Verdict.FASTER
 
 
 def test_blocks_of_different_size_are_compared_per_run() -> None:
@@ -55,17 +56,18 @@ def test_where_no_round_was_quiet_all_count() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (1.02, 1.03, "slower"),
-        (0.9, 0.98, "faster"),
-        (1.001, 1.004, "same or too close to call"),
-        (0.9, 1.2, "same or too close to call"),
+        (1.02, 1.03, Verdict.SLOWER),
+        (0.9, 0.98, Verdict.FASTER),
+        (1.001, 1.004, Verdict.SAME),
+        (0.9, 1.2, Verdict.UNCLEAR),
+        (1.004, 1.02, Verdict.UNCLEAR),
     ],
 )
 def test_the_verdict_leaves_out_what_one_process_cannot_resolve(
-    low: float, high: float, verdict: str
+    low: float, high: float, verdict: Verdict
 ) -> None:
     ratio = Ratio(value=math.sqrt(low * high), interval=Interval(low, high), rounds=100)
-    assert ratio.verdict == verdict
+    assert ratio.verdict is verdict
 
 
 def test_measurements_that_were_not_taken_together_have_no_ratio() -> None:
@@ -81,5 +83,5 @@ def test_times_of_zero_have_no_ratio() -> None:
 
 
 def test_a_few_rounds_carry_no_verdict() -> None:
-    assert ratio_of(measured([2.0] * 9), measured([1.0] * 9)).verdict == "same or too close to call"
-    assert ratio_of(measured([2.0] * 10), measured([1.0] * 10)).verdict == "slower"
+    assert ratio_of(measured([2.0] * 9), measured([1.0] * 9)).verdict is Verdict.UNCLEAR
+    assert ratio_of(measured([2.0] * 10), measured([1.0] * 10)).verdict is Verdict.SLOWER

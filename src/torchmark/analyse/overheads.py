@@ -17,17 +17,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_per_run
+from torchmark.analyse.instructions import instructions_of
 from torchmark.analyse.run_differences import ratio_interval
-from torchmark.model.result import Metric
+from torchmark.analyse.times import time_of
+from torchmark.model.result import Counts, Metric
 from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
+    from torchmark.analyse.times import MeasuredTime
     from torchmark.model.case import Case
-    from torchmark.model.measurement import Measurement
     from torchmark.model.result import Result
 
 
@@ -64,23 +65,17 @@ class Rung:
     """None for the plain call, and where one of the two has no time."""
 
     more_instructions: Fraction | None
-    """Of one execution; None for the plain call, and where one of the two has no count."""
+    """Of one run; None for the plain call, and where one of the two has no count."""
 
     @property
     def kind(self) -> str:
         return self.case.label[-1]
 
     @property
-    def measurement(self) -> Measurement | None:
-        """The times, where some were taken."""
-        found = self.time.measurement if self.time is not None else None
-        return found if found is not None and found.raw_times else None
-
-    @property
     def instructions(self) -> Fraction | None:
-        """Of one execution, where they were counted."""
-        counts = self.count.counts if self.count is not None else None
-        return instructions_per_run(counts) if counts is not None else None
+        """Of one run, where they were counted."""
+        counts = self.count.payload if self.count is not None else None
+        return instructions_of(counts) if isinstance(counts, Counts) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,33 +89,32 @@ class Ladder:
     """In the order in which the results name them."""
 
 
-def ladders_of(results: Iterable[Result], plain: str) -> tuple[Ladder, ...]:
+def find_ladders(results: Iterable[Result], plain: str) -> tuple[Ladder, ...]:
     """The ladders in the results; without a result of the plain kind one has no overheads."""
     ladders: dict[tuple[str, ...], dict[str, dict[Metric, Result]]] = {}
     for result in results:
         *call, kind = result.case.label
-        of_kind = ladders.setdefault(tuple(call), {}).setdefault(kind, {})
-        of_kind[result.metric] = result
+        ladders.setdefault(tuple(call), {}).setdefault(kind, {})[result.metric] = result
     return tuple(
         _ladder([_rung(found) for found in kinds.values()], plain) for kinds in ladders.values()
     )
 
 
-def time_overhead(measurement: Measurement, plain: Measurement) -> TimeOverhead | None:
+def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
     """What one takes longer than the other; None where either took no time on the clock."""
-    if not (measurement.median and plain.median):
+    if not (time.median and plain.median):
         return None
-    centre, (low, high) = measurement.median, measurement.median_interval
-    plain_centre, (plain_low, plain_high) = plain.median, plain.median_interval
-    difference = centre - plain_centre
+    difference = time.median - plain.median
     return TimeOverhead(
         seconds=difference,
         interval=Interval(
-            difference - math.hypot(centre - low, plain_high - plain_centre),
-            difference + math.hypot(high - centre, plain_centre - plain_low),
+            difference
+            - math.hypot(time.median - time.interval.low, plain.interval.high - plain.median),
+            difference
+            + math.hypot(time.interval.high - time.median, plain.median - plain.interval.low),
         ),
-        ratio=centre / plain_centre,
-        ratio_interval=ratio_interval(plain, measurement),
+        ratio=time.median / plain.median,
+        ratio_interval=ratio_interval(plain, time),
     )
 
 
@@ -145,7 +139,7 @@ def _rung(found: Mapping[Metric, Result]) -> Rung:
 
 def _above(base: Rung, rung: Rung) -> Rung:
     """The rung with what it has over the plain one."""
-    time, plain = rung.measurement, base.measurement
+    time, plain = time_of(rung.time), time_of(base.time)
     many, few = rung.instructions, base.instructions
     return replace(
         rung,

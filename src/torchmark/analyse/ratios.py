@@ -1,11 +1,12 @@
-"""How much slower one statement is than another that ran beside it, round by round."""
+"""How much slower one statement is than another that was measured with it, round by round."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from torchmark.analyse.verdicts import Verdict
 from torchmark.errors import InvalidArgumentError
 from torchmark_probe.loops.intervals import Interval, median, median_interval
 from torchmark_probe.loops.sampling import MIN_QUIET, Sampling
@@ -19,8 +20,6 @@ process lives, because their objects lie elsewhere. A smaller difference is not 
 
 FEWEST_ROUNDS = 10
 """Below six rounds the interval is their whole range, and a little more gives it some sense."""
-
-Verdict = Literal["faster", "slower", "same or too close to call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +37,15 @@ class Ratio:
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval says: it has to leave out 1 and what one process cannot resolve."""
+        """What the interval says: a change has to lie beyond what one process cannot resolve."""
         if self.rounds < FEWEST_ROUNDS:
-            return "same or too close to call"
+            return Verdict.UNCLEAR
         if self.interval.high < 1 - PROCESS_BIAS:
-            return "faster"
+            return Verdict.FASTER
         if self.interval.low > 1 + PROCESS_BIAS:
-            return "slower"
-        return "same or too close to call"
+            return Verdict.SLOWER
+        is_within = 1 - PROCESS_BIAS <= self.interval.low <= self.interval.high <= 1 + PROCESS_BIAS
+        return Verdict.SAME if is_within else Verdict.UNCLEAR
 
 
 def ratio_of(measurement: Measurement, baseline: Measurement) -> Ratio:

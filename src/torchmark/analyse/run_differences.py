@@ -2,35 +2,42 @@
 
 Cases are matched by their ids, so only what is the same text is compared.
 
-*Times* of two runs were not taken side by side, so the machine may have been another one between
-them, and no interval of one measurement can know that. The ratio of the medians has an interval
-that holds the uncertainty of both (their own 95 % intervals, combined on the logarithmic scale),
-and a verdict needs that interval to lie beyond a threshold. An A/B run with interleaved pairs sees
-smaller changes and can be believed more.
+*Times* of two runs were not taken together, and the machine may have changed between them, which
+no interval of one measurement can know. The ratio of the medians has an interval that holds the
+uncertainty of both (their own 95 % intervals, combined on the logarithmic scale), and a verdict
+needs that interval to lie beyond a threshold. An A/B run finds smaller changes and can be believed
+more.
 
-*Counts* do not depend on how busy the machine is: they are the same or they are not.
+*Ratios* of two A/B runs are compared like times: B's time over A's, then and now. Each ratio was
+taken within one run, so what the machine did between the runs is not in it.
+
+*Counts* do not depend on how busy the machine is: they are the same or they are not. Of two A/B
+runs those of B are compared.
 """
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import counted_its_loop, instructions_per_run
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.instructions import counted_its_loop, instructions_of
+from torchmark.analyse.pairs import SAME_WITHIN, effect_in
 from torchmark.analyse.ratios import FEWEST_ROUNDS
-from torchmark.model.result import Metric, Status
+from torchmark.analyse.times import MeasuredTime, time_of
+from torchmark.analyse.verdicts import Verdict
+from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.result import Counts, Metric, PairedCounts, PairedTiming, Status
 from torchmark.model.units import ordered_unique
 from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from fractions import Fraction
 
     from torchmark.model.case import Case
-    from torchmark.model.measurement import Measurement
     from torchmark.model.result import Result
+    from torchmark.model.run import Run
 
 TIME_THRESHOLD = 0.05
 """The least change of a time that is called one, as a share. Ten runs of the same ten statements on
@@ -40,42 +47,8 @@ one in sixteen, nearly all of them memory-bound or with a backward pass."""
 COUNT_THRESHOLD = 0.0
 """The largest change of a count that is still called close, as a share."""
 
-
-class TimeVerdict(enum.Enum):
-    """What became of the time of a case."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "same"
-    """The whole interval of the ratio is within the threshold."""
-
-    UNCLEAR = "unclear"
-    """The interval is too wide to tell, or there are too few samples for one."""
-
-
-class CountVerdict(enum.Enum):
-    """What became of the instructions of a case."""
-
-    FEWER = "fewer"
-    MORE = "more"
-    SAME = "same"
-    """Equal to the instruction."""
-
-    CLOSE = "close"
-    """Not equal, but within the threshold that was asked for."""
-
-
-class Gap(enum.Enum):
-    """Why a case has no verdict."""
-
-    ONLY_IN_FIRST = "only in the first run"
-    ONLY_IN_SECOND = "only in the second run"
-    FAILED_IN_FIRST = "failed in the first run"
-    FAILED_IN_SECOND = "failed in the second run"
-    FAILED_IN_BOTH = "failed in both runs"
-    SKIPPED_IN_FIRST = "skipped in the first run"
-    SKIPPED_IN_SECOND = "skipped in the second run"
-    NO_TIME = "took no time on the clock"
+RATIO_THRESHOLD = SAME_WITHIN
+"""The least change of an A/B run's ratio that is called one, as a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,35 +56,37 @@ class Thresholds:
     """What is too small to be called a change, as shares: 0.01 is one per cent."""
 
     time: float = TIME_THRESHOLD
-    """Of times."""
-
     count: float = COUNT_THRESHOLD
-    """Of counts."""
+    ratio: float = RATIO_THRESHOLD
+    """Of ratios that A/B runs found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeChange:
-    """The time of one case in two runs."""
+    """The time of one case in two runs, or its ratio in two A/B runs."""
 
     case: Case
-    before: Measurement
+    before: MeasuredTime
     """In the first run."""
 
-    after: Measurement
+    after: MeasuredTime
     """In the second run."""
-
-    ratio: float
-    """The median of the second over that of the first; above 1 is slower."""
 
     interval: Interval
     """Where the ratio lies with 95 % confidence, as far as the samples of the two runs know."""
 
-    verdict: TimeVerdict
+    verdict: Verdict
+    is_of_ratios: bool = False
+    """Whether `before` and `after` are B's time over A's and not seconds."""
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether either measurement has a doubt of its own."""
-        return bool(self.before.doubts or self.after.doubts)
+    def ratio(self) -> float:
+        """The median of the second over that of the first; above 1 is slower."""
+        return self.after.median / self.before.median
+
+    @property
+    def has_warnings(self) -> bool:
+        return bool(self.before.warnings or self.after.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +95,13 @@ class CountChange:
 
     case: Case
     before: Fraction
-    """Instructions of one execution in the first run."""
+    """Instructions of one run of the statement, in the first run."""
 
     after: Fraction
-    """Instructions of one execution in the second run."""
-
-    verdict: CountVerdict
+    verdict: Verdict
 
     @property
     def difference(self) -> Fraction:
-        """Instructions that the second run has more for one execution."""
         return self.after - self.before
 
     @property
@@ -139,14 +111,19 @@ class CountChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incomparable:
-    """A case that has no pair of results."""
+class Unmatched:
+    """A case without a pair of results to compare."""
 
     case: Case
-    kind: Metric
-    gap: Gap
+    metric: Metric
+    why: str
+    """Such as "only in the first run"."""
+
     reason: str = ""
     """What the failure or the skip says of itself."""
+
+    has_broken: bool = False
+    """Whether it failed in the second run and had not failed in the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,74 +132,64 @@ class RunDifferences:
 
     times: tuple[TimeChange, ...]
     counts: tuple[CountChange, ...]
-    incomparable: tuple[Incomparable, ...]
+    unmatched: tuple[Unmatched, ...]
     thresholds: Thresholds
 
     @property
-    def got_slower(self) -> bool:
+    def has_regression(self) -> bool:
         """Whether a case takes longer, or more instructions."""
-        return any(change.verdict is TimeVerdict.SLOWER for change in self.times) or any(
-            change.verdict is CountVerdict.MORE for change in self.counts
-        )
+        return any(verdict.is_regression for verdict in self._verdicts())
 
     @property
-    def changed(self) -> bool:
+    def has_change(self) -> bool:
         """Whether a case takes another time or another number of instructions."""
-        return (
-            self.got_slower
-            or any(change.verdict is TimeVerdict.FASTER for change in self.times)
-            or any(change.verdict is CountVerdict.FEWER for change in self.counts)
-        )
+        return any(verdict.is_change for verdict in self._verdicts())
 
     @property
-    def broke(self) -> bool:
+    def has_broken(self) -> bool:
         """Whether a case failed in the second run that had not failed in the first."""
-        return any(each.gap is Gap.FAILED_IN_SECOND for each in self.incomparable)
+        return any(each.has_broken for each in self.unmatched)
+
+    def _verdicts(self) -> list[Verdict]:
+        return [each.verdict for each in self.times] + [each.verdict for each in self.counts]
 
 
-def differences_of(
-    first: Sequence[Result],
-    second: Sequence[Result],
-    thresholds: Thresholds | None = None,
-) -> RunDifferences:
+def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) -> RunDifferences:
     """Compare the results of two runs; the first is what the second is compared with."""
     limits = thresholds if thresholds is not None else Thresholds()
-    before = {(result.case.id, result.metric): result for result in first}
-    after = {(result.case.id, result.metric): result for result in second}
-    found: list[TimeChange | CountChange | Incomparable] = []
-    for key in ordered_unique([*after, *before]):
-        compared = _compared(before.get(key), after.get(key), limits)
-        found += [compared] if compared is not None else []
+    before, after = ({result.key: result for result in run.results} for run in (first, second))
+    found = [
+        _compare(before.get(key), after.get(key), limits)
+        for key in ordered_unique([*after, *before])
+    ]
     return RunDifferences(
         times=tuple(each for each in found if isinstance(each, TimeChange)),
         counts=tuple(each for each in found if isinstance(each, CountChange)),
-        incomparable=tuple(each for each in found if isinstance(each, Incomparable)),
+        unmatched=tuple(each for each in found if isinstance(each, Unmatched)),
         thresholds=limits,
     )
 
 
-def time_verdict(interval: Interval, fewest_samples: int, threshold: float) -> TimeVerdict:
-    """What an interval of the ratio says; few samples have none that could be believed."""
-    if fewest_samples < FEWEST_ROUNDS:
-        return TimeVerdict.UNCLEAR
+def judge_time(interval: Interval, threshold: float) -> Verdict:
+    """What an interval of the ratio says."""
     if interval.low > 1 + threshold:
-        return TimeVerdict.SLOWER
+        return Verdict.SLOWER
     if interval.high < 1 / (1 + threshold):
-        return TimeVerdict.FASTER
+        return Verdict.FASTER
     if interval.low >= 1 / (1 + threshold) and interval.high <= 1 + threshold:
-        return TimeVerdict.SAME
-    return TimeVerdict.UNCLEAR
+        return Verdict.SAME
+    return Verdict.UNCLEAR
 
 
-def count_verdict(before: Fraction, after: Fraction, threshold: float) -> CountVerdict:
+def judge_count(before: Fraction, after: Fraction, threshold: float) -> Verdict:
     if before == after:
-        return CountVerdict.SAME
+        return Verdict.SAME
     if abs(_share(before, after)) <= threshold:
-        return CountVerdict.CLOSE
-    return CountVerdict.MORE if after > before else CountVerdict.FEWER
+        return Verdict.CLOSE
+    return Verdict.MORE if after > before else Verdict.FEWER
 
 
-def ratio_interval(before: Measurement, after: Measurement) -> Interval:
+def ratio_interval(before: MeasuredTime, after: MeasuredTime) -> Interval:
     """The 95 % interval of after.median / before.median, of measurements that are independent.
 
     On the logarithmic scale the distance from each median to the end of its interval is taken,
@@ -236,75 +203,117 @@ def ratio_interval(before: Measurement, after: Measurement) -> Interval:
     return Interval(ratio * math.exp(-low), ratio * math.exp(high))
 
 
-def _reach(measurement: Measurement) -> tuple[float, float]:
+def _reach(time: MeasuredTime) -> tuple[float, float]:
     """How far the interval reaches below and above the median, as logarithms."""
-    centre, (low, high) = measurement.median, measurement.median_interval
+    low, high = time.interval
     # An interval of few, scattered samples may reach below zero: then nothing is known that way.
-    return math.log(centre / low) if low > 0 else math.inf, math.log(high / centre)
+    below = math.log(time.median / low) if low > 0 else math.inf
+    return below, math.log(max(high, time.median) / time.median)
 
 
-def _compared(
+def _compare(
     before: Result | None, after: Result | None, limits: Thresholds
-) -> TimeChange | CountChange | Incomparable | None:
-    """None where both were skipped, or nothing was asked of them."""
+) -> TimeChange | CountChange | Unmatched | None:
+    """None where neither ran, and for profiles, which have no figures."""
     present = after if after is not None else before
     assert present is not None
-    gap, reason = _gap(before, after)
-    if gap is not None:
-        return Incomparable(case=present.case, kind=present.kind, gap=gap, reason=reason)
-    if before is None or after is None:
+    case, metric = present.case, present.metric
+    if before is None or after is None or before.status is not after.status or _failed(after):
+        return _explain_gap(before, after, case, metric)
+    if after.status is Status.SKIPPED or metric is Metric.PROFILE:
         return None
-    if before.measurement is not None and after.measurement is not None:
-        return _time_change(after.case, before.measurement, after.measurement, limits.time)
-    if before.counts is not None and after.counts is not None:
-        # Where one run did not count the loop, both are compared with it.
-        with_loop = not (counted_its_loop(before.counts) and counted_its_loop(after.counts))
-        old = instructions_per_run(before.counts, with_loop=with_loop)
-        new = instructions_per_run(after.counts, with_loop=with_loop)
-        verdict = count_verdict(old, new, limits.count)
-        return CountChange(case=after.case, before=old, after=new, verdict=verdict)
-    return None
+    change = (
+        _compare_counts(before, after, limits)
+        if metric is Metric.INSTRUCTIONS
+        else _compare_times(before, after, limits)
+    )
+    if change is None:
+        return Unmatched(case=case, metric=metric, why="was not measured alike in both runs")
+    return change
 
 
-def _time_change(
-    case: Case, before: Measurement, after: Measurement, threshold: float
-) -> TimeChange | Incomparable:
-    samples = min(len(before.raw_times), len(after.raw_times))
-    if not samples or not before.median or not after.median:
-        return Incomparable(case=case, metric=Metric.TIME, gap=Gap.NO_TIME)
-    interval = ratio_interval(before, after)
+def _compare_times(
+    before: Result, after: Result, limits: Thresholds
+) -> TimeChange | Unmatched | None:
+    is_of_ratios = isinstance(before.payload, PairedTiming)
+    if is_of_ratios is not isinstance(after.payload, PairedTiming):
+        return None
+    old, new = (_ratio_of(each) if is_of_ratios else time_of(each) for each in (before, after))
+    if old is None or new is None:
+        return None
+    if not (old.median and new.median):
+        return Unmatched(case=after.case, metric=after.metric, why="took no time on the clock")
+    interval = ratio_interval(old, new)
+    # Few samples have no interval that could be believed.
+    has_enough = min(old.samples, new.samples) >= (
+        FEWEST_REPLICATES if is_of_ratios else FEWEST_ROUNDS
+    )
+    threshold = limits.ratio if is_of_ratios else limits.time
     return TimeChange(
-        case=case,
-        before=before,
-        after=after,
-        ratio=after.median / before.median,
+        case=after.case,
+        before=old,
+        after=new,
         interval=interval,
-        verdict=time_verdict(interval, samples, threshold),
+        verdict=judge_time(interval, threshold) if has_enough else Verdict.UNCLEAR,
+        is_of_ratios=is_of_ratios,
     )
 
 
-_DONE, _FAILED, _SKIPPED = Status.DONE, Status.FAILED, Status.SKIPPED
-_GAPS: dict[tuple[Status | None, Status | None], Gap] = {
-    (_FAILED, _FAILED): Gap.FAILED_IN_BOTH,
-    (None, _FAILED): Gap.FAILED_IN_SECOND,
-    (_DONE, _FAILED): Gap.FAILED_IN_SECOND,
-    (_SKIPPED, _FAILED): Gap.FAILED_IN_SECOND,
-    (_FAILED, None): Gap.FAILED_IN_FIRST,
-    (_FAILED, _DONE): Gap.FAILED_IN_FIRST,
-    (_FAILED, _SKIPPED): Gap.FAILED_IN_FIRST,
-    (_DONE, None): Gap.ONLY_IN_FIRST,
-    (None, _DONE): Gap.ONLY_IN_SECOND,
-    (_DONE, _SKIPPED): Gap.SKIPPED_IN_SECOND,
-    (_SKIPPED, _DONE): Gap.SKIPPED_IN_FIRST,
-}
-"""By what came of a case in the first and in the second run; None where it has no result."""
+def _ratio_of(result: Result) -> MeasuredTime | None:
+    """B's time over A's, as if it were a time."""
+    times = result.payload
+    if not isinstance(times, PairedTiming) or len(times.replicates) < 2:
+        return None
+    effect = effect_in(times)
+    return MeasuredTime(
+        median=effect.ratio, interval=effect.interval, samples=len(times.replicates)
+    )
 
 
-def _gap(before: Result | None, after: Result | None) -> tuple[Gap | None, str]:
-    """Why the two cannot be compared, with what the failure or the skip says of itself."""
-    outcomes = (before.status if before else None, after.status if after else None)
-    reasons = [result.reason for result in (after, before) if result and result.reason]
-    return _GAPS.get(outcomes), reasons[0] if reasons else ""
+def _compare_counts(before: Result, after: Result, limits: Thresholds) -> CountChange | None:
+    old, new = before.payload, after.payload
+    if isinstance(old, Counts) and isinstance(new, Counts):
+        # Where one run did not count the loop, both are compared with it.
+        with_loop = not (counted_its_loop(old) and counted_its_loop(new))
+        few, many = (instructions_of(each, with_loop=with_loop) for each in (old, new))
+        verdict = judge_count(few, many, limits.count)
+    elif isinstance(old, PairedCounts) and isinstance(new, PairedCounts):
+        first, second = judge_counts(before), judge_counts(after)
+        few, many = first.b, second.b
+        verdict = judge_count(few, many, limits.count)
+        if verdict.is_change and abs(many - few) <= max(first.spread, second.spread):
+            verdict = Verdict.CLOSE
+    else:
+        return None
+    return CountChange(case=after.case, before=few, after=many, verdict=verdict)
+
+
+def _explain_gap(
+    before: Result | None, after: Result | None, case: Case, metric: Metric
+) -> Unmatched | None:
+    """Why there are no two results to compare; None where neither was done nor failed."""
+    runs = {"first": before, "second": after}
+    found = {name: each.status for name, each in runs.items() if each is not None}
+    failed = [name for name, status in found.items() if status is Status.FAILED]
+    if failed:
+        why = f"failed in {'both runs' if len(failed) == 2 else f'the {failed[0]} run'}"
+    elif Status.DONE not in found.values():
+        return None
+    elif Status.SKIPPED in found.values():
+        why = f"skipped in the {'first' if found['first'] is Status.SKIPPED else 'second'} run"
+    else:
+        why = f"only in the {next(iter(found))} run"
+    return Unmatched(
+        case=case,
+        metric=metric,
+        why=why,
+        reason=next((each.reason for each in (after, before) if each and each.reason), ""),
+        has_broken=failed == ["second"],
+    )
+
+
+def _failed(result: Result | None) -> bool:
+    return result is not None and result.status is Status.FAILED
 
 
 def _share(before: Fraction, after: Fraction) -> float:

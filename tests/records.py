@@ -6,22 +6,25 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.model.test_measurement import samplings
 from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
 from torchmark.model.environment import Environment
 from torchmark.model.language import Language
-from torchmark.model.measurement import Measurement
 from torchmark.model.result import (
     Counts,
     Facts,
     FunctionTable,
     Metric,
+    PairedCounts,
+    PairedProfile,
+    PairedTiming,
+    PythonCalls,
     Result,
     Status,
     TimeSummary,
     Timing,
 )
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
-from torchmark.model.task_spec import TaskSpec
+from torchmark.model.run import MachineSpeeds, PlannedResult, Run, RunKind, RunState
 from torchmark_probe.loops.sampling import Sampling
 
 NOW = "2026-11-15T22:15:30Z"
@@ -33,29 +36,22 @@ def case(*label: str, **fields: Any) -> Case:
     return Case(label=label or ("Pointwise", "add"), **given)
 
 
-def samples(seconds: float, count: int = 99, spread: float = 0.005) -> Sampling:
+def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Timing:
     """Times that lie evenly around `seconds`, which is their median, in a mixed order."""
     places = [(index * 7) % 11 / 5 - 1 for index in range(count)]
     times = tuple(seconds * (1 + spread * place) for place in places)
-    return Sampling(
-        number=1, wall=times, cpu=times, pace=(1.0,) * count, quiet_pace=1.0, clock_resolution=0.0
-    )
-
-
-def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Measurement:
-    return Measurement.from_sampling(TaskSpec("x + y", "pass"), samples(seconds, count, spread))
+    quiet = (1e-6,) * count
+    return Timing(processes=(Sampling(1, times, times, quiet, 1e-6, 1e-9),))
 
 
 def counted(instructions: int, loop: int = 0, number: int = 100) -> Counts:
     """Counts of two functions, and of the loop where it was counted."""
-    functions = (
-        (instructions - instructions // 3, "a.cpp:f [lib.so]"),
-        (instructions // 3, "b.cpp:g"),
-    )
+    third = instructions // 3
+    stmt = ((instructions - third, "a.cpp:f [lib.so]"), (third, "b.cpp:g"))
     empty = ((loop, "loop.c:run"),) if loop else ()
     return Counts(
         runs=number,
-        statement=FunctionTable(exclusive=functions, inclusive=functions),
+        statement=FunctionTable(exclusive=stmt, inclusive=stmt),
         loop=FunctionTable(exclusive=empty, inclusive=empty),
     )
 
@@ -67,7 +63,7 @@ def time_result(of: Case, seconds: float = 2e-6, **fields: Any) -> Result:
         status=Status.DONE,
         finished=NOW,
         seconds=0.5,
-        payload=Timing(processes=(samples(seconds, **fields),)),
+        payload=timed(seconds, **fields),
     )
 
 
@@ -105,6 +101,10 @@ def run_of(*cases: Case, id: str = "20261115-221530-a1b2c3", **fields: Any) -> R
     return Run(**{**defaults, **fields})
 
 
+def tuples(of: st.SearchStrategy[Any], max_size: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, max_size=max_size).map(tuple)
+
+
 texts = st.text(max_size=20)
 cases = st.builds(
     Case,
@@ -116,61 +116,112 @@ cases = st.builds(
     runtime=st.sampled_from(Runtime),
     autograd=st.sampled_from(Autograd),
     num_threads=st.integers(1, 128),
-    params=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+    params=tuples(st.tuples(texts, texts), 2),
     model=st.none() | st.builds(ScriptedModel, source=texts),
     skip=st.none() | texts,
 )
+finite = st.floats(allow_nan=False, allow_infinity=False)
 plain_json = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | finite | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
 objects = st.dictionaries(texts, plain_json, max_size=3)
-metrics = st.sampled_from(Metric)
-names = st.lists(texts, min_size=1, max_size=2).map(tuple)
 seconds = st.floats(min_value=0, max_value=1e9)
-samplings = st.builds(
-    samples, st.floats(1e-9, 1e3), count=st.integers(1, 40), spread=st.floats(0, 0.5)
+instructions = st.integers(0, 10**12)
+timings = st.builds(Timing, processes=tuples(samplings, 2))
+summaries = st.builds(
+    TimeSummary,
+    samples=st.integers(1, 999),
+    median=seconds,
+    low=seconds,
+    high=seconds,
+    mean=st.none() | seconds,
+    least=st.none() | seconds,
+    p95=st.none() | seconds,
+    deviation=st.none() | seconds,
 )
-counts = st.builds(counted, st.integers(0, 10**12), st.integers(0, 10**6), st.integers(1, 10**6))
-payloads = (
-    st.builds(Timing, processes=st.lists(samplings, max_size=2).map(tuple))
-    | st.builds(TimeSummary, samples=st.integers(1, 99), median=seconds, low=seconds, high=seconds)
-    | counts
+function_tables = st.builds(
+    FunctionTable,
+    exclusive=tuples(st.tuples(instructions, texts)),
+    inclusive=tuples(st.tuples(instructions, texts)),
 )
+counts = st.builds(
+    Counts,
+    runs=st.integers(1, 10**6),
+    statement=function_tables,
+    loop=function_tables,
+    has_debug_symbols=st.booleans(),
+    callgrind_out=st.none() | texts,
+)
+python_calls = tuples(
+    st.builds(PythonCalls, function=texts, a=st.integers(0, 99), b=st.integers(0, 99)), 2
+)
+crossovers = tuples(st.tuples(finite, finite))
+paired_timings = st.builds(
+    PairedTiming,
+    a_seconds=seconds,
+    replicates=tuples(crossovers),
+    control=crossovers,
+    penalty=finite,
+    layout_effect=finite,
+    python_calls=python_calls,
+)
+paired_counts = st.builds(
+    PairedCounts, a=tuples(counts, 2), b=tuples(counts, 2), python_calls=python_calls
+)
+paired_profiles = st.builds(PairedProfile, a=texts, b=texts)
+payloads = timings | summaries | counts | paired_timings | paired_counts | paired_profiles
+facts = st.builds(
+    Facts,
+    flops=st.none() | instructions,
+    bytes=st.none() | instructions,
+    peak_memory_bytes=st.none() | instructions,
+    max_error=st.none() | seconds,
+    prepare_seconds=st.none() | seconds,
+    remarks=tuples(texts, 2),
+)
+metrics = st.sampled_from(Metric)
 results = st.builds(
     Result,
     case=cases,
     metric=metrics,
     status=st.sampled_from(Status),
     finished=texts,
-    environments=names,
+    environments=tuples(texts, 2),
     other=st.none() | cases,
     seconds=seconds,
     reason=texts,
     stdout=texts,
     stderr=texts,
     payload=st.none() | payloads,
-    facts=st.builds(Facts, prepare_seconds=st.none() | seconds),
+    facts=facts,
 )
+planned_results = st.builds(
+    PlannedResult,
+    case=cases,
+    metric=metrics,
+    environments=tuples(texts, 2),
+    other=st.none() | cases,
+)
+speeds = st.builds(
+    MachineSpeeds,
+    small_call_seconds=seconds,
+    bytes_per_second=st.dictionaries(st.integers(1, 10**9), seconds, max_size=2),
+    flops_per_second=st.dictionaries(texts, seconds, max_size=2),
+)
+environments = st.builds(Environment, name=texts, command=texts, facts=objects)
 runs = st.builds(
     Run,
     id=texts,
     kind=st.sampled_from(RunKind),
     started=texts,
     state=st.sampled_from(RunState),
-    plan=st.lists(
-        st.builds(PlannedResult, case=cases, metric=metrics, environments=names), max_size=4
-    ).map(tuple),
-    environments=st.lists(
-        st.builds(Environment, name=texts, command=texts, facts=objects), max_size=2
-    ).map(tuple),
+    plan=tuples(planned_results),
+    environments=tuples(environments, 2),
     settings=objects,
-    notes=st.lists(texts, max_size=2).map(tuple),
-    tags=st.lists(texts, max_size=2).map(tuple),
-    results=st.lists(results, max_size=4).map(tuple),
+    notes=tuples(texts, 2),
+    speeds=st.none() | speeds,
+    tags=tuples(texts, 2),
+    results=tuples(results, 2),
 )

@@ -116,16 +116,16 @@ class CallgrindStats:
 
     def to_json(self) -> str:
         """The stats as JSON text that `from_json` reads back without loss."""
-        from torchmark.model.callgrind_stats_json import encode  # noqa: PLC0415 - on demand
+        from torchmark.model.codec import encode_stats  # noqa: PLC0415 - msgspec on demand
 
-        return encode(self)
+        return encode_stats(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CallgrindStats:
         """The stats in `text`; whatever does not hold any is a `CallgrindFileError`."""
-        from torchmark.model.callgrind_stats_json import decode  # noqa: PLC0415 - on demand
+        from torchmark.model.codec import decode_stats  # noqa: PLC0415 - msgspec on demand
 
-        return decode(text)
+        return decode_stats(text)
 
     def to_callgrind_out(self) -> str:
         """callgrind's own file, for KCachegrind and callgrind_annotate."""

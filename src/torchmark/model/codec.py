@@ -8,8 +8,9 @@ runs and results by `torchmark.store.version_1`. `json_schema` publishes the for
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -24,10 +25,8 @@ from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Result
 from torchmark.model.run import Run
-from torchmark.model.task_spec import TaskSpec  # noqa: TC001 - msgspec reads the annotations
+from torchmark.model.task_spec import TaskSpec
 from torchmark_probe.loops.sampling import Sampling  # noqa: TC001 - msgspec reads the annotations
-
-T = TypeVar("T")
 
 VERSION = 2
 """Raised with every change after which older readers would misread a record."""
@@ -36,7 +35,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
 
-class MeasurementRecord(msgspec.Struct, frozen=True, kw_only=True):
+class MeasurementRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `Measurement`."""
 
     task: TaskSpec
@@ -47,7 +46,7 @@ class MeasurementRecord(msgspec.Struct, frozen=True, kw_only=True):
     replicates: list[MeasurementRecord] = []
 
 
-class FunctionCountsRecord(msgspec.Struct, frozen=True, kw_only=True):
+class FunctionCountsRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `FunctionCounts`."""
 
     inclusive: bool
@@ -56,7 +55,7 @@ class FunctionCountsRecord(msgspec.Struct, frozen=True, kw_only=True):
     linewidth: int | None = None
 
 
-class StatsRecord(msgspec.Struct, frozen=True, kw_only=True):
+class StatsRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `CallgrindStats`."""
 
     task: TaskSpec
@@ -69,9 +68,29 @@ class StatsRecord(msgspec.Struct, frozen=True, kw_only=True):
     stmt_callgrind_out: str | None = None
 
 
+class _Kind(NamedTuple):
+    """What a text may hold."""
+
+    record: type[Any]
+    oldest: int
+    """The oldest version that is read here."""
+
+    error: type[ValueError]
+    """What is raised where the text does not hold it."""
+
+
+_KINDS = {
+    "run": _Kind(Run, VERSION, RecordFileError),
+    "result": _Kind(Result, VERSION, RecordFileError),
+    "measurement": _Kind(MeasurementRecord, 1, MeasurementFileError),
+    "callgrind stats": _Kind(StatsRecord, 1, CallgrindFileError),
+}
+"""By the name in the heading of the text."""
+
+
 class _Heading(msgspec.Struct):
     torchmark: str
-    """What the text holds: "run", "result", "measurement" or "callgrind stats"."""
+    """What the text holds: a name in _KINDS."""
 
     version: int
     record: msgspec.Raw = msgspec.Raw(b"null")
@@ -83,77 +102,51 @@ class _Envelope(msgspec.Struct):
     record: Any
 
 
-KINDS: dict[str, type[Any]] = {
-    "run": Run,
-    "result": Result,
-    "measurement": MeasurementRecord,
-    "callgrind stats": StatsRecord,
-}
-"""What a text may hold, by the name in its heading."""
-
-_FILE_ERRORS: dict[str, type[ValueError]] = {
-    "measurement": MeasurementFileError,
-    "callgrind stats": CallgrindFileError,
-}
-
-
 def encode_run(run: Run) -> str:
     """JSON text; settings or facts that would come back changed are refused."""
-    _check_plain(f"the settings of run {run.id!r}", run.settings)
-    for environment in run.environments:
-        _check_plain(f"the facts of run {run.id!r}", environment.facts)
-    return _encoded("run", run, f"run {run.id!r}")
+    results = tuple(_storable(result) for result in run.results)
+    return _encoded("run", msgspec.structs.replace(run, results=results), f"run {run.id!r}")
 
 
 def decode_run(text: str | bytes) -> Run:
-    return _decoded("run", text, Run)
+    run: Run = _decoded("run", text)
+    return run
 
 
 def encode_result(result: Result) -> str:
     """JSON text; bytes that are no text in what a case printed are shown as escapes."""
-    texts = {name: _valid(getattr(result, name)) for name in ("reason", "stdout", "stderr")}
-    what = f"the result of {result.case.title!r}"
-    return _encoded("result", msgspec.structs.replace(result, **texts), what)
+    return _encoded("result", _storable(result), f"the result of {result.case.title!r}")
 
 
 def decode_result(text: str | bytes) -> Result:
-    return _decoded("result", text, Result)
+    result: Result = _decoded("result", text)
+    return result
 
 
 def encode_measurement(measurement: Measurement) -> str:
-    """JSON text; a payload that would come back changed is refused."""
+    """JSON text; metadata that would come back changed are refused."""
     what = f"the measurement of {measurement.title!r}"
-    text = _encoded("measurement", _record_of_measurement(measurement), what)
-    for each in (measurement, *measurement.replicates):
-        _check_plain(f"{what}: its metadata", each.metadata)
-    return text
+    return _encoded("measurement", _record_of_measurement(measurement), what)
 
 
 def decode_measurement(text: str | bytes) -> Measurement:
-    return _measurement_of(_decoded("measurement", text, MeasurementRecord))
+    return _measurement_of(_decoded("measurement", text))
 
 
 def encode_stats(stats: CallgrindStats) -> str:
     """JSON text; counts that would come back changed are refused."""
     what = f"the counts of {stats.task_spec.title!r}"
-    text = _encoded("callgrind stats", _record_of_stats(stats), what)
-    try:
-        is_alike = decode_stats(text) == stats
-    except CallgrindFileError:
-        is_alike = False
-    if not is_alike:
-        raise NotSerialisableError(f"{what} cannot be kept in JSON: counts are whole numbers")
-    return text
+    return _encoded("callgrind stats", _record_of_stats(stats), what)
 
 
 def decode_stats(text: str | bytes) -> CallgrindStats:
-    return _stats_of(_decoded("callgrind stats", text, StatsRecord))
+    return _stats_of(_decoded("callgrind stats", text))
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of every text that this version writes."""
-    kinds = list(KINDS.values())
-    references, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    records = [kind.record for kind in _KINDS.values()]
+    references, components = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"torchmark records, version {VERSION}",
@@ -167,51 +160,77 @@ def json_schema() -> dict[str, Any]:
                 },
                 "required": ["torchmark", "version", "record"],
             }
-            for name, reference in zip(KINDS, references, strict=True)
+            for name, reference in zip(_KINDS, references, strict=True)
         ],
         "$defs": components,
     }
 
 
-def _encoded(kind: str, record: Any, what: str) -> str:
+def _encoded(name: str, record: Any, what: str) -> str:
+    """The text, after a check that it gives the record back."""
     try:
-        envelope = _Envelope(torchmark=kind, version=VERSION, record=record)
-        return msgspec.json.encode(envelope).decode()
-    except (TypeError, ValueError, OverflowError, UnicodeError) as error:
-        raise NotSerialisableError(f"{what} cannot be kept in JSON: {error}") from error
-
-
-def _decoded(kind: str, text: str | bytes, expected: type[T]) -> T:
-    failure = _FILE_ERRORS.get(kind, RecordFileError)
-    try:
-        heading = msgspec.json.decode(text, type=_Heading)
-        if heading.torchmark != kind:
-            raise failure(f"this holds {heading.torchmark!r}, not {kind!r}")
-        if heading.version > VERSION:
-            raise failure(
-                f"this {kind} has version {heading.version}, written by a newer torchmark; this "
-                f"one reads up to version {VERSION}. Update torchmark to read it"
-            )
-        record = bytes(heading.record) if heading.version == VERSION else text
-        return msgspec.json.decode(record, type=expected)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise failure(f"this is not a {kind} in JSON: {error}") from error
-
-
-def _check_plain(what: str, content: Any) -> None:
-    """An error unless JSON holds it as it is; anything else would come back changed."""
-    try:
-        returned = msgspec.json.decode(msgspec.json.encode(content))
+        envelope = _Envelope(torchmark=name, version=VERSION, record=record)
+        text = msgspec.json.encode(envelope)
+        returned = _decoded(name, text)
     except (TypeError, ValueError, OverflowError) as error:
         raise NotSerialisableError(f"{what} cannot be kept in JSON: {error}") from error
-    if returned != content:
+    changed = [
+        field
+        for field in record.__struct_fields__
+        if getattr(record, field) != getattr(returned, field)
+    ]
+    if changed:
         raise NotSerialisableError(
-            f"{what} cannot be kept in JSON: tuples, sets, NaN and keys that are no text would "
-            "change; use dicts with text keys, lists, text, numbers, booleans and None"
+            f"{what} cannot be kept in JSON: its {' and '.join(changed)} would change. Use dicts "
+            "with text keys, lists, text, finite numbers, booleans and None"
         )
+    return text.decode()
 
 
-def _valid(text: str) -> str:
+def _decoded(name: str, text: str | bytes) -> Any:
+    """The record in the text, checked field by field."""
+    kind = _KINDS[name]
+    try:
+        heading = msgspec.json.decode(text, type=_Heading)
+        if heading.torchmark != name:
+            raise kind.error(f"this holds {heading.torchmark!r}, not {name!r}")
+        if heading.version > VERSION:
+            raise kind.error(
+                f"this {name} has version {heading.version}, written by a newer torchmark; this "
+                f"one reads up to version {VERSION}. Update torchmark to read it"
+            )
+        if heading.version < kind.oldest:
+            raise kind.error(
+                f"this {name} has version {heading.version}; this torchmark reads versions from "
+                f"{kind.oldest} to {VERSION}"
+            )
+        if heading.version == 1:
+            return msgspec.convert(_without_headings(msgspec.json.decode(text)), kind.record)
+        return msgspec.json.decode(heading.record, type=kind.record)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise kind.error(f"this is not a {name} in JSON: {error}") from error
+
+
+def _without_headings(content: Any) -> Any:
+    """The fields of version 1 alone; the parts of a merged measurement had headings too."""
+    if not isinstance(content, dict):
+        return content
+    fields = {name: content[name] for name in content if name not in {"torchmark", "version"}}
+    if isinstance(fields.get("replicates"), list):
+        fields["replicates"] = [_without_headings(each) for each in fields["replicates"]]
+    return fields
+
+
+def _storable(result: Result) -> Result:
+    """The result without what JSON cannot hold: lone surrogates, and an error that is no number."""
+    texts = {name: _escaped(getattr(result, name)) for name in ("reason", "stdout", "stderr")}
+    facts, error = result.facts, result.facts.max_error
+    if error is not None and not math.isfinite(error):
+        facts = msgspec.structs.replace(facts, max_error=None)
+    return msgspec.structs.replace(result, facts=facts, **texts)
+
+
+def _escaped(text: str) -> str:
     """Text without lone surrogates, which stand for bytes that were no text."""
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping  # noqa: TC003 - msgspec reads the annotations
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ DECISIVE = {
 """The facts that change results: where one differs, results do not belong together."""
 
 
-class Environment(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One environment, as it was found before anything was measured."""
 
     name: str = ""

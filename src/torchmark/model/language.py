@@ -6,7 +6,7 @@ import enum
 
 
 class Language(enum.Enum):
-    """What a statement is written in."""
+    """What a statement is written in: 0 is Python and 1 is C++, as in torch."""
 
     PYTHON = 0
     CPP = 1

@@ -294,13 +294,13 @@ class Measurement:
 
     def to_json(self) -> str:
         """The measurement as JSON text that `from_json` reads back without loss."""
-        from torchmark.model.measurement_json import encode  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import encode_measurement  # noqa: PLC0415 - msgspec on demand
 
-        return encode(self)
+        return encode_measurement(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Measurement:
         """The measurement in `text`; whatever is not one is a `MeasurementFileError`."""
-        from torchmark.model.measurement_json import decode  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import decode_measurement  # noqa: PLC0415 - msgspec on demand
 
-        return decode(text)
+        return decode_measurement(text)

@@ -37,7 +37,9 @@ class RunState(enum.Enum):
     FINISHED = "finished"
 
 
-class PlannedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedResult(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A result that is to be."""
 
     case: Case
@@ -55,7 +57,7 @@ class PlannedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return key_of(self.case, self.metric, self.environments)
 
 
-class MachineSpeeds(msgspec.Struct, frozen=True, kw_only=True):
+class MachineSpeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the machine can do at best with so many threads, measured in the same run."""
 
     small_call_seconds: float
@@ -68,7 +70,9 @@ class MachineSpeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What a large matrix product does, by the type of its elements."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Run(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A run, as the store holds it."""
 
     id: str

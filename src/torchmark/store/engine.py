@@ -26,10 +26,13 @@ _WRITES = "torchmark_writes"
 """The execution option of a connection whose transaction is going to write."""
 
 
-def connected(url: URL) -> Engine:
-    """An engine; nothing is connected yet, but the directory of a file is made."""
+def make_engine(url: URL, *, busy_seconds: int = BUSY_SECONDS) -> Engine:
+    """An engine; nothing is connected yet, but the directory of a file is made.
+
+    `busy_seconds` is how long a writer to SQLite waits for another.
+    """
     if url.drivername == "sqlite":
-        return _sqlite(url)
+        return _make_sqlite_engine(url, busy_seconds)
     try:
         return create_engine(url, pool_pre_ping=True)
     except ModuleNotFoundError as error:
@@ -39,14 +42,17 @@ def connected(url: URL) -> Engine:
 
 
 @contextlib.contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def read_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that sees one state of the store, whatever is written meanwhile."""
-    with engine.connect() as connection, connection.begin():
-        yield connection
+    with engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
 
 
 @contextlib.contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def write_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that is committed when the block ends, or not at all."""
     with engine.connect() as connection:
         marked = connection.execution_options(**{_WRITES: True})
@@ -67,10 +73,10 @@ def prefer_write_ahead_log(engine: Engine) -> None:
         raw.execute("PRAGMA journal_mode = WAL")
 
 
-def _sqlite(url: URL) -> Engine:
+def _make_sqlite_engine(url: URL, busy_seconds: int) -> Engine:
     _make_directory(Path(str(url.database)).parent)
     # Fully durable commits (synchronous = FULL) are SQLite's default and are kept.
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+    engine = create_engine(url, connect_args={"timeout": busy_seconds})
     event.listen(engine, "connect", _leave_transactions_to_us)
     event.listen(engine, "begin", _begin)
     return engine

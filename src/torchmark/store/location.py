@@ -30,7 +30,7 @@ def url_of(place: str | os.PathLike[str] | None) -> URL:
         return _file_url(default_path())
     text = os.fspath(place)
     if "://" not in text:
-        return _file_url(_checked_path(text))
+        return _file_url(_path_of(text))
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
@@ -38,7 +38,7 @@ def url_of(place: str | os.PathLike[str] | None) -> URL:
     if url.drivername in _POSTGRES:
         return url.set(drivername="postgresql+psycopg")
     if url.drivername in {"sqlite", "sqlite+pysqlite"}:
-        return _file_url(_checked_path(url.database or ""))
+        return _file_url(_path_of(url.database or ""))
     raise InvalidArgumentError(
         f"a store of kind {url.drivername!r} is not supported; give the path of a file, or a URL "
         "such as sqlite:///results.db or postgresql+psycopg://user@host/name"
@@ -59,7 +59,7 @@ def artifact_folder(where: str, run_id: str) -> Path:
     return folder / "artifacts" / run_id
 
 
-def _checked_path(text: str) -> Path:
+def _path_of(text: str) -> Path:
     if text in {"", ":memory:"} or "\0" in text:
         raise InvalidArgumentError(
             f"the store {text!r} names no file; give a path such as results.db"

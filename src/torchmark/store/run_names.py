@@ -28,7 +28,7 @@ def new_run_id(now: datetime.datetime | None = None, token: str | None = None) -
     return f"{now:%Y%m%d-%H%M%S}-{token if token is not None else secrets.token_hex(3)}"
 
 
-def resolved(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -> str:
+def resolve_name(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -> str:
     """The id that `text` means among the runs, given by id with their tags, oldest first.
 
     An id comes before a tag, and a tag before the beginning of an id.
@@ -44,19 +44,18 @@ def resolved(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -> str
     if found:
         how = "are tagged" if tagged else "begin with"
         raise AmbiguousRunError(
-            f"{len(found)} runs in {where} {how} {text!r}: {_listed(found)}; name one of them"
+            f"{len(found)} runs in {where} {how} {text!r}: {_list_some(found)}; name one of them"
         )
     raise UnknownRunError(_unknown(text, list(tags_of), where))
 
 
-def checked_tag(tag: str) -> str:
-    """`tag` if it can be told from ids and be typed in a shell."""
+def check_tag(tag: str) -> None:
+    """An InvalidArgumentError unless it can be told from ids and be typed in a shell."""
     if not tag or tag == LATEST or tag.startswith("-") or not tag.isprintable() or " " in tag:
         raise InvalidArgumentError(
             f"{tag!r} cannot be a tag: it must not be empty, {LATEST!r}, begin with '-' "
             "or have blanks in it"
         )
-    return tag
 
 
 def _unknown(text: str, known: list[str], where: str) -> str:
@@ -64,10 +63,10 @@ def _unknown(text: str, known: list[str], where: str) -> str:
         return f"there is no run {text!r}: {where} has none yet; `torchmark run` makes one"
     return (
         f"there is no run {text!r} in {where}; give an id, the beginning of one, a tag or "
-        f"{LATEST!r}. The newest are {_listed(known[::-1])}"
+        f"{LATEST!r}. The newest are {_list_some(known[::-1])}"
     )
 
 
-def _listed(ids: list[str]) -> str:
+def _list_some(ids: list[str]) -> str:
     more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
     return ", ".join(ids[:_LISTED]) + more

@@ -1,11 +1,13 @@
 """The tables, and the version that says which torchmark can read them.
 
-A record stands in its row as compressed JSON of the versioned schema in `torchmark.model`; what is
-searched for or listed has a column of its own beside it.
+A record stands in its row as compressed JSON (see `torchmark.model.codec`); what is searched for or
+listed has a column of its own beside it.
 """
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import (
@@ -24,16 +26,27 @@ from sqlalchemy import (
 )
 
 from torchmark.errors import DamagedStoreError, NewerStoreError
-from torchmark.store.engine import prefer_write_ahead_log, reading, writing
+from torchmark.store.copies import copy_beside
+from torchmark.store.engine import (
+    make_engine,
+    prefer_write_ahead_log,
+    read_transaction,
+    write_transaction,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 1
-"""Raised with every change of the tables, together with a step in `_bring_up_to_date`."""
+VERSION = 2
+"""Raised with every change of the tables, together with a revision in `migrations`."""
+
+_MIGRATION_SECONDS = 3600
+"""How long a process waits while another one converts the store."""
 
 _MAKING = 7_468_267
 """An arbitrary number for PostgreSQL's advisory lock: one process at a time makes the tables."""
+
+_LOG = logging.getLogger(__name__)
 
 metadata = MetaData()
 
@@ -45,11 +58,14 @@ runs = Table(
     "torchmark_runs",
     metadata,
     Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
     Column("started", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("planned", Integer, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("record", LargeBinary, nullable=False),
+    Column("environments", Text, nullable=False),  # as JSON
+    Column("git_commit", Text),
+    Column("git_branch", Text),
+    Column("record", LargeBinary, nullable=False),  # without state, tags and results
 )
 
 tags = Table(
@@ -67,23 +83,29 @@ results = Table(
     Column("place", Integer, primary_key=True),
     Column("run_id", Text, ForeignKey(runs.c.id), nullable=False),
     Column("case_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("outcome", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("environments", Text, nullable=False),  # their names, as JSON
+    Column("status", Text, nullable=False),
     Column("record", LargeBinary, nullable=False),
-    # A case is held once for each run and kind, whoever writes it.
-    UniqueConstraint("run_id", "case_id", "kind"),
+    # A result is held once, whoever writes it.
+    UniqueConstraint(
+        "run_id", "case_id", "metric", "environments", name="torchmark_results_held_once"
+    ),
 )
 
 
 def prepare(engine: Engine, where: str) -> None:
-    """Make the tables where there are none; refuse what this version cannot read."""
-    with reading(engine) as connection:
+    """Make the tables, or convert those of an older version; refuse those of a newer one."""
+    with read_transaction(engine) as connection:
         found = _version(connection, where)
-    if found is None or found < VERSION:
-        with writing(engine) as connection:
-            _lock(connection)
-            # Another process may have been quicker.
-            _bring_up_to_date(connection, _version(connection, where))
+    if found != VERSION:
+        patient = make_engine(engine.url, busy_seconds=_MIGRATION_SECONDS)
+        try:
+            with write_transaction(patient) as connection:
+                _lock(connection)
+                _bring_up_to_date(connection, where)
+        finally:
+            patient.dispose()
     prefer_write_ahead_log(engine)
 
 
@@ -98,24 +120,47 @@ def _version(connection: Connection, where: str) -> int | None:
             )
         return None
     versions = connection.execute(select(version_table.c.version)).scalars().all()
-    if len(versions) != 1 or not isinstance(versions[0], int):
+    if len(versions) != 1 or not isinstance(versions[0], int) or versions[0] < 1:
         raise DamagedStoreError(
-            f"the store {where} does not say of which version it is but {list(versions)}; "
+            f"the store {where} does not say which version it has but {list(versions)}; "
             "bring it back from a backup, or move it away and a new one is made"
         )
     if versions[0] > VERSION:
         raise NewerStoreError(
             f"the store {where} has version {versions[0]}, made by a newer torchmark; this one "
-            f"reads version {VERSION}. Update torchmark, or name another store with --store"
+            f"reads up to version {VERSION}. Update torchmark, or name another store with --store"
         )
     return versions[0]
 
 
-def _bring_up_to_date(connection: Connection, found: int | None) -> None:
-    """One step for each version; there is only the first."""
+def _bring_up_to_date(connection: Connection, where: str) -> None:
+    """Look again, now that nobody else writes: another process may have been quicker."""
+    found = _version(connection, where)
     if found is None:
         metadata.create_all(connection)
         connection.execute(insert(version_table).values(version=VERSION))
+    elif found < VERSION:
+        _convert(connection, found, where)
+
+
+def _convert(connection: Connection, found: int, where: str) -> None:
+    from torchmark.store.migrations import migrate  # noqa: PLC0415 - Alembic is slow to import
+
+    if connection.dialect.name != "sqlite":
+        _LOG.warning("converting the store %s from version %d to %d", where, found, VERSION)
+        migrate(connection, found)
+        return
+    copy = copy_beside(Path(where), found)
+    _LOG.warning(
+        "converting the store %s from version %d to %d; a copy is kept in %s",
+        where, found, VERSION, copy,
+    )  # fmt: skip
+    try:
+        migrate(connection, found)
+    except BaseException:
+        # The transaction is undone, so the store is what the copy is.
+        copy.unlink()
+        raise
 
 
 def _lock(connection: Connection) -> None:

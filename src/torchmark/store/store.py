@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
+from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
+from torchmark.model.environment import Environment
 from torchmark.model.result import Result, Status
-from torchmark.model.run import Run, RunState
-from torchmark.model.run_json import decode_result, decode_run, encode_result, encode_run
+from torchmark.model.run import Run, RunKind, RunState
 from torchmark.store import schema
-from torchmark.store.engine import connected, reading, writing
+from torchmark.store.engine import make_engine, read_transaction, write_transaction
 from torchmark.store.failures import as_store_error
 from torchmark.store.location import name_of, url_of
-from torchmark.store.run_names import checked_tag, resolved
+from torchmark.store.run_names import check_tag, resolve_name
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +46,9 @@ class RunSummary:
     id: str
     """Sorts by the time at which the run began."""
 
+    kind: RunKind
+    """The command that made it."""
+
     started: str
     """When, in UTC, as ISO 8601 with seconds."""
 
@@ -54,26 +59,26 @@ class RunSummary:
     """Names that people gave it, oldest first."""
 
     planned: int
-    """Measurements that were to be made."""
+    """Results that were to be."""
 
     done: int
-    """Measurements that were made."""
+    """Results that there are."""
 
     failed: int
-    """Measurements that could not be made."""
+    """Results that could not be had."""
 
     skipped: int
-    """Measurements that the definitions left out."""
+    """Results that the definitions left out."""
 
-    environment: Mapping[str, Any]
-    """Where it ran (plain JSON)."""
+    environments: tuple[Environment, ...]
+    """Where it ran."""
 
 
 def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
     """The store at a path or URL, or the user's own; made where there is none yet.
 
     Without `create` a file that is not there is an error, so that a misspelt name is not a new
-    and empty store.
+    and empty store. A store of an older torchmark is converted, after a copy of its file was made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/marks.db") as store:
@@ -87,7 +92,7 @@ def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = Tr
             f"there is no store {where}; `torchmark run` makes one, or name another with --store"
         )
     with as_store_error(where):
-        engine = connected(url)
+        engine = make_engine(url)
         try:
             schema.prepare(engine, where)
         except BaseException:
@@ -114,67 +119,57 @@ class Store:
         self._engine.dispose()
 
     def create(self, run: Run) -> None:
-        """Keep a new run with its plan and tags; `new_run_id` gives its id."""
-        names = [checked_tag(tag) for tag in run.tags]
-        row = {
-            "id": run.id,
-            "started": run.started,
-            "state": run.state.value,
-            "planned": len(run.plan),
-            "record": _compressed(encode_run(run)),
-            "environment": json.dumps(dict(run.environment)),
-        }
-        with as_store_error(self.where), writing(self._engine) as connection:
+        """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id."""
+        for tag in run.tags:
+            check_tag(tag)
+        row = {"id": run.id, "state": run.state.value, **_columns_of(run)}
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
             try:
                 connection.execute(insert(schema.runs).values(row))
             except IntegrityError as error:
                 raise StoreError(
                     f"there is a run {run.id!r} in {self.where} already; take a new id"
                 ) from error
-            for name in names:
-                _add_tag(connection, run.id, name)
+            for tag in run.tags:
+                _add_tag(connection, run.id, tag)
+            for result in run.results:
+                _add_result(connection, run.id, result)
+
+    def update(self, run: Run) -> None:
+        """Keep the run as it is now; its state, its tags and its results stay what they are."""
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
+            self._check_known(connection, run.id)
+            chosen = update(schema.runs).where(schema.runs.c.id == run.id)
+            connection.execute(chosen.values(_columns_of(run)))
 
     def add(self, run_id: str, result: Result) -> bool:
-        """Keep a result; False if the run has one of this case and kind that did not fail.
+        """Keep a result; False if the run has it already and it did not fail.
 
-        A failed result is replaced, so that a resumed run can try again; a finished one is held
-        once, even if two processes go on with the same run.
+        Two results are the same if their case, metric and environments are. A failed result is
+        replaced, so that a resumed run can try again; any other is held once, even if two processes
+        go on with the same run.
         """
-        key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
-        row = {
-            **key,
-            "outcome": result.status.value,
-            "record": _compressed(encode_result(result)),
-        }
-        failed = {**key, "outcome": Status.FAILED.value}
-        with as_store_error(self.where), writing(self._engine) as connection:
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
             self._check_known(connection, run_id)
-            connection.execute(delete(schema.results).filter_by(**failed))
-            return _inserted(connection, schema.results, row)
-
-    def retract(self, run_id: str, result: Result) -> None:
-        """Forget a result of a run, because its case is tried again."""
-        key = {"run_id": run_id, "case_id": result.case.id, "kind": result.kind.value}
-        with as_store_error(self.where), writing(self._engine) as connection:
-            connection.execute(delete(schema.results).filter_by(**key))
+            return _add_result(connection, run_id, result)
 
     def finish(self, run_id: str, state: RunState) -> None:
         """Say how far a run has come."""
-        with as_store_error(self.where), writing(self._engine) as connection:
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
             self._check_known(connection, run_id)
             chosen = update(schema.runs).where(schema.runs.c.id == run_id)
             connection.execute(chosen.values(state=state.value))
 
     def tag(self, run_id: str, tag: str) -> None:
         """Give a run a name; the same name again changes nothing."""
-        name = checked_tag(tag)
-        with as_store_error(self.where), writing(self._engine) as connection:
+        check_tag(tag)
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
             self._check_known(connection, run_id)
-            _add_tag(connection, run_id, name)
+            _add_tag(connection, run_id, tag)
 
     def remove(self, run_id: str) -> None:
         """Forget a run and its results."""
-        with as_store_error(self.where), writing(self._engine) as connection:
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
             self._check_known(connection, run_id)
             for table in (schema.results, schema.tags):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
@@ -183,55 +178,52 @@ class Store:
     def runs(self) -> list[RunSummary]:
         """All runs, the oldest first."""
         table = schema.runs
-        listed = select(table.c.id, table.c.started, table.c.state, table.c.planned,
-                        table.c.environment).order_by(table.c.started, table.c.id)  # fmt: skip
-        with as_store_error(self.where), reading(self._engine) as connection:
+        columns = [column for column in table.c if column is not table.c.record]
+        listed = select(*columns).order_by(table.c.started, table.c.id)
+        with as_store_error(self.where), read_transaction(self._engine) as connection:
             rows = connection.execute(listed).all()
-            tags, counts = _tags(connection), _outcomes(connection)
+            tags, counts = _tags_by_run(connection), _counts_by_status(connection)
         return [
             RunSummary(
                 id=self._read(_text, row.id, row.id),
+                kind=self._read(RunKind, row.kind, row.id),
                 started=self._read(_text, row.started, row.id),
                 state=self._read(RunState, row.state, row.id),
                 tags=tuple(tags.get(row.id, ())),
-                planned=self._read(_whole, row.planned, row.id),
+                planned=self._read(_whole_number, row.planned, row.id),
                 done=counts.get((row.id, Status.DONE.value), 0),
                 failed=counts.get((row.id, Status.FAILED.value), 0),
                 skipped=counts.get((row.id, Status.SKIPPED.value), 0),
-                environment=self._read(_object, row.environment, row.id),
+                environments=self._read(_environments, row.environments, row.id),
             )
             for row in rows
         ]
 
     def id_of(self, name: str) -> str:
         """The run that an id, the beginning of one, a tag or "latest" names."""
-        with as_store_error(self.where), reading(self._engine) as connection:
-            return resolved(name, self._tags_of_runs(connection), self.where)
+        with as_store_error(self.where), read_transaction(self._engine) as connection:
+            return resolve_name(name, self._tags_of_runs(connection), self.where)
 
     def run(self, name: str) -> Run:
-        """The run that an id, the beginning of one, a tag or "latest" names."""
-        table = schema.runs
-        with as_store_error(self.where), reading(self._engine) as connection:
+        """The run that an id, the beginning of one, a tag or "latest" names, with its results."""
+        runs, results = schema.runs, schema.results
+        with as_store_error(self.where), read_transaction(self._engine) as connection:
             tags_of = self._tags_of_runs(connection)
-            run_id = resolved(name, tags_of, self.where)
-            chosen = select(table.c.state, table.c.record).where(table.c.id == run_id)
+            run_id = resolve_name(name, tags_of, self.where)
+            chosen = select(runs.c.state, runs.c.record).where(runs.c.id == run_id)
             row = connection.execute(chosen).one()
-        run = self._read(_run, row.record, run_id)
-        state = self._read(RunState, row.state, run_id)
-        return replace(run, state=state, tags=tuple(tags_of[run_id]))
-
-    def results(self, run_id: str) -> list[Result]:
-        """The results of a run, in the order in which they came."""
-        table = schema.results
-        chosen = select(table.c.record).where(table.c.run_id == run_id).order_by(table.c.place)
-        with as_store_error(self.where), reading(self._engine) as connection:
-            self._check_known(connection, run_id)
-            records = connection.execute(chosen).scalars().all()
-        return [self._read(_result, record, run_id) for record in records]
+            held = select(results.c.record).where(results.c.run_id == run_id)
+            records = connection.execute(held.order_by(results.c.place)).scalars().all()
+        return msgspec.structs.replace(
+            self._read(_run, row.record, run_id),
+            state=self._read(RunState, row.state, run_id),
+            tags=tuple(tags_of[run_id]),
+            results=tuple(self._read(_result, record, run_id) for record in records),
+        )
 
     def _tags_of_runs(self, connection: Connection) -> dict[str, list[str]]:
         """Every run, the oldest first, with its tags."""
-        table, tags = schema.runs, _tags(connection)
+        table, tags = schema.runs, _tags_by_run(connection)
         ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
         return {self._read(_text, run_id, run_id): tags.get(run_id, []) for run_id in ids}
 
@@ -252,11 +244,38 @@ class Store:
             ) from error
 
 
+def _columns_of(run: Run) -> dict[str, Any]:
+    """All that `create` and `update` write of a run."""
+    bare = msgspec.structs.replace(run, state=RunState.RUNNING, tags=(), results=())
+    return {
+        "kind": run.kind.value,
+        "started": run.started,
+        "planned": len(run.plan),
+        "environments": msgspec.json.encode(run.environments).decode(),
+        "git_commit": run.environment.fact("git", "commit"),
+        "git_branch": run.environment.fact("git", "branch"),
+        "record": _compress(encode_run(bare)),
+    }
+
+
+def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
+    key = {
+        "run_id": run_id,
+        "case_id": result.case.id,
+        "metric": result.metric.value,
+        "environments": json.dumps(result.environments),
+    }
+    failed = {**key, "status": Status.FAILED.value}
+    connection.execute(delete(schema.results).filter_by(**failed))
+    row = {**key, "status": result.status.value, "record": _compress(encode_result(result))}
+    return _insert_once(connection, schema.results, row)
+
+
 def _add_tag(connection: Connection, run_id: str, tag: str) -> None:
-    _inserted(connection, schema.tags, {"run_id": run_id, "tag": tag})
+    _insert_once(connection, schema.tags, {"run_id": run_id, "tag": tag})
 
 
-def _inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> bool:
+def _insert_once(connection: Connection, table: Any, row: Mapping[str, Any]) -> bool:
     """Whether the row is new; one with the same key is left as it is."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table).values(dict(row)).on_conflict_do_nothing()
@@ -265,7 +284,7 @@ def _inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> boo
     return done.rowcount == 1
 
 
-def _tags(connection: Connection) -> dict[str, list[str]]:
+def _tags_by_run(connection: Connection) -> dict[str, list[str]]:
     table = schema.tags
     found: dict[str, list[str]] = {}
     for run_id, tag in connection.execute(
@@ -275,15 +294,15 @@ def _tags(connection: Connection) -> dict[str, list[str]]:
     return found
 
 
-def _outcomes(connection: Connection) -> dict[tuple[str, str], int]:
+def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
     table = schema.results
     grouped = select(table.c.run_id, table.c.status, func.count()).group_by(
         table.c.run_id, table.c.status
     )
-    return {(run_id, outcome): count for run_id, outcome, count in connection.execute(grouped)}
+    return {(run_id, status): count for run_id, status, count in connection.execute(grouped)}
 
 
-def _compressed(text: str) -> bytes:
+def _compress(text: str) -> bytes:
     """Names of functions repeat so much that counts shrink to a tenth."""
     return zlib.compress(text.encode())
 
@@ -296,6 +315,10 @@ def _result(record: bytes) -> Result:
     return decode_result(zlib.decompress(record))
 
 
+def _environments(text: str) -> tuple[Environment, ...]:
+    return msgspec.json.decode(text, type=tuple[Environment, ...])
+
+
 def _text(value: Any) -> str:
     """SQLite's columns hold what they are given; a damaged page may give them anything."""
     if not isinstance(value, str):
@@ -303,14 +326,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{value!r} should be a whole number")
     return value
-
-
-def _object(text: str) -> dict[str, Any]:
-    content = json.loads(text)
-    if not isinstance(content, dict):
-        raise ValueError(f"the environment is {type(content).__name__}, not an object")
-    return content

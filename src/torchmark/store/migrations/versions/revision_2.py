@@ -1,0 +1,104 @@
+"""Every kind of run, several environments, and the records of the second design.
+
+A record that cannot be read stays as it is: the store then names its run as damaged, as 0.1 did,
+and all others open.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from alembic import op
+from sqlalchemy import Column, Text, text
+
+from torchmark.model.codec import encode_result, encode_run
+from torchmark.store.version_1 import METRICS, read_result, read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+revision = "2"
+down_revision = "1"
+
+_UNREADABLE = (ValueError, TypeError, zlib.error)
+
+
+def upgrade() -> None:
+    _change_columns_of_runs()
+    _change_columns_of_results()
+    _convert_runs()
+    _convert_results()
+    op.execute(text("UPDATE torchmark_version SET version = 2"))
+
+
+def _change_columns_of_runs() -> None:
+    with op.batch_alter_table("torchmark_runs") as table:
+        table.add_column(Column("kind", Text, nullable=False, server_default="run"))
+        table.add_column(Column("git_commit", Text))
+        table.add_column(Column("git_branch", Text))
+        table.alter_column("environment", new_column_name="environments")
+
+
+def _change_columns_of_results() -> None:
+    # SQLite has no name for the constraint, so the convention gives it the one of PostgreSQL.
+    names = {"uq": "%(table_name)s_%(column_0_N_name)s_key"}
+    with op.batch_alter_table("torchmark_results", naming_convention=names) as table:
+        table.drop_constraint("torchmark_results_run_id_case_id_kind_key", type_="unique")
+        table.alter_column("kind", new_column_name="metric")
+        table.alter_column("outcome", new_column_name="status")
+        table.add_column(Column("environments", Text, nullable=False, server_default='[""]'))
+        table.create_unique_constraint(
+            "torchmark_results_held_once", ["run_id", "case_id", "metric", "environments"]
+        )
+
+
+def _convert_runs() -> None:
+    # One after the other: a run whose record is damaged is still listed.
+    _convert_each("torchmark_runs", "id", _environments_of_run)
+    _convert_each("torchmark_runs", "id", _columns_of_run)
+
+
+def _environments_of_run(row: Any) -> dict[str, Any]:
+    return {"environments": json.dumps([{"facts": json.loads(row.environments)}])}
+
+
+def _columns_of_run(row: Any) -> dict[str, Any]:
+    run = read_run(zlib.decompress(row.record))
+    return {
+        "kind": run.kind.value,
+        "git_commit": run.environment.fact("git", "commit"),
+        "git_branch": run.environment.fact("git", "branch"),
+        "record": zlib.compress(encode_run(run).encode()),
+    }
+
+
+def _convert_results() -> None:
+    for old, metric in METRICS.items():
+        op.execute(
+            text("UPDATE torchmark_results SET metric = :new WHERE metric = :old").bindparams(
+                new=metric.value, old=old
+            )
+        )
+    _convert_each("torchmark_results", "place", _columns_of_result)
+
+
+def _columns_of_result(row: Any) -> dict[str, Any]:
+    result = read_result(zlib.decompress(row.record))
+    return {"record": zlib.compress(encode_result(result).encode())}
+
+
+def _convert_each(table: str, key: str, convert: Callable[[Any], dict[str, Any]]) -> None:
+    """Row by row, since the records of a large store do not fit into memory."""
+    connection = op.get_bind()
+    keys = connection.execute(text(f"SELECT {key} FROM {table}")).scalars().all()  # noqa: S608
+    chosen = text(f"SELECT * FROM {table} WHERE {key} = :key")  # noqa: S608 - names of our own
+    for each in keys:
+        try:
+            columns = convert(connection.execute(chosen, {"key": each}).one())
+        except _UNREADABLE:
+            continue
+        given = ", ".join(f"{name} = :{name}" for name in columns)
+        changed = text(f"UPDATE {table} SET {given} WHERE {key} = :key")  # noqa: S608
+        connection.execute(changed, {**columns, "key": each})

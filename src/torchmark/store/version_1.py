@@ -1,0 +1,222 @@
+"""Runs and results as torchmark 0.1 kept them, read as the records of today.
+
+0.1 knew times and instructions, one environment for each run, and a row of figures for each case of
+a sweep. The records below are its own, field by field; nothing here writes them.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from torchmark.errors import RecordFileError
+from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
+from torchmark.model.codec import decode_measurement, decode_stats
+from torchmark.model.environment import Environment
+from torchmark.model.language import Language
+from torchmark.model.result import (
+    Counts,
+    Facts,
+    Metric,
+    Result,
+    Status,
+    TimeSummary,
+    Timing,
+    counts_of_stats,
+)
+from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+
+if TYPE_CHECKING:
+    from torchmark.model.measurement import Measurement
+
+T = TypeVar("T")
+
+METRICS = {"time": Metric.TIME, "count": Metric.INSTRUCTIONS}
+"""By what 0.1 called them."""
+
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _Language(enum.Enum):
+    PYTHON = "PYTHON"
+    CPP = "CPP"
+
+
+class _Kind(enum.Enum):
+    TIME = "time"
+    COUNT = "count"
+
+
+class _Case(msgspec.Struct):
+    label: tuple[str, ...]
+    stmt: str
+    setup: str
+    global_setup: str
+    language: _Language
+    runtime: Runtime
+    autograd: Autograd
+    num_threads: int
+    params: tuple[tuple[str, str], ...]
+    model: str | None
+    skip: str | None
+
+
+class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
+    id: str
+    started: str
+    cases: list[_Case]
+    plan: list[tuple[int, _Kind]]
+    settings: dict[str, Any]
+    environment: dict[str, Any]
+
+
+class _SweepRow(msgspec.Struct):
+    """What a sweep knew of a case beside its samples; dimensions and the like are in the case."""
+
+    samples: int = 0
+    median_s: float | None = None
+    mean_s: float | None = None
+    min_s: float | None = None
+    p95_s: float | None = None
+    std_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    flops: int | None = None
+    bytes: int | None = None
+    peak_memory_bytes: int | None = None
+    max_error: float | None = None
+    prepare_s: float | None = None
+    reason: str = ""
+    """Of a case that was measured: how its output differs from eager's."""
+
+
+class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
+    case: _Case
+    kind: _Kind
+    outcome: Status
+    finished: str
+    seconds: float
+    reason: str
+    stdout: str
+    stderr: str
+    measurement: msgspec.Raw = _NOTHING
+    counts: msgspec.Raw = _NOTHING
+    compile_seconds: float | None = None
+    sweep: _SweepRow | None = None
+
+
+def read_run(text: bytes) -> Run:
+    """The run, without its state and tags, which have columns of their own."""
+    record = _decode(text, _Run)
+    cases = [_case_of(case) for case in record.cases]
+    if any(not 0 <= index < len(cases) for index, _ in record.plan):
+        raise RecordFileError(f"the plan of run {record.id!r} names a case that is not in it")
+    return Run(
+        id=record.id,
+        kind=RunKind.SWEEP if "sweep" in record.settings else RunKind.RUN,
+        started=record.started,
+        state=RunState.RUNNING,
+        plan=tuple(
+            PlannedResult(case=cases[index], metric=METRICS[kind.value])
+            for index, kind in record.plan
+        ),
+        environments=(Environment(facts=record.environment),),
+        settings=record.settings,
+    )
+
+
+def read_result(text: bytes) -> Result:
+    record = _decode(text, _Result)
+    return Result(
+        case=_case_of(record.case),
+        metric=METRICS[record.kind.value],
+        status=record.outcome,
+        finished=record.finished,
+        seconds=record.seconds,
+        reason=record.reason,
+        stdout=record.stdout,
+        stderr=record.stderr,
+        payload=_payload_of(record),
+        facts=_facts_of(record),
+    )
+
+
+def _decode(text: bytes, record: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text, type=record)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise RecordFileError(f"this is no record of torchmark 0.1: {error}") from error
+
+
+def _case_of(record: _Case) -> Case:
+    return Case(
+        label=record.label,
+        stmt=record.stmt,
+        setup=record.setup,
+        global_setup=record.global_setup,
+        language=Language[record.language.value],
+        runtime=record.runtime,
+        autograd=record.autograd,
+        num_threads=record.num_threads,
+        params=record.params,
+        model=None if record.model is None else ScriptedModel(source=record.model),
+        skip=record.skip,
+    )
+
+
+def _payload_of(record: _Result) -> Timing | TimeSummary | Counts | None:
+    if record.counts != _NOTHING:
+        return counts_of_stats(decode_stats(bytes(record.counts)))
+    if record.measurement != _NOTHING:
+        return _times_of(decode_measurement(bytes(record.measurement)))
+    row = record.sweep
+    if row is None or row.median_s is None or row.low_s is None or row.high_s is None:
+        return None
+    return TimeSummary(
+        samples=row.samples,
+        median=row.median_s,
+        low=row.low_s,
+        high=row.high_s,
+        mean=row.mean_s,
+        least=row.min_s,
+        p95=row.p95_s,
+        deviation=row.std_s,
+    )
+
+
+def _times_of(measurement: Measurement) -> Timing | TimeSummary | None:
+    """Samples as they were taken; statistics of a measurement that kept nothing but its times."""
+    parts = measurement.replicates or (measurement,)
+    samplings = tuple(each.sampling for each in parts if each.sampling is not None)
+    if len(samplings) == len(parts):
+        return Timing(processes=samplings)
+    if not measurement.raw_times:
+        return None
+    low, high = measurement.median_interval
+    return TimeSummary(
+        samples=len(measurement.raw_times),
+        median=measurement.median,
+        low=low,
+        high=high,
+        mean=measurement.mean,
+        least=min(measurement.times),
+        p95=measurement.percentile(95),
+        deviation=measurement.std,
+    )
+
+
+def _facts_of(record: _Result) -> Facts:
+    row = record.sweep
+    if row is None:
+        return Facts(prepare_seconds=record.compile_seconds)
+    is_remark = record.outcome is Status.DONE and row.reason
+    return Facts(
+        flops=row.flops,
+        bytes=row.bytes,
+        peak_memory_bytes=row.peak_memory_bytes,
+        max_error=row.max_error,
+        prepare_seconds=row.prepare_s,
+        remarks=(row.reason,) if is_remark else (),
+    )

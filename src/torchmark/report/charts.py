@@ -1,0 +1,184 @@
+"""Charts made ready to be drawn: how they look, which series they have, and their data as a table.
+
+Views say what a chart shows (`torchmark.report.view.Chart`). Here it gets the colours of the page,
+and in a page a legend of its own, whose boxes are reached by keyboard and hide a series: the names
+in the parameter `HIDDEN` are filtered out.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchmark.report.view import Chart
+
+HIDDEN = "torchmark_hidden"
+PALETTE = tuple(f"var(--plot-{number})" for number in range(1, 9))
+
+_FONT = "system-ui, sans-serif"
+_CELL_WIDTH = 230
+"""Pixels of one of several small charts: one fits the screen of a phone with its axis."""
+
+_PICTURE_WIDTH = 620
+_PICTURE_COLUMNS = 3
+
+_TEXT = {"labelColor": "var(--quiet)", "titleColor": "var(--ink)", "titleFontWeight": 500}
+CONFIG: dict[str, Any] = {
+    "aria": False,  # the figure has a description and its data as a table
+    "background": None,
+    "font": _FONT,
+    "view": {"stroke": None, "continuousHeight": 240, "discreteHeight": {"step": 20}},
+    "axis": {
+        **_TEXT,
+        "gridColor": "var(--line)",
+        "domainColor": "var(--rule)",
+        "tickColor": "var(--rule)",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "labelLimit": 260,
+        "labelOverlap": "greedy",
+    },
+    "axisY": {"ticks": False, "domain": False, "labelPadding": 6},
+    "legend": {**_TEXT, "labelFontSize": 11, "titleFontSize": 11, "symbolType": "circle"},
+    "header": {"labelColor": "var(--ink)", "titleColor": "var(--quiet)", "labelFontSize": 12},
+    "title": {
+        "color": "var(--ink)",
+        "subtitleColor": "var(--quiet)",
+        "fontSize": 13,
+        "fontWeight": 600,
+        "anchor": "start",
+    },
+    "range": {"category": list(PALETTE)},
+    "mark": {"tooltip": True, "color": "var(--plot-1)"},
+    "line": {"strokeWidth": 1.8},
+    "point": {"size": 42, "filled": True, "opacity": 1},
+    "rule": {"color": "var(--rule)"},
+    "text": {"color": "var(--ink)", "fontSize": 11},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What readers can switch on and off."""
+
+    field: str
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+
+
+def find_series(spec: Mapping[str, Any]) -> Series | None:
+    """The nominal field that colours stand for, with the names in the order of the data."""
+    for channel in _channels(spec):
+        if channel.get("type") != "nominal":
+            continue
+        field, scale = str(channel["field"]), channel.get("scale") or {}
+        present = dict.fromkeys(
+            str(row[field]) for row in _values(spec) if row.get(field) is not None
+        )
+        names = tuple(name for name in scale.get("domain", present) if name in present)
+        given = dict(zip(scale.get("domain", ()), scale.get("range", ()), strict=False))
+        colours = tuple(
+            given.get(name, PALETTE[at % len(PALETTE)]) for at, name in enumerate(names)
+        )
+        return Series(field, names, colours)
+    return None
+
+
+def spec_for_page(chart: Chart) -> dict[str, Any]:
+    """As wide as its box; without Vega's legend where the page has its own."""
+    spec = _dressed(chart)
+    if not _is_composed(spec):
+        spec["width"] = "container"
+    series = find_series(spec)
+    if series is not None:
+        for encoding in _encodings(spec):
+            for channel in encoding.values():
+                if isinstance(channel, dict) and channel.get("field") == series.field:
+                    _hide_legend(encoding, channel, series)
+        shown = f"indexof({HIDDEN}, datum[{json.dumps(series.field)}]) < 0"
+        spec["params"] = [{"name": HIDDEN, "value": []}, *spec.get("params", ())]
+        spec["transform"] = [{"filter": shown}, *spec.get("transform", ())]
+    return spec
+
+
+def spec_for_picture(chart: Chart, colours: Mapping[str, str]) -> dict[str, Any]:
+    """By itself, on white: with its title, and the colours by their values."""
+    spec = _dressed(chart)
+    if "facet" in spec:
+        spec.setdefault("columns", _PICTURE_COLUMNS)
+    elif not _is_composed(spec):
+        spec.setdefault("width", _PICTURE_WIDTH)
+    spec["title"] = {"text": chart.title, **({"subtitle": chart.note} if chart.note else {})}
+    spec["background"], spec["padding"] = colours["paper"], 12
+    text = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], json.dumps(spec))
+    resolved: dict[str, Any] = json.loads(text)
+    return resolved
+
+
+def data_of(chart: Chart) -> tuple[list[str], list[list[Any]]]:
+    """The figures behind the chart: the names of the columns, and the rows."""
+    rows = _values(chart.spec)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return names, [[row.get(name) for name in names] for row in rows]
+
+
+def _dressed(chart: Chart) -> dict[str, Any]:
+    spec = copy.deepcopy(dict(chart.spec))
+    spec["config"] = {**CONFIG, **spec.get("config", {})}
+    if "facet" in spec:
+        spec["spec"].setdefault("width", _CELL_WIDTH)
+    if not _is_composed(spec):
+        ticks = {"axisX": "ceil(width / 80)", "axisY": "ceil(height / 40)"}
+        for axis, number in ticks.items():
+            spec["config"][axis] = {**spec["config"].get(axis, {}), "tickCount": {"expr": number}}
+    return spec
+
+
+def _is_composed(spec: Mapping[str, Any]) -> bool:
+    """Whether it consists of several charts, each with a width of its own."""
+    facets = {"facet", "row", "column"}
+    return bool({"facet", "hconcat", "vconcat", "concat", "repeat"} & spec.keys()) or bool(
+        facets & spec.get("encoding", {}).keys()
+    )
+
+
+def _values(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(spec.get("data", {}).get("values", ()))
+
+
+def _encodings(node: Any) -> Iterator[dict[str, Any]]:
+    """Every `encoding` in it, of layers and of charts inside charts too."""
+    if isinstance(node, list | tuple):
+        for each in node:
+            yield from _encodings(each)
+    elif isinstance(node, dict):
+        for name, value in node.items():
+            if name == "encoding":
+                yield value
+            elif name in ("layer", "spec", "hconcat", "vconcat", "concat"):
+                yield from _encodings(value)
+
+
+def _channels(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What `color` encodes, wherever it stands; with a scale first, which the others share."""
+    found = [
+        encoding["color"]
+        for encoding in _encodings(dict(spec))
+        if isinstance(encoding.get("color"), dict) and "field" in encoding["color"]
+    ]
+    yield from sorted(found, key=lambda channel: "scale" not in channel)
+
+
+def _hide_legend(encoding: dict[str, Any], channel: dict[str, Any], series: Series) -> None:
+    """Colours stay with their names when others are hidden."""
+    if channel is encoding.get("color"):
+        channel["scale"] = {"domain": list(series.names), "range": list(series.colours)}
+        channel["legend"] = None
+    elif channel in (encoding.get("shape"), encoding.get("strokeDash")):
+        channel["legend"] = None

@@ -1,0 +1,93 @@
+"""A view as one HTML page with everything inside it: nothing is fetched.
+
+Without scripts all of it can be read; with them tables sort and filter, and charts are drawn.
+Templates escape whatever comes from elsewhere; only our own style, scripts and drawings are not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import metadata, resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import markupsafe
+
+from torchmark.report.charts import data_of, find_series, spec_for_page
+from torchmark.report.figures import printable
+from torchmark.report.formats.tracks import axes_of
+from torchmark.report.formats.values import interval_text, is_figure, quiet_text, value_text
+from torchmark.report.formats.vega import load_bundle
+
+if TYPE_CHECKING:
+    from torchmark.report.view import Cell, View
+
+_LONGEST_CODE = 20_000
+"""Characters of code or output that a page shows: a megabyte would make it unreadable."""
+
+_MOST_DATA = 500
+"""Rows of the table behind a chart."""
+
+
+def render(view: View) -> str:
+    has_charts = any(section.charts for section in view.sections)
+    page = _environment().get_template("page.html.j2")
+    return printable(
+        page.render(
+            view=view,
+            style=_own("style.css"),
+            script=_own("page.js"),
+            vega=markupsafe.Markup(load_bundle()) if has_charts else "",  # noqa: S704 - base64
+            version=metadata.version("torchmark"),
+        )
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("torchmark.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"shorten": _shorten, "svg": markupsafe.Markup, "number": _number}
+    environment.tests["differs"] = lambda values: len(set(values)) > 1
+    environment.globals |= {
+        "axes_of": axes_of,
+        "data_of": data_of,
+        "find_series": find_series,
+        "interval_text": interval_text,
+        "is_figure": is_figure,
+        "most_data": _MOST_DATA,
+        "quiet_text": quiet_text,
+        "sorted_by": _sorted_by,
+        "spec_for_page": spec_for_page,
+        "value_text": value_text,
+    }
+    return environment
+
+
+def _own(name: str) -> markupsafe.Markup:
+    file = resources.files("torchmark.report").joinpath("templates", name)
+    return markupsafe.Markup(file.read_text("utf-8"))  # noqa: S704 - our own
+
+
+def _sorted_by(cell: Cell) -> str:
+    """A figure as JavaScript reads it; empty for what is sorted by its text, or last."""
+    if isinstance(cell.value, str) or cell.value is None:
+        return ""
+    return f"{float(cell.value):.9g}".replace("inf", "Infinity")
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _shorten(text: str) -> str:
+    """The beginning and the end of a long text, where the causes usually are."""
+    if len(text) <= _LONGEST_CODE:
+        return text
+    half = _LONGEST_CODE // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"

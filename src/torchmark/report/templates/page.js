@@ -1,0 +1,180 @@
+"use strict";
+// Works on what the page already shows: without it everything can be read.
+
+{ // Light or dark: what the system says, until the button is pressed.
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const label = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("torchmark-theme", root.dataset.theme); } catch { /* not kept */ }
+    label();
+  });
+  system.addEventListener("change", label);
+  label();
+  button.hidden = false;
+}
+
+// A case is its row, with the row of details below it if it has one.
+function casesOf(body) {
+  return [...body.querySelectorAll(":scope > tr.case")].map((row) => {
+    const next = row.nextElementSibling;
+    return { row, more: next?.classList.contains("more") ? next : null };
+  });
+}
+
+// What a cell is sorted by; what has no value is last, in both directions.
+function keyOf(row, column) {
+  const cell = row.cells[column];
+  if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+  return cell.textContent.trim();
+}
+
+function compare(a, b, sign) {
+  if (a === "" || b === "") return (a === "") - (b === "");
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  if (typeof a === "number") return sign * (a - b || 0);
+  return sign * a.localeCompare(b, "en", { numeric: true });
+}
+
+function makeSortable(table) {
+  const body = table.tBodies[0];
+  const original = [...body.rows];
+  const heads = [...table.tHead.rows[0].cells];
+  const cases = casesOf(body);
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => {
+      const next = { none: "ascending", ascending: "descending", descending: "none" };
+      const order = next[head.getAttribute("aria-sort")];
+      heads.forEach((each) => each.setAttribute("aria-sort", "none"));
+      head.setAttribute("aria-sort", order);
+      table.classList.toggle("is-flat", order !== "none");
+      if (order === "none") return body.append(...original);
+      const sign = order === "ascending" ? 1 : -1;
+      const keyed = cases.map((each) => ({ ...each, key: keyOf(each.row, column) }));
+      keyed.sort((a, b) => compare(a.key, b.key, sign));
+      body.append(...keyed.flatMap(({ row, more }) => (more ? [row, more] : [row])));
+    });
+  });
+}
+
+function makeFilter(holder) {
+  const table = holder.querySelector("table");
+  const cases = casesOf(table.tBodies[0]);
+  if (cases.length < 6) return;
+  const texts = cases.map(({ row }) => row.textContent.toLowerCase());
+  const groups = [...table.querySelectorAll("tr.group")];
+  const tools = document.createElement("div");
+  tools.className = "tools";
+  const search = document.createElement("input");
+  search.type = "search";
+  search.placeholder = "Filter rows";
+  search.setAttribute("aria-label", `Filter the rows of ${table.caption.textContent}`);
+  const shown = document.createElement("span");
+  shown.setAttribute("role", "status");
+  tools.append(search);
+  let loud = null;
+  if (holder.dataset.quiet !== undefined) {
+    const label = document.createElement("label");
+    loud = document.createElement("input");
+    loud.type = "checkbox";
+    loud.addEventListener("change", filter);
+    label.append(loud, "Only rows that stand out");
+    tools.append(label);
+  }
+  tools.append(shown);
+  holder.prepend(tools);
+  search.addEventListener("input", filter);
+
+  function filter() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    cases.forEach(({ row, more }, at) => {
+      const isShown = words.every((word) => texts[at].includes(word))
+        && !(loud?.checked && row.classList.contains("quiet"));
+      for (const each of [row, more]) each?.toggleAttribute("data-is-hidden", !isShown);
+      count += isShown;
+    });
+    for (const group of groups) {
+      let next = group.nextElementSibling;
+      while (next && !next.matches(".group, .case:not([data-is-hidden])")) next = next.nextElementSibling;
+      group.toggleAttribute("data-is-hidden", !next || next.matches(".group"));
+    }
+    shown.textContent = count < cases.length ? `${count} of ${cases.length} rows` : "";
+  }
+}
+
+for (const holder of document.querySelectorAll("div.table")) {
+  makeSortable(holder.querySelector("table"));
+  makeFilter(holder);
+}
+
+{ // A link to a row shows the row, whatever is filtered or folded.
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    if (!target?.matches("tr.case")) return;
+    target.removeAttribute("data-is-hidden");
+    target.querySelector(".fold")?.setAttribute("open", "");
+    target.scrollIntoView({ block: "center" });
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+}
+
+// Charts are drawn when they come into sight, by the script that the page carries compressed.
+let vega = null;
+async function loadVega() {
+  // Vega warns of what a chart's author may want to know; to a reader of the page it says nothing.
+  const { warn } = console;
+  console.warn = (...words) => { if (words[0] !== "WARN") warn.apply(console, words); };
+  const packed = Uint8Array.from(atob(document.getElementById("vega").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(stream).text();
+  document.head.append(script);
+}
+
+async function draw(figure) {
+  const plot = figure.querySelector(".plot");
+  const spec = JSON.parse(figure.querySelector("script").textContent);
+  if (spec.facet && spec.spec) {
+    spec.columns = Math.max(1, Math.floor(plot.clientWidth / (spec.spec.width + 75)));
+  }
+  spec.config.axis.labelLimit = Math.min(260, plot.clientWidth / 3);
+  try {
+    await (vega ??= loadVega());
+    const { view } = await window.vegaEmbed(plot, spec, {
+      mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, logLevel: 1,
+      tooltip: { disableDefaultStyle: true, theme: "custom" },
+    });
+    const legend = figure.querySelector(".legend");
+    if (!legend) return;
+    legend.hidden = false;
+    legend.addEventListener("change", () => {
+      const off = [...legend.querySelectorAll("input:not(:checked)")].map((box) => box.value);
+      view.signal("torchmark_hidden", off).runAsync();
+    });
+  } catch (error) {
+    plot.textContent = `This chart cannot be drawn here (${error.message}); its data are below.`;
+  }
+}
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    watcher.unobserve(target);
+    draw(target);
+  }
+}, { rootMargin: "600px" });
+for (const figure of document.querySelectorAll(".chart:has(.plot)")) watcher.observe(figure);

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchmark.capture.capture import Capture
-    from torchmark.commands.functions import FunctionsCompared, ab
+    from torchmark.commands.ab import ab
+    from torchmark.commands.functions import FunctionsCompared
     from torchmark.commands.sweeping.api import Sweep
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
@@ -99,7 +100,8 @@ _HOMES = {
     "torchmark.commands.sweeping.api": ("Sweep",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
-    "torchmark.commands.functions": ("FunctionsCompared", "ab"),
+    "torchmark.commands.ab": ("ab",),
+    "torchmark.commands.functions": ("FunctionsCompared",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -66,6 +66,7 @@ class _Counting(_Silent):
     def __init__(self) -> None:
         self._total = 0
         self._done = 0
+        self._planned = 0
         self._run_id = ""
 
     def hear(self, news: Run | Progress) -> None:
@@ -73,6 +74,9 @@ class _Counting(_Silent):
             if news.id != self._run_id:
                 self._run_id, self._total = news.id, len(news.missing())
                 self._begin(news)
+            else:  # it was found meanwhile that there is more to measure
+                self._total += len(news.plan) - self._planned
+            self._planned = len(news.plan)
         elif isinstance(news, Result):
             self._done += 1
             self._show_result(news)

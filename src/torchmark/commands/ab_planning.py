@@ -5,43 +5,65 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.commands.suite_run import facts_of, wanted_cases
+from torchmark.commands.suites import select_cases
 from torchmark.define.known_breaks import reason_to_skip as known_break
-from torchmark.engine.paired.plan import Planned
 from torchmark.engine.under_test import WORKS
+from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.language import Language
+from torchmark.model.run import PlannedResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchmark.commands.suite_run import Wanted
+    from torchmark.commands.suites import Selection
     from torchmark.define.suites.loading import LoadedSuite
     from torchmark.engine.under_test import UnderTest
+    from torchmark.model.result import Metric, ResultKey
 
 
-def plan_of_suites(
-    a: UnderTest, b: UnderTest, suites: Sequence[LoadedSuite], wanted: Wanted, *, backtest: bool
-) -> list[Planned]:
+def plan_suites(
+    a: UnderTest,
+    b: UnderTest,
+    suites: Sequence[LoadedSuite],
+    selection: Selection,
+    metrics: Sequence[Metric],
+    *,
+    backtest: bool = False,
+) -> list[PlannedResult]:
     """Every case of the suites, with the reason where it cannot run in one of the two."""
     sides = (a, b)
-    cases = [wanted_cases(suites, wanted, facts_of(suites, side.workers)) for side in sides]
+    cases = [select_cases(suites, selection, side.workers) for side in sides]
     able = [_Ability(side, backtest=backtest) for side in sides]
     plan = []
     for in_a, in_b in zip(*cases, strict=True):
         reasons = (able[0].reason_against(in_a), able[1].reason_against(in_b))
-        plan.append(Planned(case=in_a, skip=next(filter(None, reasons), None)))
+        case = replace(in_a, skip=next(filter(None, reasons), None))
+        plan += [
+            PlannedResult(case=case, metric=metric, environments=(a.name, b.name))
+            for metric in metrics
+        ]
     return plan
 
 
-def plan_of_statements(pairs: Iterable[tuple[str, str | None]], setup: str) -> list[Planned]:
-    """Statements for both environments, or one for A and another for B."""
-    plan = []
-    for stmt, other in pairs:
+def plan_statements(
+    pair: tuple[str, str],
+    statements: Iterable[tuple[str, str | None]],
+    setup: str,
+    metrics: Sequence[Metric],
+) -> list[PlannedResult]:
+    """Statements for both environments, or one for A and another for B; each once."""
+    plan: dict[ResultKey, PlannedResult] = {}
+    for stmt, other in statements:
         case = Case(label=(), stmt=stmt, setup=setup)
         in_b = replace(case, stmt=other) if other is not None else None
-        plan.append(Planned(case=case, other=in_b))
-    return plan
+        for metric in metrics:
+            planned = PlannedResult(case=case, metric=metric, environments=pair, other=in_b)
+            if plan.setdefault(planned.key, planned) != planned:
+                raise InvalidArgumentError(
+                    f"{stmt!r} is compared with itself and with {other!r}; make two runs of it"
+                )
+    return list(plan.values())
 
 
 class _Ability:

@@ -7,22 +7,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.pairs import Verdict, effect_in, verdicts_of
+from torchmark.analyse.pairs import effect_in, verdicts_of
+from torchmark.analyse.verdicts import Verdict
 from torchmark.arguments import checked_positive
-from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
-from torchmark.engine.paired.plan import BUDGET, Planned, Wish
 from torchmark.engine.paired.starting import Zygotes
-from torchmark.engine.paired.timing import Timing, timed
-from torchmark.engine.reservation import reserved
+from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
+from torchmark.model.result import Metric
+from torchmark.model.run import PlannedResult
 from torchmark.report.figures import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchmark.analyse.pairs import PairEffect
+    from torchmark.analyse.pairs import Effect
+    from torchmark.model.effort import Effort
     from torchmark_probe.loops.intervals import Interval
 
 
@@ -39,7 +41,7 @@ class FunctionsCompared:
     a_seconds: float
     """One call of the first."""
 
-    effect: PairEffect
+    effect: Effect
     """The ratio with all that is known of it."""
 
     verdict: Verdict
@@ -62,61 +64,47 @@ class FunctionsCompared:
 
     def __str__(self) -> str:
         low, high = (f"{(end - 1) * 100:+.2f} %" for end in self.interval)
-        seen = f"; a change of {self.effect.smallest * 100:.2f} % would have been seen"
+        is_unclear = self.verdict is Verdict.UNCLEAR
+        detectable = f"; detectable: {self.effect.detectable * 100:.2f} %" if is_unclear else ""
         return (
-            f"{self.b} beside {self.a}: {self.verdict.value}, {(self.ratio - 1) * 100:+.2f} % "
-            f"[{low}, {high}] ({seconds_text(self.a_seconds)} → {seconds_text(self.b_seconds)}, "
-            f"{self.effect.pairs} pairs{seen if self.verdict is Verdict.UNCLEAR else ''})"
+            f"{self.b} compared with {self.a}: {self.verdict.value}, "
+            f"{(self.ratio - 1) * 100:+.2f} % [{low}, {high}] ({seconds_text(self.a_seconds)} → "
+            f"{seconds_text(self.b_seconds)}, {self.effect.replicates} replicates{detectable})"
         )
 
 
-def ab(
-    a: Callable[[], object],
-    b: Callable[[], object],
-    *,
-    budget: float = BUDGET,
-    time_limit: float = 300.0,
-    seed: int = 0,
+def compare_functions(
+    a: Callable[[], object], b: Callable[[], object], effort: Effort
 ) -> FunctionsCompared:
-    """Compare two functions without arguments: forks of this process, pair by pair.
-
-    Each is called once in this process first, so what it raises is raised here. In the forks torch
-    runs on one thread. Where things lie in this process is part of the result: `torchmark ab`,
-    which starts processes anew, is free of that.
-
-    >>> import torch
-    >>> x = torch.ones(300, 300)
-    >>> print(ab(lambda: x + x, lambda: x @ x).verdict.value)
-    slower
-    """
-    checked_positive("budget", budget)
+    """Compare two functions without arguments, in forks of this process."""
+    checked_positive("budget", effort.budget)
     for name, function in (("a", a), ("b", b)):
         if not callable(function):
             raise InvalidArgumentError(f"{name} is no function: {function!r}")
         function()
-    case = Case(label=("ab",), stmt="function()")
-    timing: Timing = Timing(planned=Planned(case=case), a=a, b=b)
-    with reserved(usable_cores(), 1) as division, on_cores(division.others):
-        coming = timed(
-            [timing],
+    planned = PlannedResult(case=Case(label=("ab",), stmt="function()"), metric=Metric.TIME)
+    case = CaseTiming(planned=planned, a=a, b=b)
+    with reserve_cores(1) as division:
+        coming = take_replicates(
+            [case],
             lambda _layout: Zygotes(Forks(), Forks()),
-            rng=random.Random(seed),  # noqa: S311 - an order of blocks, not a secret
+            rng=random.Random(effort.seed),  # noqa: S311 - an order of blocks, not a secret
             cores=division.lanes[0],
-            wish=Wish(budget=budget, time_limit=time_limit),
+            effort=effort,
             cases=1,
             in_background=False,
         )
         with closing(coming):
             for _ in coming:
                 pass
-    if timing.failure is not None:
-        raise timing.failure.error
-    times = timing.times()
-    effect = effect_in(times)
+    if case.failure is not None:
+        raise case.failure.error
+    timing = case.timing()
+    effect = effect_in(timing)
     return FunctionsCompared(
         a=_name(a, "a"),
         b=_name(b, "b"),
-        a_seconds=times.a_seconds,
+        a_seconds=timing.a_seconds,
         effect=effect,
         verdict=verdicts_of([effect])[0],
     )

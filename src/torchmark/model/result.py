@@ -155,6 +155,8 @@ class PairedProfile(
 
     a: str
     b: str
+    samples: tuple[int, int]
+    """How many each of them is from."""
 
 
 class KernelCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,74 +1,87 @@
-"""Flame graphs of a case in both environments, and of what is different."""
+"""Where the time of cases goes in two environments: stacks by py-spy, taken in both at once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.engine.background import begun
-from torchmark.engine.paired.plan import Planned, Wish
-from torchmark.engine.paired.readying import Readied
-from torchmark.engine.sampling_profiler import UNIT, record
-from torchmark.errors import CaseFailedError
-from torchmark.flame.svg import difference_svg, flame_svg
-from torchmark.model.ab_record import Compared
-from torchmark.model.case_flames import CaseFlames
-from torchmark.report.figures import seconds_text
+from torchmark.engine.background import begin
+from torchmark.engine.paired.plan import make_result
+from torchmark.engine.paired.readying import ReadyCases
+from torchmark.engine.sampling_profiler import record
+from torchmark.errors import MissingToolError, ProfilerError, TorchmarkError, ZygoteError
+from torchmark.flame.stacks import folded
+from torchmark.model.result import PairedProfile, Result, Status
+from torchmark.model.run import Began
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from torchmark.engine.paired.readying import Ready
     from torchmark.engine.sampling_profiler import Recording
     from torchmark.engine.under_test import UnderTest
     from torchmark.model.case import Case
+    from torchmark.model.effort import Effort
+    from torchmark.model.run import PlannedResult
 
 SECONDS = 2
 """That a loop is looked at."""
 
-
-def flames_of(
-    base: UnderTest, branch: UnderTest, case: Case, seconds: tuple[float, float]
-) -> CaseFlames:
-    """Look at the case in both at the same time, with the frames of C and C++.
-
-    `seconds` is what pairs say that a run takes in each: how wide the pictures are. What the loops
-    take while they are looked at is not known as well.
-    """
-    ready_base, ready_branch = _ready(base, branch, case)
-    of_base = begun(lambda: _recording(base, case, ready_base), "recording")
-    second = replace(_recording(branch, case, ready_branch), seconds_per_run=seconds[1])
-    first = replace(of_base.result(), seconds_per_run=seconds[0])
-    return CaseFlames(
-        case=case,
-        base=_drawn(base, case, first),
-        branch=_drawn(branch, case, second),
-        difference=difference_svg(
-            first.per_run(),
-            second.per_run(),
-            title=f"{case.name}: {branch.name} beside {base.name}",
-            unit=UNIT,
-            normalise=False,
-        ),
-    )
+_OF_EVERY_CASE = (MissingToolError, ProfilerError, ZygoteError)
+"""Errors that the next case would have too."""
 
 
-def _ready(base: UnderTest, branch: UnderTest, case: Case) -> tuple[Ready, Ready]:
-    planned = Planned(case=case)
-    readied = Readied(base, branch, Wish(), units_at_once=1)
-    for news in readied.make([planned]):
-        if isinstance(news, Compared):
-            raise CaseFailedError(news.reason, kind="raised")
-    return readied.of(planned)
+class WantedProfile(NamedTuple):
+    """A case whose stacks are wanted."""
+
+    planned: PlannedResult
+
+    seconds: tuple[float, float]
+    """What a run takes in each by its replicates: how wide the flame graphs are. What the loops
+    take while they are looked at is not known as well."""
 
 
-def _recording(side: UnderTest, case: Case, ready: Ready) -> Recording:
+def profile_cases(
+    a: UnderTest, b: UnderTest, wanted: Sequence[WantedProfile], effort: Effort
+) -> Iterator[Began | Result]:
+    """One case after the other; where py-spy cannot work at all, the others fail with the first."""
+    reason = ""
+    for planned, seconds in wanted:
+        if reason:
+            yield make_result(planned, Status.FAILED, reason=reason)
+            continue
+        yield Began(case=planned.case, metric=planned.metric)
+        try:
+            yield _profile(a, b, planned, seconds, effort)
+        except TorchmarkError as error:
+            yield make_result(planned, Status.FAILED, reason=str(error))
+            reason = str(error) if isinstance(error, _OF_EVERY_CASE) else ""
+
+
+def _profile(
+    a: UnderTest,
+    b: UnderTest,
+    planned: PlannedResult,
+    seconds: tuple[float, float],
+    effort: Effort,
+) -> Result:
+    """Look at the case in both at the same time, with the frames of C and C++."""
+    cases = ReadyCases(a, b, effort, units_at_once=1)
+    for news in cases.make([planned]):
+        if isinstance(news, Result):
+            return news
+    in_a, in_b = cases.of(planned)
+    first = begin(lambda: _record(a, planned.case, in_a), "recording")
+    recordings = (_record(b, planned.case, in_b), first.result())[::-1]
+    texts = [
+        folded(replace(each, seconds_per_run=of_run).per_run())
+        for each, of_run in zip(recordings, seconds, strict=True)
+    ]
+    samples = (recordings[0].inside, recordings[1].inside)
+    payload = PairedProfile(a=texts[0], b=texts[1], samples=samples)
+    return make_result(planned, payload=payload)
+
+
+def _record(side: UnderTest, case: Case, ready: Ready) -> Recording:
     zygote = side.workers.started(case.num_threads, under_callgrind=False)
     return record(zygote, ready, seconds=SECONDS, native=True)
-
-
-def _drawn(side: UnderTest, case: Case, seen: Recording) -> str:
-    return flame_svg(
-        seen.per_run(),
-        title=f"{case.name}: {side.name}",
-        unit=UNIT,
-        note=f"{seen.inside} samples by py-spy; a run takes {seconds_text(seen.seconds_per_run)}",
-    )

@@ -1,0 +1,377 @@
+"""`torchmark ab`: environments or statements compared, every case with a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import msgspec
+
+from torchmark.commands.ab_planning import plan_statements, plan_suites
+from torchmark.commands.functions import FunctionsCompared, compare_functions
+from torchmark.commands.spine import (
+    begin_run,
+    carry_out,
+    effort_of,
+    find_run,
+    reserve_cores,
+    use_store,
+)
+from torchmark.commands.suites import Selection, load_suites
+from torchmark.engine.background import begin
+from torchmark.engine.backport import patch as put_timer_into
+from torchmark.engine.backport import unpatch as remove_timer_from
+from torchmark.engine.paired.comparing import Comparison
+from torchmark.engine.paired.sentries import remarks_of
+from torchmark.engine.under_test import WORKS, found, remarks_on
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.effort import TIME_LIMIT, Effort
+from torchmark.model.result import Metric, PairedTiming
+from torchmark.model.run import Run, RunKind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+
+    from torchmark.analyse.ab import Pair
+    from torchmark.commands.spine import Listener, Place
+    from torchmark.define.suites.loading import LoadedSuite
+    from torchmark.engine.cores import Division
+    from torchmark.engine.under_test import UnderTest
+    from torchmark.model.environment import Environment
+    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.store import Store
+
+    Measure: TypeAlias = Callable[
+        [Run, Sequence[UnderTest], Division], Generator[Progress | Run, None, None]
+    ]
+    """Measures what a run lacks in these environments, on these cores."""
+
+COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
+BUDGET = Effort().budget
+
+_SAME_FILES = {"Python": "executable", "torch": "torch_file"}
+"""Facts that must be the same when a run is resumed, beside those that decide for every run."""
+
+
+@overload
+def ab(
+    a: Callable[[], object],
+    b: Callable[[], object],
+    *,
+    budget: float = BUDGET,
+    time_limit: float = TIME_LIMIT,
+    seed: int = 0,
+) -> FunctionsCompared: ...
+
+
+@overload
+def ab(
+    *,
+    A: str | None = None,  # noqa: N803 - as the environments are called
+    B: str | None = None,  # noqa: N803
+    environments: Mapping[str, str] | None = None,
+    suites: Sequence[str] = (),
+    pattern: str = "",
+    cpp: bool = True,
+    statements: Sequence[str] = (),
+    setup: str = "pass",
+    a_stmt: str | None = None,
+    b_stmt: str | None = None,
+    metrics: Sequence[Metric] | None = None,
+    budget: float = BUDGET,
+    effort: Effort | None = None,
+    backtest: bool = False,
+    patch: Collection[str] = (),
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+) -> Run: ...
+
+
+def ab(
+    a: Callable[[], object] | None = None, b: Callable[[], object] | None = None, **options: Any
+) -> FunctionsCompared | Run:
+    """Compare two functions, or the cases of suites or statements in two or more environments.
+
+    *Functions* take no arguments and run in forks of this process; each is called once here first,
+    so what it raises is raised here. In the forks torch runs on one thread. Where things lie in
+    this process is part of the result; a comparison of environments launches fresh processes and
+    is free of that.
+
+    *Environments* are the shell commands that activate them: `A`, `B`, or any number by name in
+    `environments`, each compared with the first. One that is left out is this environment. Cases
+    are those of `suites` (narrowed down by `pattern`, without C++ unless `cpp`), or `statements`
+    that run in both, or `a_stmt` in A and `b_stmt` in B. Every result is in the store the moment it
+    exists, and the `Run` with all of them is returned. `resume` names a run that was cut short: it
+    activates the same environments and measures what is missing.
+
+    >>> import torch
+    >>> x = torch.ones(300, 300)
+    >>> print(ab(lambda: x + x, lambda: x @ x).verdict.value)
+    slower
+    """
+    if a is None and b is None:
+        return _compare_environments(**options)
+    budget, limit = options.pop("budget", BUDGET), options.pop("time_limit", TIME_LIMIT)
+    effort = Effort(budget=budget, timeout=limit, seed=options.pop("seed", 0))
+    if options:
+        raise TypeError(f"functions are compared without the option {next(iter(options))!r}")
+    return compare_functions(a, b, effort)  # type: ignore[arg-type]  # None is refused there
+
+
+def _compare_environments(
+    *,
+    A: str | None = None,  # noqa: N803 - as the environments are called
+    B: str | None = None,  # noqa: N803
+    environments: Mapping[str, str] | None = None,
+    suites: Sequence[str] = (),
+    pattern: str = "",
+    cpp: bool = True,
+    statements: Sequence[str] = (),
+    setup: str = "pass",
+    a_stmt: str | None = None,
+    b_stmt: str | None = None,
+    metrics: Sequence[Metric] | None = None,
+    budget: float = BUDGET,
+    effort: Effort | None = None,
+    backtest: bool = False,
+    patch: Collection[str] = (),
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+) -> Run:
+    if resume is not None:
+        return resume_comparison(RunKind.AB, resume, store, progress)
+    pairs = _pair_statements(statements, a_stmt, b_stmt)
+    if pairs and suites:
+        raise InvalidArgumentError("give either suites or statements, not both")
+    commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
+    names = [] if pairs else list(dict.fromkeys(suites or ("standard",)))
+    loaded = _load_all(names)
+    selection = Selection(pattern=pattern, cpp=cpp)
+
+    def plan(a: UnderTest, b: UnderTest, metrics: Sequence[Metric]) -> list[PlannedResult]:
+        if pairs:
+            return plan_statements((a.name, b.name), pairs, setup, metrics)
+        return plan_suites(a, b, loaded, selection, metrics, backtest=backtest)
+
+    path = _import_path(names)
+    with use_store(store) as kept, contextlib.ExitStack() as stack:
+        sides = activate(stack, commands, path)
+        said = [str(put_timer_into(side.environment)) for side in sides if side.name in patch]
+        described = describe(sides, progress)
+        wanted, why_not = _choose_metrics(metrics, described)
+        run = begin_run(
+            kept,
+            RunKind.AB,
+            _plan_all(sides, lambda a, b: plan(a, b, wanted)),
+            environments=described,
+            settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
+            effort=effort or Effort(budget=budget),
+            notes=[
+                *said,
+                *why_not,
+                *note_environments(sides, statements_differ=a_stmt is not None),
+            ],
+            tags=tags,
+        )
+        return carry_out_comparison(run, kept, sides, progress)
+
+
+def resume_comparison(
+    kind: RunKind,
+    name: str,
+    store: Place,
+    progress: Listener | None,
+    measure: Measure | None = None,
+    modules: Sequence[str] = (),
+) -> Run:
+    """Go on with a run that was cut short, in the same environments."""
+    with use_store(store) as kept, contextlib.ExitStack() as stack:
+        run = find_run(kept, name, [kind])
+        commands = {each.name: each.command for each in run.environments}
+        sides = activate(stack, commands, run.settings.get("path", ()), modules)
+        described = describe(sides, progress)
+        run.check_same_environments(described)
+        _check_same_files(run, described)
+        return carry_out_comparison(run, kept, sides, progress, measure)
+
+
+def remove_timers(
+    A: str | None = None,  # noqa: N803 - as the environments are called
+    B: str | None = None,  # noqa: N803
+    environments: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Remove what `patch` put into the environments; a sentence for each."""
+    with contextlib.ExitStack() as stack:
+        sides = activate(stack, name_commands(A, B, environments or {}))
+        return [str(remove_timer_from(side.environment)) for side in sides]
+
+
+def name_commands(
+    a: str | None, b: str | None, more: Mapping[str, str], *, one_is_enough: bool = False
+) -> dict[str, str]:
+    """Shell commands by the names of the environments; the first is what others are compared with.
+
+    Two statements are compared in one environment unless two are given: then `one_is_enough`.
+    """
+    commands: dict[str, str] = {}
+    if a is not None or b is not None or not more:
+        if a is None and b is None and not one_is_enough:
+            raise InvalidArgumentError(
+                "say what is to be compared: A and B (one that is left out is this environment), "
+                "or two named environments, or a statement for A and one for B"
+            )
+        second = b if b is not None else (a if one_is_enough else None)
+        commands = {"A": a or "", "B": second or ""}
+    names = [*commands, *more]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"a comparison needs two environments with different names, got {', '.join(names)}"
+        )
+    return {**commands, **more}
+
+
+def activate(
+    stack: contextlib.ExitStack,
+    commands: Mapping[str, str],
+    path: Sequence[str] = (),
+    modules: Sequence[str] = (),
+) -> list[UnderTest]:
+    """The environments that the shell commands lead to; the stack ends their processes."""
+    return [
+        stack.enter_context(contextlib.closing(found(name, command, path, modules)))
+        for name, command in commands.items()
+    ]
+
+
+def describe(sides: Sequence[UnderTest], progress: Listener | None) -> tuple[Environment, ...]:
+    """What each environment says of itself: all import torch at once, before anything is begun."""
+    tell = progress or (lambda _news: None)
+    text = f"starting {', '.join(side.name for side in sides)}"
+    tell(Stage(text=text))
+    checks = [begin(side.described, "check") for side in sides]
+    described = tuple(check.result() for check in checks)
+    tell(Stage(text=text, is_over=True))
+    return described
+
+
+def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = False) -> list[str]:
+    """What a reader should know of the environments before the figures, each sentence once."""
+    remarks = [
+        remark
+        for other in sides[1:]
+        for remark in remarks_on(sides[0], other, statements_differ=statements_differ)
+    ]
+    return list(dict.fromkeys(remarks))
+
+
+def carry_out_comparison(
+    run: Run,
+    store: Store,
+    sides: Sequence[UnderTest],
+    progress: Listener | None,
+    measure: Measure | None = None,
+) -> Run:
+    """Measure what the run lacks; `measure` replaces the usual way."""
+    threads = max((each.case.num_threads for each in run.plan), default=1)
+    with reserve_cores(threads) as division:
+        how = measure or measure_pairs
+        return carry_out(run, store, lambda started: how(started, sides, division), progress)
+
+
+def measure_pairs(
+    run: Run, sides: Sequence[UnderTest], division: Division
+) -> Generator[Progress | Run, None, None]:
+    """Each environment compared with the first; the run itself where there is more to note."""
+    first, *others = sides
+    for other in others:
+        pair = (first.name, other.name)
+        comparison = Comparison(
+            [
+                each
+                for each in run.missing()
+                if each.environments == pair and each.metric in COUNT_AND_TIME
+            ],
+            first,
+            other,
+            effort=effort_of(run),
+            division=division,
+            timed_before=_timed_in(run, pair),
+        )
+        with contextlib.closing(comparison.results()) as news:
+            for each in news:
+                notes = remarks_of(comparison.sentries, first.described(), other.described())
+                new = [note for note in notes if note not in run.notes]
+                if new:
+                    run = msgspec.structs.replace(run, notes=(*run.notes, *new))
+                    yield run
+                yield each
+
+
+def _timed_in(run: Run, pair: Pair) -> int:
+    return sum(
+        each.environments == pair and isinstance(each.payload, PairedTiming) for each in run.results
+    )
+
+
+def _pair_statements(
+    statements: Sequence[str], a: str | None, b: str | None
+) -> list[tuple[str, str | None]]:
+    if (a is None) != (b is None):
+        raise InvalidArgumentError("the statements of A and B come together, or not at all")
+    pairs: list[tuple[str, str | None]] = [(stmt, None) for stmt in statements]
+    return [*pairs, *([(a, b)] if a is not None else [])]
+
+
+def _load_all(names: Sequence[str]) -> list[LoadedSuite]:
+    """A suite with a file that cannot be loaded is an error: half of it is not compared."""
+    loaded = load_suites(names)
+    for suite in loaded:
+        for failure in suite.failures:
+            raise failure
+    return loaded
+
+
+def _import_path(suites: Sequence[str]) -> list[str]:
+    """Where cases find what lies beside the user and beside the suites."""
+    places = [Path(name) for name in suites if Path(name).exists()]
+    return ["", *(str((p if p.is_dir() else p.parent).resolve()) for p in places)]
+
+
+def _choose_metrics(
+    wanted: Sequence[Metric] | None, environments: Sequence[Environment]
+) -> tuple[Sequence[Metric], list[str]]:
+    """What was asked for, or all that can be had here; and a note where that is not all."""
+    if wanted is not None:
+        return wanted, []
+    counting = environments[0].facts["counting"]
+    if counting == WORKS:
+        return COUNT_AND_TIME, []
+    return (Metric.TIME,), [f"times only: {counting}"]
+
+
+def _plan_all(
+    sides: Sequence[UnderTest], plan: Callable[[UnderTest, UnderTest], list[PlannedResult]]
+) -> list[PlannedResult]:
+    planned = [each for other in sides[1:] for each in plan(sides[0], other)]
+    if not planned:
+        raise InvalidArgumentError(
+            "no case is left to compare; `torchmark list` shows what the suites have"
+        )
+    return planned
+
+
+def _check_same_files(run: Run, now: Sequence[Environment]) -> None:
+    """A relative path in a command leads elsewhere in another directory."""
+    for before, here in zip(run.environments, now, strict=True):
+        for what, name in _SAME_FILES.items():
+            if before.fact(name) != here.fact(name):
+                raise InvalidArgumentError(
+                    f"run {run.id} began with {what} from {before.fact(name)} in {before.name}, "
+                    f"and its command now leads to {here.fact(name)}; resume it in the directory "
+                    "where it began, or start a new run"
+                )

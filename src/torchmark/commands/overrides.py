@@ -1,0 +1,123 @@
+"""`torchmark overrides report`: what a pull request on overrides has to show, in one command."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchmark.analyse.ab import judge
+from torchmark.analyse.verdicts import Verdict
+from torchmark.commands.ab import (
+    activate,
+    carry_out_comparison,
+    describe,
+    measure_pairs,
+    note_environments,
+    resume_comparison,
+)
+from torchmark.commands.ab_planning import plan_suites
+from torchmark.commands.spine import begin_run, effort_of, use_store
+from torchmark.commands.suites import Selection
+from torchmark.define.suites.loading import load_suite
+from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
+from torchmark.engine.cores import on_cores
+from torchmark.engine.paired.flames import WantedProfile, profile_cases
+from torchmark.model.effort import Effort
+from torchmark.model.result import Metric, Result
+from torchmark.model.run import PlannedResult, Run, RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from torchmark.commands.spine import Listener, Place
+    from torchmark.engine.cores import Division
+    from torchmark.engine.under_test import UnderTest
+    from torchmark.model.run import Progress
+
+PAIR = ("base", "branch")
+
+EFFORT = Effort(budget=0.0, replicates=9, pair_seconds=0.05, hurry=True)
+"""Nine replicates of each of the 21 cases in a minute: what is looked for is 2 % and more."""
+
+
+def report(
+    base: str = "",
+    branch: str = "",
+    *,
+    all_flames: bool = False,
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+) -> Run:
+    """Compare the cost of overrides in two environments, with the stacks of what got slower.
+
+    `base` and `branch` are shell commands that activate them. Stacks for flame graphs are taken of
+    the cases that got slower, or of every case with `all_flames`. `resume` names a run that was cut
+    short; it activates the same environments and measures what is missing.
+    """
+    if resume is not None:
+        return resume_comparison(
+            RunKind.OVERRIDES, resume, store, progress, _measure, IMPORTED_BY_DISPATCH
+        )
+    suites = [load_suite("overrides")]
+    with use_store(store) as kept, contextlib.ExitStack() as stack:
+        commands = dict(zip(PAIR, (base, branch), strict=True))
+        sides = activate(stack, commands, modules=IMPORTED_BY_DISPATCH)
+        described = describe(sides, progress)
+        run = begin_run(
+            kept,
+            RunKind.OVERRIDES,
+            plan_suites(sides[0], sides[1], suites, Selection(), (Metric.TIME,)),
+            environments=described,
+            settings={"suites": ["overrides"], "all_flames": all_flames},
+            effort=EFFORT,
+            notes=note_environments(sides),
+            tags=tags,
+        )
+        return carry_out_comparison(run, kept, sides, progress, _measure)
+
+
+def _measure(
+    run: Run, sides: Sequence[UnderTest], division: Division
+) -> Generator[Progress | Run, None, None]:
+    """Times of every case, then the stacks of those that are worth a flame graph."""
+    results: list[Result] = []
+    with contextlib.closing(measure_pairs(run, sides, division)) as news:
+        for each in news:
+            if isinstance(each, Result):
+                results.append(each)
+            yield each
+            run = each if isinstance(each, Run) else run
+    run, wanted = _plan_profiles(run, results)
+    if wanted:
+        yield run
+        with on_cores(division.everything):  # nothing is timed any more
+            yield from profile_cases(sides[0], sides[1], wanted, effort_of(run))
+
+
+def _plan_profiles(run: Run, new: Sequence[Result]) -> tuple[Run, list[WantedProfile]]:
+    """The run with the flame graphs in its plan, and those of them that are not there yet."""
+    replaced = {each.key for each in new}
+    before = [each for each in run.results if each.key not in replaced]
+    run = msgspec.structs.replace(run, results=(*before, *new))
+    rows = {
+        PlannedResult(case=row.case, metric=Metric.PROFILE, environments=PAIR).key: row
+        for row in judge(run, PAIR).times
+        if row.verdict is Verdict.SLOWER or run.settings["all_flames"]
+    }
+    planned = {each.key for each in run.plan}
+    more = [
+        PlannedResult(case=row.case, metric=Metric.PROFILE, environments=PAIR)
+        for key, row in rows.items()
+        if key not in planned
+    ]
+    run = msgspec.structs.replace(run, plan=(*run.plan, *more))
+    wanted = [
+        WantedProfile(each, (rows[each.key].a_seconds, rows[each.key].b_seconds))
+        for each in run.missing()
+        if each.key in rows
+    ]
+    return run, wanted

@@ -1,16 +1,25 @@
-"""Made-up rows of sweeps: times that follow from the sizes, so that a person can check them."""
+"""Made-up sweeps: runs whose times follow from the sizes, so that a person can check them."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from torchmark.model.sweep_record import Phase, RowStatus, SweepRow
+from torchmark.analyse.sweep import SweepRow, rows_of
+from torchmark.model.environment import Environment
+from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary
+from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.sweep_point import Phase, SweepPoint, case_of, sizes_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchmark.model.case import Case
+    from torchmark.model.run import MachineSpeeds
+
+    Made = tuple[Case, SweepPoint, Result]
+    """A case of a made-up sweep, and what came of it."""
 
 _SPEEDS = {"pt": 1.0, "compile": 1.6, "ort": 2.5}
 """Times as fast as eager, once the overhead is small."""
@@ -19,50 +28,57 @@ _OVERHEADS = {"pt": 2e-6, "compile": 9e-6, "ort": 4e-6}
 _DTYPES = {"fp32": 1.0, "fp16": 3.0, "bf16": 2.0, "fp64": 2.1, "int8": 0.6}
 _PHASES = {Phase.FORWARD: 1.0, Phase.FORWARD_BACKWARD: 3.0, Phase.BACKWARD: 2.0}
 
+ENVIRONMENT = Environment(facts={"torch": {"version": "2.13.0"}, "machine": {"cpu": "Fast One"}})
 
-def row(**fields: Any) -> SweepRow:
-    """A measured row; the figures that follow from the median are filled in."""
-    given: dict[str, Any] = {
-        "model": "Linear",
-        "dims": (("batch", 8),),
-        "dtype": "fp32",
-        "backend": "pt",
-        "phase": Phase.FORWARD,
-        "threads": 1,
-        "status": RowStatus.MEASURED,
-        "median_s": 1e-5,
-        **fields,
-    }
-    median = given["median_s"]
-    if given["status"] is RowStatus.MEASURED and median is not None:
-        figures = {
-            "samples": 40,
-            "mean_s": median * 1.01,
-            "min_s": median * 0.98,
-            "p95_s": median * 1.05,
-            "std_s": median * 0.02,
-            "low_s": median * 0.99,
-            "high_s": median * 1.02,
-            "peak_memory_bytes": 4096,
-        }
-        given = {**figures, **given}
-        if given.get("flops") and given.get("bytes"):
-            speeds = (given["flops"] / median, given["bytes"] / median)
-            given = {"flop_per_s": speeds[0], "bytes_per_s": speeds[1], **given}
-    else:
-        given["median_s"] = None
-    identity = (given["model"], given["dims"], given["dtype"], given["backend"], given["phase"])
-    return SweepRow(
-        **{"case_id": hashlib.sha256(repr(identity).encode()).hexdigest()[:16], **given}
+
+def result(
+    *,
+    model: str = "Linear",
+    dims: tuple[tuple[str, int], ...] = (("batch", 8),),
+    dtype: str = "fp32",
+    backend: str = "pt",
+    phase: Phase = Phase.FORWARD,
+    threads: int = 1,
+    status: Status = Status.DONE,
+    reason: str = "",
+    median: float = 1e-5,
+    low: float | None = None,
+    high: float | None = None,
+    **facts: Any,
+) -> Made:
+    """A case with its result; the figures that follow from the median are filled in."""
+    point = SweepPoint(dims=dims, dtype=dtype, backend=backend, phase=phase, threads=threads)
+    case = case_of(point, model=model, stmt=f"{model}()", setup=f"class {model}: ...")
+    times = TimeSummary(
+        samples=40,
+        median=median,
+        low=median * 0.99 if low is None else low,
+        high=median * 1.02 if high is None else high,
+        mean=median * 1.01,
+        least=median * 0.98,
+        p95=median * 1.05,
+        deviation=median * 0.02,
     )
+    is_done = status is Status.DONE
+    known = {"peak_memory_bytes": 4096, **facts} if is_done else {}
+    remarks = (reason,) if is_done and reason else ()
+    return case, point, Result(
+        case=case,
+        metric=Metric.TIME,
+        status=status,
+        finished="2026-11-17T12:00:00+00:00",
+        reason="" if is_done else reason,
+        payload=times if is_done else None,
+        facts=Facts(**known, remarks=remarks),
+    )  # fmt: skip
 
 
-def skipped(reason: str = "ONNX Runtime has no gradients", **fields: Any) -> SweepRow:
-    return row(**{"status": RowStatus.SKIPPED, "reason": reason, "backend": "ort", **fields})
+def skipped(reason: str = "ONNX Runtime has no gradients", **fields: Any) -> Made:
+    return result(**{"status": Status.SKIPPED, "reason": reason, "backend": "ort", **fields})
 
 
-def failed(reason: str = "RuntimeError: mat1 and mat2 do not fit", **fields: Any) -> SweepRow:
-    return row(**{"status": RowStatus.FAILED, "reason": reason, **fields})
+def failed(reason: str = "RuntimeError: mat1 and mat2 do not fit", **fields: Any) -> Made:
+    return result(**{"status": Status.FAILED, "reason": reason, **fields})
 
 
 def sweep(
@@ -72,29 +88,55 @@ def sweep(
     backends: Sequence[str] = ("pt", "compile", "ort"),
     phases: Sequence[Phase] = (Phase.FORWARD,),
     **fields: Any,
-) -> list[SweepRow]:
-    """All points; ONNX Runtime has no gradients, so its rows of other phases say so."""
-    rows = []
+) -> list[Made]:
+    """All points; ONNX Runtime has no gradients, so its results of other phases say so."""
+    found = []
     for sizes in itertools.product(*scales.values()):
         dims = tuple(zip(scales, sizes, strict=True))
         for dtype, backend, phase in itertools.product(dtypes, backends, phases):
             one = {"dims": dims, "dtype": dtype, "backend": backend, "phase": phase, **fields}
             if backend == "ort" and phase is not Phase.FORWARD:
-                rows.append(skipped(**one))
+                found.append(skipped(**one))
                 continue
             work = math.prod(sizes)
             seconds = _OVERHEADS[backend] + work * 1e-9 / _SPEEDS[backend] * _DTYPES[dtype]
-            rows.append(
-                row(
-                    median_s=seconds * _PHASES[phase],
+            found.append(
+                result(
+                    median=seconds * _PHASES[phase],
                     flops=int(2 * work * 32 * _PHASES[phase]),
                     bytes=4 * (work + sum(sizes) * 32),
                     max_error=None if backend == "pt" else 1.2e-7,
-                    prepare_s=None if backend == "pt" else 1.5,
+                    prepare_seconds=None if backend == "pt" else 1.5,
                     **one,
                 )
             )
-    return rows
+    return found
+
+
+def run_of(
+    made: Iterable[Made], *, speeds: MachineSpeeds | None = None, kernels: Iterable[Result] = ()
+) -> Run:
+    """The run that has these results."""
+    found = list(made)
+    also = list(kernels)
+    planned = [PlannedResult(case=case, metric=Metric.TIME) for case, _, _ in found]
+    planned += [PlannedResult(case=each.case, metric=each.metric) for each in also]
+    return Run(
+        id="20261117-120000-abc123",
+        kind=RunKind.SWEEP,
+        started="2026-11-17T12:00:00+00:00",
+        state=RunState.FINISHED,
+        plan=tuple(planned),
+        environments=(ENVIRONMENT,),
+        settings=sizes_setting((case, point) for case, point, _ in found),
+        speeds=speeds,
+        results=(*(result for _, _, result in found), *also),
+    )
+
+
+def rows(made: Iterable[Made]) -> list[SweepRow]:
+    """The rows of these results; they may have different dimensions."""
+    return [row for each in made for row in rows_of(run_of([each]))]
 
 
 LARGE = sweep(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchmark.errors import DefinitionError
-from torchmark.model.sweep_record import Phase
+from torchmark.model.sweep_point import Phase
 
 BACKENDS = ("pt", "compile", "ort")
 DTYPES = ("fp32", "fp16", "bf16", "fp64", "int8")

@@ -33,12 +33,12 @@ def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
     """What these cases take, give or take a factor of two."""
     prepared = {
         (
-            tuple(size for name, size in case.dims if name in spec.init),
-            case.row.dtype,
-            case.row.backend,
-            case.row.phase,
+            tuple(size for name, size in point.dims if name in spec.init),
+            point.dtype,
+            point.backend,
+            point.phase,
         )
-        for case in cases
+        for _, point in cases
     }
     return seconds_of(len(cases)) + sum(_PREPARING[backend] for _, _, backend, _ in prepared)
 

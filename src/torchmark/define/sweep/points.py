@@ -10,93 +10,83 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.define.sweep.estimate import duration_text, seconds_of
 from torchmark.define.sweep.spec import CONFIG_FIELDS
 from torchmark.define.sweep.where import filter_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.sweep_record import Phase, SweepRow
-from torchmark.report.sweep_csv import dims_text
+from torchmark.model.case import Case
+from torchmark.model.sweep_point import Phase, SweepPoint, case_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torchmark.define.sweep.configs import JobConfig
+    from torchmark.define.sweep.inputs import Input
     from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.model.sweep_record import Dims
+    from torchmark.model.sweep_point import Dims
 
 _MOST_CASES = 1_000_000
 """More are refused: at a tenth of a second for each it would take a day."""
 
-_RUNTIMES = {"pt": Runtime.EAGER, "compile": Runtime.COMPILED, "ort": Runtime.EXPLICIT}
-_AUTOGRAD = {
-    Phase.FORWARD: Autograd.FORWARD,
-    Phase.FORWARD_BACKWARD: Autograd.FORWARD_BACKWARD,
-    Phase.BACKWARD: Autograd.EXPLICIT,
-}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Which of all combinations are measured."""
-
-    where: str = ""
-    """A filter, as of `--where`; all if empty."""
-
-    sample: int | None = None
-    """So many points, drawn with a fixed seed; all if None."""
-
-    phases: tuple[Phase, ...] = (Phase.FORWARD,)
-    """For the job configs that do not say their own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepCase:
-    """One row to be."""
+class SweepCase(NamedTuple):
+    """One case of a sweep, and the point that it stands for."""
 
     case: Case
-    """As the store has it; its id is the row's."""
-
-    row: SweepRow
-    """As it is before anything is known of it."""
-
-    @property
-    def dims(self) -> Dims:
-        return self.row.dims
+    point: SweepPoint
 
 
-def all_cases(spec: SweepSpec, choice: Choice) -> list[SweepCase]:
-    """What is to be measured, in the order in which it is done."""
-    configs = _configs(spec, choice.phases)
-    points = _chosen_points(spec, choice, configs)
+def all_cases(
+    spec: SweepSpec,
+    *,
+    where: str = "",
+    sample: int | None = None,
+    phases: Sequence[Phase] = (Phase.FORWARD,),
+) -> list[SweepCase]:
+    """What is to be measured, in the order in which it is done.
+
+    `where` is a filter, as of `--where`. Of `sample` points that are drawn with a fixed seed all
+    configs are taken. `phases` are for the job configs that do not say their own.
+    """
+    configs = configs_with_phases(spec, phases)
+    wanted = _filter(spec, where)
+    points = _chosen_points(spec, where, sample, configs)
     order = {name: place for place, name in enumerate(spec.scales)}
     places = [order[name] for name in dict.fromkeys(spec.init)]
     first: dict[tuple[int, ...], int] = {}
     for point in points:
         first.setdefault(tuple(point[place][1] for place in places), len(first))
     points = sorted(points, key=lambda point: first[tuple(point[place][1] for place in places)])
-    wanted = _filter(spec, choice)
-    setup = spec.model_source
-    cases = [
-        _sweep_case(spec, setup, dims, config, phase)
+    stmt, setup = _statement(spec), spec.model_source
+    found = [
+        SweepPoint(
+            dims=dims,
+            dtype=config.dtype,
+            backend=config.backend,
+            phase=phase,
+            threads=config.threads,
+        )
         for dims in points
         for config, phase in configs
         if wanted(dims, config, phase)
     ]
-    if not cases:
-        raise InvalidArgumentError(f"no case is left: none has {choice.where!r}")
-    return cases
+    if not found:
+        raise InvalidArgumentError(f"no case is left: none has {where!r}")
+    return [
+        SweepCase(case_of(point, model=spec.model_name, stmt=stmt, setup=setup), point)
+        for point in found
+    ]
 
 
-def size_of_product(spec: SweepSpec, choice: Choice) -> tuple[int, int]:
-    """Points and configs before anything is filtered or drawn."""
-    return math.prod(map(len, spec.scales.values())), len(_configs(spec, choice.phases))
+def number_of_points(spec: SweepSpec) -> int:
+    """Before anything is filtered or drawn."""
+    return math.prod(map(len, spec.scales.values()))
 
 
-def _configs(spec: SweepSpec, phases: Sequence[Phase]) -> list[tuple[JobConfig, Phase]]:
+def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[tuple[JobConfig, Phase]]:
+    """Everything that is measured of one point."""
     pairs = [
         (config, phase)
         for config in spec.configs
@@ -110,24 +100,27 @@ def _key(config: JobConfig, phase: Phase) -> tuple[str, str, Phase, int]:
 
 
 def _chosen_points(
-    spec: SweepSpec, choice: Choice, configs: Sequence[tuple[JobConfig, Phase]]
+    spec: SweepSpec,
+    where: str,
+    sample: int | None,
+    configs: Sequence[tuple[JobConfig, Phase]],
 ) -> list[Dims]:
-    total = math.prod(map(len, spec.scales.values()))
-    if choice.sample is None or choice.where:
-        if total * len(configs) > _MOST_CASES:
-            number = total * len(configs)
-            raise InvalidArgumentError(
-                f"{total:,} points with {len(configs)} configs each are {number:,} cases, about "
-                f"{duration_text(seconds_of(number))}, and at most {_MOST_CASES:,} are gone "
-                "through; give dimensions fewer sizes with --set, or draw some with --sample N "
-                "without --where"
-            )
-        wanted = _filter(spec, choice)
-        points = [dims for dims in _points(spec) if any(wanted(dims, *each) for each in configs)]
-        if choice.sample is None or choice.sample >= len(points):
-            return points
-        return [points[place] for place in _drawn(len(points), choice.sample)]
-    return [_point(spec, place) for place in _drawn(total, min(choice.sample, total))]
+    total = number_of_points(spec)
+    if sample is not None and not where:
+        return [_point(spec, place) for place in _drawn(total, min(sample, total))]
+    if total * len(configs) > _MOST_CASES:
+        number = total * len(configs)
+        raise InvalidArgumentError(
+            f"{total:,} points with {len(configs)} configs each are {number:,} cases, about "
+            f"{duration_text(seconds_of(number))}, and at most {_MOST_CASES:,} are gone "
+            "through; give dimensions fewer sizes with --set, or draw some with --sample N "
+            "without --where"
+        )
+    wanted = _filter(spec, where)
+    points = [dims for dims in _points(spec) if any(wanted(dims, *each) for each in configs)]
+    if sample is None or sample >= len(points):
+        return points
+    return [points[place] for place in _drawn(len(points), sample)]
 
 
 def _drawn(total: int, number: int) -> list[int]:
@@ -148,10 +141,10 @@ def _point(spec: SweepSpec, place: int) -> Dims:
     return tuple(found)
 
 
-def _filter(spec: SweepSpec, choice: Choice) -> Any:
-    if not choice.where:
+def _filter(spec: SweepSpec, where: str) -> Callable[[Dims, JobConfig, Phase], bool]:
+    if not where:
         return lambda _dims, _config, _phase: True
-    holds = filter_of(choice.where, [*spec.scales, *CONFIG_FIELDS])
+    holds = filter_of(where, [*spec.scales, *CONFIG_FIELDS])
 
     def wanted(dims: Dims, config: JobConfig, phase: Phase) -> bool:
         values = {
@@ -163,45 +156,12 @@ def _filter(spec: SweepSpec, choice: Choice) -> Any:
     return wanted
 
 
-def _sweep_case(
-    spec: SweepSpec, setup: str, dims: Dims, config: JobConfig, phase: Phase
-) -> SweepCase:
-    case = _case(spec, setup, dims, config, phase)
-    row = SweepRow(
-        case_id=case.id,
-        model=spec.model_name,
-        dims=dims,
-        dtype=config.dtype,
-        backend=config.backend,
-        phase=phase,
-        threads=config.threads,
-    )
-    return SweepCase(case=case, row=row)
-
-
-def _case(spec: SweepSpec, setup: str, dims: Dims, config: JobConfig, phase: Phase) -> Case:
-    facts: Iterable[tuple[str, str]] = [
-        ("dtype", config.dtype),
-        ("backend", config.backend),
-        *([("phase", phase.value)] if phase is Phase.BACKWARD else []),
-    ]
-    return Case(
-        label=(spec.model_name, dims_text(dims)),
-        stmt=_statement(spec),
-        setup=setup,
-        runtime=_RUNTIMES[config.backend],
-        autograd=_AUTOGRAD[phase],
-        num_threads=config.threads,
-        params=tuple(facts),
-    )
-
-
 def _statement(spec: SweepSpec) -> str:
     """What the case is, for a person and for its id: the model and the shapes of its inputs."""
     inputs = ", ".join(_input_text(each) for each in spec.inputs)
     return f"{spec.model_name}({', '.join(spec.init)})({inputs})"
 
 
-def _input_text(each: Any) -> str:
+def _input_text(each: Input) -> str:
     shape = f"[{', '.join(map(str, each.dims))}]"
     return shape if each.below is None else f"{each.dtype}{shape} < {each.below}"

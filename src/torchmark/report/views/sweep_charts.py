@@ -1,0 +1,327 @@
+"""The charts of a sweep: time and speed-up against each dimension, and the roofline.
+
+A line joins points that differ in one dimension alone: the others are held at one size each, which
+the panel names, because a mean over them would be the time of no input at all. What the first
+panels hold is chosen by `torchmark.analyse.sweep_slices.slices`; `more_scaling` has the others.
+Colours stand for backends, marks and dashes for dtypes, in every chart of a sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchmark.analyse.sweep_slices import (
+    EAGER,
+    backends_in,
+    config_of,
+    configs_in,
+    dims_in,
+    dtypes_in,
+    eager_of,
+    measured,
+    phases_in,
+    ratio_to,
+    size_of,
+    slices,
+    subject_of,
+    subjects_in,
+    varying_dims,
+)
+from torchmark.model.sweep_point import dims_text
+from torchmark.report.charts import PALETTE
+from torchmark.report.figures import seconds_text, speedup_text
+from torchmark.report.view import Chart
+from torchmark.report.views.sweep_axes import ratios_axis, size_axis, times_axis
+from torchmark.report.views.sweep_words import subject_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torchmark.analyse.sweep import SweepRow
+    from torchmark.analyse.sweep_slices import Slice
+    from torchmark.model.sweep_point import Phase
+
+    Encoding = dict[str, Any]
+    """A part of a specification of Vega-Lite."""
+
+    Values = list[dict[str, Any]]
+    Valued = Callable[[SweepRow], tuple[float, float, float] | None]
+    """The value of a row, and from where to where it may be."""
+
+WIDTH, HEIGHT = 230, 200
+"""Pixels of a panel: one fits the screen of a phone with its axis."""
+
+_COLUMNS = 3
+"""Panels beside each other where each phase does not have a column of its own."""
+
+_MOST_SLICES = 5
+"""Further choices of the other dimensions that a page shows for each dimension."""
+
+_FIXED_COLOURS = (EAGER, "compile", "ort")
+"""Backends whose colour is the same in every sweep, whichever of them it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One drawing of a chart."""
+
+    title: str
+    subtitle: str
+    x: Mapping[str, Any]
+    """As Vega-Lite encodes it."""
+
+    y: Mapping[str, Any]
+    values: Values
+    """What is drawn as marks with lines or without."""
+
+    has_lines: bool = True
+    references: tuple[Mapping[str, Any], ...] = ()
+    """Further layers, below the marks."""
+
+
+def scaling(rows: Sequence[SweepRow]) -> Chart | None:
+    """Medians against each dimension; None where nothing was measured over any."""
+    cuts = first_slices(rows)
+    held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
+    return _line_chart(
+        "scaling",
+        "Time",
+        f"Median of one run, with its 95 % interval.{held}",
+        rows,
+        _panels(rows, cuts, _time, times_axis),
+    )
+
+
+def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
+    """The same for other sizes of the dimensions that are held there."""
+    others = [
+        cut
+        for subject_rows in by_subject(measured(rows))
+        for dim in varying_dims(subject_rows)
+        for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
+        if len(cut.sizes) > 1
+    ]
+    title = "Time with other sizes held"
+    return _line_chart("scaling-more", title, "", rows, _panels(rows, others, _time, times_axis))
+
+
+def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
+    """Every backend over eager; None where no row has eager's to be compared with."""
+    eager = eager_of(rows)
+
+    def valued(row: SweepRow) -> tuple[float, float, float] | None:
+        ratio = ratio_to(eager, row)
+        return (ratio.value, ratio.low, ratio.high) if ratio else None
+
+    note = (
+        f"How many times as fast as {EAGER} with the same dtype, phase and sizes: above 1 is "
+        "faster. Intervals take both at their worst ends."
+    )
+    panels = _panels(rows, first_slices(rows), valued, ratios_axis, at_one=True)
+    return _line_chart("speedup", f"Speed-up over {EAGER}", note, rows, panels)
+
+
+def chart_of(
+    chart_id: str,
+    title: str,
+    note: str,
+    description: str,
+    rows: Sequence[SweepRow],
+    panels: Sequence[Panel],
+) -> Chart | None:
+    """The panels as one chart, with one legend for all; None without panels."""
+    if not panels:
+        return None
+    phases = len(phases_in(measured(rows)))
+    drawn = {value["config"] for panel in panels for value in panel.values}
+    shown = [row for row in rows if str(config_of(row)) in drawn]
+    return Chart(
+        id=chart_id,
+        title=title,
+        description=description,
+        note=note,
+        spec={
+            "data": {
+                "values": [
+                    {"panel": number, **value}
+                    for number, panel in enumerate(panels)
+                    for value in panel.values
+                ]
+            },
+            "columns": phases if phases > 1 else min(_COLUMNS, len(panels)),
+            "concat": [_panel_spec(number, panel, shown) for number, panel in enumerate(panels)],
+        },
+    )
+
+
+def title_of(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
+    """The phase, and what is measured where rows are of several models or threads."""
+    if len(subjects_in(every)) == 1:
+        return str(phase.value)
+    return f"{phase.value}: {subject_text(subject_of(row))}"
+
+
+def fields_of(row: SweepRow) -> dict[str, Any]:
+    """What every mark says of its case, under the pointer and in the table of the data."""
+    median = row.median_s or 0.0
+    low, high = row.low_s or median, row.high_s or median
+    return {
+        "config": str(config_of(row)),
+        "dtype": row.dtype,
+        "phase": row.phase.value,
+        "sizes": dims_text(row.dims) or "no dimensions",
+        "time": seconds_text(median),
+        "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+    }
+
+
+def by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
+    return [[row for row in rows if subject_of(row) == subject] for subject in subjects_in(rows)]
+
+
+def first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
+    """One for each dimension that varies; if none does, for the first, as a single point."""
+    found = []
+    for subject_rows in by_subject(measured(rows)):
+        dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
+        found += [slices(subject_rows, dim)[0] for dim in dims]
+    return found
+
+
+def _line_chart(
+    chart_id: str, title: str, note: str, rows: Sequence[SweepRow], panels: Sequence[Panel]
+) -> Chart | None:
+    dims = ", ".join(dict.fromkeys(str(panel.x["title"]) for panel in panels))
+    configs = ", ".join(map(str, configs_in(measured(rows))))
+    return chart_of(chart_id, title, note, f"{title} against {dims}: {configs}", rows, panels)
+
+
+def _panels(
+    rows: Sequence[SweepRow],
+    cuts: Sequence[Slice],
+    valued: Valued,
+    axis_of: Callable[[list[float]], dict[str, Any]],
+    *,
+    at_one: bool = False,
+) -> list[Panel]:
+    """For each slice a panel for each phase, all of a slice with the same axes."""
+    phases = phases_in(row for row in measured(rows) if valued(row))
+    found = []
+    for cut in cuts:
+        values = {phase: _values(cut, phase, valued, at_one=at_one) for phase in phases}
+        every = [value for each in values.values() for value in each]
+        if not every:
+            continue
+        y = axis_of([end for value in every for end in (value["low"], value["high"])])
+        found += [
+            Panel(
+                title=title_of(cut.rows[0], rows, phase),
+                subtitle=dims_text(cut.held),
+                x=size_axis(cut.dim, cut.sizes),
+                y=y,
+                values=values[phase],
+                references=(_ONE,) if at_one else (),
+            )
+            for phase in phases
+        ]
+    return found
+
+
+def _values(cut: Slice, phase: Phase, valued: Valued, *, at_one: bool) -> Values:
+    """The marks of a panel; a line over a gap would claim what nobody measured."""
+    found: Values = []
+    for config in configs_in(cut.rows):
+        placed = {
+            size_of(row, cut.dim): row
+            for row in cut.rows
+            if row.phase is phase and config_of(row) == config
+        }
+        piece = 0
+        for size in cut.sizes:
+            row = placed.get(size)
+            value = valued(row) if row else None
+            if row is None or value is None:
+                piece += 1
+                continue
+            middle, low, high = value
+            mark = {"size": size, "value": middle, "low": low, "high": high, "piece": piece}
+            figure = {"speed-up": speedup_text(middle)} if at_one else {}
+            found.append({**fields_of(row), **figure, **mark})
+    return found
+
+
+def _time(row: SweepRow) -> tuple[float, float, float] | None:
+    if not row.median_s:
+        return None
+    return row.median_s, row.low_s or row.median_s, row.high_s or row.median_s
+
+
+_ONE: dict[str, Any] = {
+    "mark": {"type": "rule", "strokeDash": [4, 3]},
+    "data": {"values": [{"one": 1}]},
+    "encoding": {"y": {"field": "one", "type": "quantitative"}},
+}
+"""Where eager is."""
+
+
+def _panel_spec(number: int, panel: Panel, rows: Sequence[SweepRow]) -> dict[str, Any]:
+    dtypes = dtypes_in(rows)
+    colour: Encoding = {
+        "field": "config",
+        "type": "nominal",
+        "title": "config",
+        "scale": _colours(rows),
+    }
+    by_dtype: Encoding = {
+        "field": "dtype",
+        "type": "nominal",
+        "title": "dtype",
+        "scale": {"domain": dtypes},
+    }
+    if len(dtypes) < 2:
+        by_dtype = {**by_dtype, "legend": None}
+    x, y = {"type": "quantitative", **panel.x}, {"type": "quantitative", **panel.y}
+    own = [{"filter": f"datum.panel === {number}"}]
+    line: Encoding = {
+        "mark": "line",
+        "encoding": {
+            "x": x, "y": {**y, "field": "value"}, "color": colour, "strokeDash": by_dtype,
+            "detail": {"field": "piece"},
+        },
+    }  # fmt: skip
+    interval: Encoding = {
+        "mark": {"type": "rule", "opacity": 0.6, "strokeWidth": 1.4},
+        "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+    }
+    tooltip = [{"field": name} for name in ("config", "phase", "sizes", "time", "interval")] + [
+        {"field": name} for name in ("speed-up", "rate") if any(name in v for v in panel.values)
+    ]
+    point: Encoding = {
+        "mark": {"type": "point", "filled": True, "tooltip": True},
+        "encoding": {
+            "x": x, "y": {**y, "field": "value"}, "color": colour, "shape": by_dtype,
+            "tooltip": tooltip,
+        },
+    }  # fmt: skip
+    marks = [interval, *([line] if panel.has_lines else []), point]
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": {"text": panel.title, "subtitle": panel.subtitle},
+        "layer": [
+            *panel.references,
+            *({"transform": own, **mark} for mark in marks),
+        ],
+    }
+
+
+def _colours(rows: Sequence[SweepRow]) -> dict[str, list[str]]:
+    """A colour for each backend, whatever the dtype."""
+    others = [name for name in backends_in(rows) if name not in _FIXED_COLOURS]
+    order = [*_FIXED_COLOURS, *others]
+    configs = configs_in(rows)
+    return {
+        "domain": [str(config) for config in configs],
+        "range": [PALETTE[order.index(config.backend) % len(PALETTE)] for config in configs],
+    }

@@ -39,10 +39,10 @@ def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that measures; they arrive as place, tags, resume, quiet and
     one `<format>_file` for each format.
     """
-    options = [
+    options: list[Callable[..., Any]] = [
         store_option,
         click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the run."),
-        *output_options,
+        with_outputs,
         click.option("--resume", metavar="RUN", help="Go on with a run that was cut short."),
         click.option("--quiet", is_flag=True, help="Show only the result and errors."),
     ]
@@ -51,11 +51,12 @@ def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-output_options = [
-    click.option(f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text)
-    for form, text in _FORMATS.items()
-]
-"""A file for each format; `files_in` collects them."""
+def with_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A file for each format; `files_in` collects them."""
+    for form, text in reversed(_FORMATS.items()):
+        option = click.option(f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text)
+        function = option(function)
+    return function
 
 
 def files_in(arguments: dict[str, Any]) -> dict[str, Path | None]:

@@ -9,21 +9,15 @@ import click
 
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.files import written
-from torchmark.cli.following import files_in, output_options
+from torchmark.cli.following import files_in, with_outputs
 from torchmark.cli.stores import columns, opened, store_option
 from torchmark.report import render
-
-
-def _with_outputs(function: Any) -> Any:
-    for option in reversed(output_options):
-        function = option(function)
-    return function
 
 
 @click.command("show")
 @click.argument("name", metavar="[RUN]", default="latest")
 @store_option
-@_with_outputs
+@with_outputs
 def command(name: str, place: str | None, **arguments: Any) -> None:
     """Show a run of any kind again, or write it in other formats.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from torchmark.report.formats import json
+
 if TYPE_CHECKING:
     from torchmark.model.run import Run
     from torchmark.report.view import View
@@ -33,8 +35,11 @@ def view_of(run: Run) -> View:
 
 def render(run: Run, form: str, width: int = 80) -> str:
     """The run in one of the `FORMATS`; only text has a width."""
-    renderer = importlib.import_module(f"torchmark.report.formats.{form}")
     view = view_of(run)
-    if form == "text":
-        return str(renderer.render(view, width))
-    return str(renderer.render(run, view) if form == "json" else renderer.render(view))
+    return json.render(run, view) if form == "json" else render_view(view, form, width)
+
+
+def render_view(view: View, form: str, width: int = 80) -> str:
+    """A view in one of the `FORMATS`, except JSON, which needs a record beside it."""
+    renderer = importlib.import_module(f"torchmark.report.formats.{form}")
+    return str(renderer.render(view, width) if form == "text" else renderer.render(view))

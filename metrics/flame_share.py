@@ -22,7 +22,7 @@ from torchmark.define.suites.overrides import SEED_KINDS
 from torchmark.engine.sampling_profiler import is_in_loop, py_spy, record
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark.flame.stacks import parsed
+from torchmark.flame.stacks import parse_stacks
 
 WANTED_SHARE = 0.95
 SEED = Path(__file__).resolve().parents[1] / "benchmarks" / "overrides_benchmark"
@@ -48,7 +48,7 @@ def share_of_seed(kind: str) -> float:
              sys.executable, "pyspybench.py", kind],
             cwd=SEED, check=True, capture_output=True,
         )  # fmt: skip
-        stacks = parsed(file.read_text())
+        stacks = parse_stacks(file.read_text())
     inside = sum(stack.weight for stack in stacks if is_in_loop(stack))
     if not inside:  # py-spy ends well also when the program does not
         sys.exit(f"{SEED / 'pyspybench.py'} {kind} never came to its loop; run it by itself")

@@ -17,7 +17,7 @@ import torchmark
 from torchmark import CallgrindStats, FunctionCount, FunctionCounts, Timer
 from torchmark.callgrind.parse import parse_text
 from torchmark.cli import cli
-from torchmark.engine.zygote.pool import close_all
+from torchmark.engine.zygote.pool import process_pool
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
     CaseFailedError,
@@ -25,7 +25,7 @@ from torchmark.errors import (
     MissingToolError,
     NotTransferableError,
 )
-from torchmark.flame.counted import from_profile
+from torchmark.flame.counted import average_stacks
 from torchmark.together import count_together
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SETUP = "x = torch.ones(4, 4); y = torch.ones(4, 4)"
 @pytest.fixture(scope="module", autouse=True)
 def one_zygote() -> Iterator[None]:
     yield
-    close_all()
+    process_pool.reset()
 
 
 def test_repeats_are_identical_to_the_instruction() -> None:
@@ -146,7 +146,7 @@ def test_callgrinds_own_text_is_kept_on_demand() -> None:
 
 def test_a_picture_of_a_count_begins_at_the_statement() -> None:
     stats = Timer("x + y", SETUP).collect_callgrind(100, retain_out_file=True)
-    stacks = from_profile(parse_text(stats.to_callgrind_out()), 100)
+    stacks = average_stacks(parse_text(stats.to_callgrind_out()), 100)
     assert sum(stack.weight for stack in stacks) == stats.counts() // 100
     assert {stack.frames[0] for stack in stacks} == {"_PyEval_EvalFrameDefault"}
     assert len({stack.frames[1] for stack in stacks if len(stack.frames) > 1}) > 3
@@ -201,7 +201,7 @@ def test_a_cpp_statement_is_counted_and_timed() -> None:
 
 def test_valgrind_missing_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of these, so that no other has to start a zygote again."""
-    close_all()
+    process_pool.reset()
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingToolError, match="apt-get install valgrind"):
         Timer("pass").collect_callgrind()

@@ -22,7 +22,7 @@ from tests.cli.test_cli import HEEDING_CTRL_C, site
 from tests.engine.zygote_cases import is_gone, wait_until
 from torchmark.cli import cli
 from torchmark.errors import InvalidArgumentError, MissingToolError, TorchmarkError
-from torchmark.flame.stacks import parsed
+from torchmark.flame.stacks import parse_stacks
 
 QUICK = ("--seconds", "1")
 SPIN = ("--setup", "def f(n):\n    return sum(range(n))", *QUICK)
@@ -82,7 +82,7 @@ def test_the_ending_decides_the_format(here: Path, light: dict[str, str]) -> Non
         done = flame("--stmt", "f(1000)", *SPIN, "-o", name, cwd=here, **light)
         assert done.returncode == 0, done.stderr
     for name in ("a.folded", "a.txt"):
-        stacks = parsed((here / name).read_text())
+        stacks = parse_stacks((here / name).read_text())
         assert {stack.frames[0] for stack in stacks} == {"statement"}
     profile = json.loads((here / "a.json").read_text())
     assert "f (snippet)" in [frame["name"] for frame in profile["shared"]["frames"]]

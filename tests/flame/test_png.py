@@ -9,9 +9,8 @@ import pytest
 
 from tests.flame.samples import HOSTILE, LOOP
 from torchmark.errors import InvalidArgumentError, MissingToolError
-from torchmark.flame.png import png_of
 from torchmark.flame.stacks import Stack
-from torchmark.flame.svg import difference_svg, flame_svg
+from torchmark.flame.svg import difference_svg, flame_svg, png_of
 
 
 def size_of(png: bytes) -> tuple[int, int]:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.flame.samples import HOSTILE, LOOP, stacks
-from torchmark.flame.lettering import width_of
-from torchmark.flame.palette import change_colour, name_colour
+from torchmark.flame.appearance import change_colour, name_colour, width_of
 from torchmark.flame.stacks import Stack
 from torchmark.flame.svg import difference_svg, flame_svg
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.flame.samples import LOOP, stacks
 from torchmark.flame.stacks import Stack
-from torchmark.flame.tree import Change, Frame, difference, tree
+from torchmark.flame.tree import Change, Frame, build_difference, build_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def every_change(
 
 
 def test_stacks_that_begin_alike_share_their_frames() -> None:
-    (main,) = tree(LOOP).children
+    (main,) = build_tree(LOOP).children
     assert (main.name, main.own, main.total) == ("main", 0, 100)
     assert [(child.name, child.own, child.total) for child in main.children] == [
         ("leave", 5, 5),
@@ -40,7 +40,7 @@ def test_stacks_that_begin_alike_share_their_frames() -> None:
 
 @given(stacks())
 def test_no_weight_is_lost(drawn: list[Stack]) -> None:
-    root = tree(drawn)
+    root = build_tree(drawn)
     assert root.total == sum(stack.weight for stack in drawn)
     for frame in every(root):
         assert frame.total == frame.own + sum(child.total for child in frame.children)
@@ -50,7 +50,7 @@ def test_no_weight_is_lost(drawn: list[Stack]) -> None:
 
 @given(stacks())
 def test_the_stacks_can_be_read_off_the_tree(drawn: list[Stack]) -> None:
-    root = tree(drawn)
+    root = build_tree(drawn)
     for stack in drawn:
         node = root
         for name in stack.frames:
@@ -59,17 +59,17 @@ def test_the_stacks_can_be_read_off_the_tree(drawn: list[Stack]) -> None:
 
 
 def test_a_stack_deeper_than_pythons_own_has_its_tree() -> None:
-    root = tree([Stack(("f",) * 5000, 7)])
+    root = build_tree([Stack(("f",) * 5000, 7)])
     assert root.total == 7
-    assert difference([Stack(("f",) * 5000, 7)], [], normalise=True).base == 7
+    assert build_difference([Stack(("f",) * 5000, 7)], [], normalise=True).base == 7
 
 
 @given(stacks(), stacks(), st.booleans())
 def test_the_difference_the_other_way_round_has_the_other_sign(
     base: list[Stack], branch: list[Stack], normalise: bool
 ) -> None:
-    forth = dict(every_change(difference(base, branch, normalise=normalise)))
-    back = dict(every_change(difference(branch, base, normalise=normalise)))
+    forth = dict(every_change(build_difference(base, branch, normalise=normalise)))
+    back = dict(every_change(build_difference(branch, base, normalise=normalise)))
     assert forth.keys() == back.keys()
     for path, change in forth.items():
         assert change.change == -back[path].change
@@ -81,9 +81,9 @@ def test_the_difference_the_other_way_round_has_the_other_sign(
 def test_both_sides_of_a_difference_are_the_two_trees(
     base: list[Stack], branch: list[Stack], normalise: bool
 ) -> None:
-    root = difference(base, branch, normalise=normalise)
-    assert root.base == tree(base).total
-    assert root.branch == tree(branch).total
+    root = build_difference(base, branch, normalise=normalise)
+    assert root.base == build_tree(base).total
+    assert root.branch == build_tree(branch).total
     for _, change in every_change(root):
         assert change.base == change.base_own + sum(child.base for child in change.children)
         assert change.branch == change.branch_own + sum(child.branch for child in change.children)
@@ -95,7 +95,9 @@ def test_a_longer_recording_of_the_same_is_no_change_of_shares(
     drawn: list[Stack], times: int, normalise: bool
 ) -> None:
     longer = [Stack(frames, times * weight) for frames, weight in drawn]
-    changes = [change for _, change in every_change(difference(drawn, longer, normalise=normalise))]
+    changes = [
+        change for _, change in every_change(build_difference(drawn, longer, normalise=normalise))
+    ]
     if normalise:
         assert [node.change for node in changes] == pytest.approx([0] * len(changes))
     else:
@@ -107,18 +109,18 @@ def test_without_shares_the_larger_whole_is_the_measure() -> None:
     base, branch = [Stack(("f",), 100)], [Stack(("f",), 100), Stack(("g",), 100)]
     changes = {
         path[-1]: node.change
-        for path, node in every_change(difference(base, branch, normalise=False))
+        for path, node in every_change(build_difference(base, branch, normalise=False))
     }
     assert changes == {"all": 0, "f": 0, "g": 0.5}
     shares = {
         path[-1]: node.change
-        for path, node in every_change(difference(base, branch, normalise=True))
+        for path, node in every_change(build_difference(base, branch, normalise=True))
     }
     assert shares == {"all": 0, "f": -0.5, "g": 0.5}
 
 
 def test_what_vanished_keeps_its_room() -> None:
-    root = difference(
+    root = build_difference(
         [Stack(("f", "gone"), 40), Stack(("f",), 60)], [Stack(("f",), 60)], normalise=False
     )
     ((_, _), (_, f), (_, gone)) = every_change(root)

@@ -1,1 +1,1 @@
-"""What callgrind wrote: read exactly, summed by function, and turned into other tools' formats."""
+"""What callgrind wrote: read exactly, and summed by function."""

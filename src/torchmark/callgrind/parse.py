@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchmark.callgrind.tally import Tally
+from torchmark.callgrind.profile import Tally
 from torchmark.errors import CallgrindFileError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchmark.errors import InvalidArgumentError
-from torchmark.flame.png import png_of
+from torchmark.flame.svg import png_of
 from torchmark.report import overrides_markdown, overrides_page
 from torchmark.report.overrides_files import MARKDOWN, PAGE, ZIP, picture_name
 

@@ -14,10 +14,8 @@ from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.engine.sampling_profiler import py_spy, record
 from torchmark.engine.workers import Workers
 from torchmark.errors import InvalidArgumentError, TorchmarkError
-from torchmark.flame.png import png_of
-from torchmark.flame.speedscope import speedscope
-from torchmark.flame.stacks import Stack, folded, parsed
-from torchmark.flame.svg import difference_svg, flame_svg
+from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
+from torchmark.flame.svg import difference_svg, flame_svg, png_of
 from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.language import Language
 from torchmark.model.run import Stage
@@ -141,7 +139,7 @@ def _stacks_of(
 def read_stacks(file: Path) -> StatementStacks:
     """The stacks in a file of folded text."""
     try:
-        stacks = parsed(file.read_text(encoding="utf-8"), str(file))
+        stacks = parse_stacks(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as folded stacks: {error}") from error
     return StatementStacks(name=file.name, stacks=stacks, amount=str(file))
@@ -166,9 +164,9 @@ def render_flame(file: Path, seen: StatementStacks, unit: str) -> bytes:
     """The content of the file for the stacks of one statement."""
     ending = file.suffix.lower()
     if ending == ".json":
-        return speedscope(seen.stacks, name=seen.name, unit=unit).encode()
+        return render_speedscope(seen.stacks, name=f"{seen.name} ({unit})").encode()
     if ending in _TEXTS:
-        return folded(seen.stacks).encode()
+        return fold_stacks(seen.stacks).encode()
     return _picture(ending, flame_svg(seen.stacks, title=seen.name, unit=unit, note=seen.note))
 
 

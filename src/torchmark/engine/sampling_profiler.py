@@ -21,7 +21,7 @@ from torchmark.engine.machine import find_tool
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.engine.zygote.loop import LOOP_FRAME
 from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
-from torchmark.flame.stacks import Stack, parsed
+from torchmark.flame.stacks import Stack, parse_stacks
 from torchmark_probe.loops.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def record(
     finally:
         discard(directory)
     return recording_of(
-        parsed(text), missed=_errors_in(told.stdout), seconds_per_run=loop.seconds_per_run
+        parse_stacks(text), missed=_errors_in(told.stdout), seconds_per_run=loop.seconds_per_run
     )
 
 

@@ -1,4 +1,18 @@
-"""Callgrind's stacks as ours: instructions per run, from the code that runs the statement on.
+"""The stacks of a callgrind profile, with instructions as their weights.
+
+Callgrind keeps no stacks, only who called whom and what it cost. The stacks are rebuilt from that:
+a function's exclusive cost is spread over its callers in proportion to the inclusive cost of each
+call, theirs over their callers, and so on up to a function that nobody called. It is the best guess
+that the data allow, as gprof makes it; a function whose cost depends on its caller is blurred.
+
+- Every instruction is in exactly one stack, under the function that ran it: the weights of all
+  stacks add up to the profile's total, and those that end in a function to its exclusive cost.
+- Inside a cycle only calls that lead away from its entrances (the members called from outside) are
+  followed, by the fewest calls, so every stack ends.
+- A share below `smallest` of the total is not split any further but given to the costliest callers;
+  otherwise a profile of Python would have more stacks than instructions.
+
+Stacks per run begin with the code that runs the statement:
 
 - **The root.** What starts the statement (`exec`, the interpreter's calls of it) is above every
   stack and runs no instruction while collection is on, so frames that all stacks share and that
@@ -12,30 +26,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.callgrind.folded import frame_label, stacks
-from torchmark.flame.names import NAMELESS, without_address
-from torchmark.flame.stacks import Stack, frames_in_common, merged
+from torchmark.callgrind.call_graph import cycles
+from torchmark.callgrind.profile import UNKNOWN
+from torchmark.flame.stacks import (
+    NAMELESS,
+    Stack,
+    count_common_frames,
+    merge_stacks,
+    rename_frames,
+    without_address,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchmark.callgrind.profile import Profile
+    from torchmark.callgrind.profile import Profile, ProfiledFunction
+
+SMALLEST_SHARE = 1e-4
+"""Of the total: a tenth of a pixel in a flame graph a thousand pixels wide."""
 
 
-def from_profile(profile: Profile, number: int) -> list[Stack]:
+def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[Stack]:
+    """Every stack with a cost of its own, under the names of its functions."""
+    names = [frame_name(function) for function in profile.functions]
+    return [
+        Stack(tuple(names[function] for function in functions), cost)
+        for functions, cost in _rebuild(profile, smallest)
+    ]
+
+
+def average_stacks(profile: Profile, number: int) -> list[Stack]:
     """The stacks of a profile that counted `number` runs, each with its instructions per run."""
-    labels = [without_address(frame_label(function)) for function in profile.functions]
     named = (
-        Stack(_without_jumps([labels[frame] for frame in stack.frames]), stack.cost)
-        for stack in stacks(profile)
+        Stack(_without_jumps(frames), cost)
+        for frames, cost in rename_frames(rebuild_stacks(profile), without_address)
     )
-    costs = sorted(merged(named).items())
+    costs = sorted(merge_stacks(named).items())
     return _per_run(_below_the_start(costs), number)
 
 
-def _without_jumps(frames: list[str]) -> tuple[str, ...]:
+def source_files(profile: Profile) -> dict[str, str]:
+    """The file in which each frame is defined, by the frame's name, where callgrind knows it."""
+    return {
+        frame_name(function): function.source_file
+        for function in profile.functions
+        if function.source_file != UNKNOWN
+    }
+
+
+def frame_name(function: ProfiledFunction) -> str:
+    """The function's name; a nameless one is an address, which says nothing without its object."""
+    if not function.name.startswith("0x"):
+        return function.name
+    return f"{function.name} [{PurePosixPath(function.object_file).name}]"
+
+
+def _without_jumps(frames: tuple[str, ...]) -> tuple[str, ...]:
     return (*(frame for frame in frames[:-1] if frame != NAMELESS), frames[-1])
 
 
@@ -46,7 +96,7 @@ def _below_the_start(
         return []
     # What the first and the last of sorted stacks have in common, those between them have too. A
     # stack that ends early, in a frame with instructions of its own, is the first.
-    start = max(0, frames_in_common(costs[0][0], costs[-1][0]) - 1)
+    start = max(0, count_common_frames(costs[0][0], costs[-1][0]) - 1)
     return [(frames[start:], cost) for frames, cost in costs]
 
 
@@ -61,3 +111,102 @@ def _per_run(costs: Iterable[tuple[tuple[str, ...], int]], number: int) -> list[
         if weight:
             found.append(Stack(frames, weight))
     return found
+
+
+class _CallStack(NamedTuple):
+    functions: tuple[int, ...]
+    """Indices into `Profile.functions`, the outermost first."""
+
+    cost: int
+    """Instructions of the last of them."""
+
+
+def _rebuild(profile: Profile, smallest: float) -> list[_CallStack]:
+    """Every stack with a cost of its own, in the order of the functions they end in."""
+    callers = _callers(profile)
+    least = max(1, int(profile.total * smallest))
+    found = []
+    for function, entry in enumerate(profile.functions):
+        open_stacks = [_CallStack((function,), entry.exclusive)] if entry.exclusive else []
+        while open_stacks:
+            stack = open_stacks.pop()
+            outer = callers[stack.functions[0]]
+            if outer:
+                open_stacks += (
+                    _CallStack((caller, *stack.functions), cost)
+                    for caller, cost in _share_out(stack.cost, outer, least)
+                )
+            else:
+                found.append(stack)
+    return found
+
+
+class _Caller(NamedTuple):
+    function: int
+    inclusive: int
+
+
+def _callers(profile: Profile) -> list[list[_Caller]]:
+    """For each function who called it, costliest first, without the calls that close a cycle."""
+    cycle_of = cycles(len(profile.functions), profile.calls)
+    depths = _depths_in_cycles(profile, cycle_of)
+    callers: list[list[_Caller]] = [[] for _ in profile.functions]
+    for call in profile.calls:
+        stays_inside = cycle_of[call.caller] == cycle_of[call.callee]
+        if not stays_inside or depths[call.caller] < depths[call.callee]:
+            callers[call.callee].append(_Caller(call.caller, call.inclusive))
+    for found in callers:
+        # By name and not by place in the file, which is another one in every run.
+        found.sort(key=lambda caller: (-caller.inclusive, profile.functions[caller.function][:3]))
+    return callers
+
+
+def _depths_in_cycles(profile: Profile, cycle_of: list[int]) -> list[int]:
+    """How many calls inside its cycle lie between a function and the nearest entrance."""
+    callees: dict[int, list[int]] = defaultdict(list)
+    entrances: set[int] = set()
+    for call in profile.calls:
+        if cycle_of[call.caller] == cycle_of[call.callee]:
+            callees[call.caller].append(call.callee)
+        else:
+            entrances.add(call.callee)
+    depths = [-1] * len(profile.functions)
+    level = [*entrances, *_costliest_of_closed_cycles(profile, cycle_of, entrances)]
+    depth = 0
+    while level:
+        for function in level:
+            depths[function] = depth
+        reached = (callee for function in level for callee in callees[function])
+        level = list(dict.fromkeys(callee for callee in reached if depths[callee] < 0))
+        depth += 1
+    return depths
+
+
+def _costliest_of_closed_cycles(
+    profile: Profile, cycle_of: list[int], entrances: set[int]
+) -> list[int]:
+    """A cycle that nobody calls from outside is entered at its costliest member."""
+    entered = {cycle_of[function] for function in entrances}
+    first: dict[int, int] = {}
+    by_cost = sorted(
+        range(len(profile.functions)),
+        key=lambda function: (-profile.functions[function].inclusive, profile.functions[function]),
+    )
+    for function in by_cost:
+        if cycle_of[function] not in entered:
+            first.setdefault(cycle_of[function], function)
+    return list(first.values())
+
+
+def _share_out(cost: int, callers: list[_Caller], least: int) -> list[tuple[int, int]]:
+    """The cost spread over the callers in proportion, in whole instructions, none lost.
+
+    Callers whose share would be below `least` get nothing; the costliest gets what is left over.
+    """
+    weight = sum(caller.inclusive for caller in callers)
+    kept = [caller for caller in callers if cost * caller.inclusive >= least * weight > 0]
+    kept = kept or callers[:1]
+    weight = sum(caller.inclusive for caller in kept) or 1
+    shares = [cost * caller.inclusive // weight for caller in kept]
+    shares[0] += cost - sum(shares)
+    return [(caller.function, share) for caller, share in zip(kept, shares, strict=True) if share]

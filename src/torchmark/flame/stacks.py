@@ -1,23 +1,42 @@
-"""Folded stacks, a line for each: `main;outer;inner 284`. py-spy and others write them so.
+"""Stacks with their weights, the text formats that hold them, and the names of their frames.
 
-A file may come from anywhere, so a name is data: it may have spaces, quotes and markup in it. Only
-`;` and line breaks cannot be part of one, because they part frames and stacks.
+Folded text has a line for each stack: `main;outer;inner 284`. py-spy and others write it. A file
+may come from anywhere, so a name is data: it may have spaces, quotes and markup in it. Only `;`
+and line breaks cannot be part of one, because they separate frames and stacks.
+
+Some names are not the same the next time: they hold an address, or the line of a changed file. Two
+recordings would agree in nothing below such a frame. So code that recorders can name by its address
+alone is called after its library; and where two recordings are compared, a Python function is named
+by its file and not by the line that ran.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.errors import StacksFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+NAMELESS = "[code without a name]"
+"""Of no library either, such as what is compiled while it runs."""
 
 _MOST_DIGITS = 18
 """Of a weight; a larger number is no weight but damage, and slow to read."""
 
 _SEPARATORS = str.maketrans({";": ",", "\n": " ", "\r": " "})
+
+# py-spy writes `0x7fd5 (libc.so.6)`; callgrind's are `0x7fd5 [libc.so.6]`, and `'2` if it recurs.
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+(?:'\d+)?(?: [(\[](?P<library>.*)[)\]])?")
+_PYTHON_PLACE = re.compile(r"\((?:[^()]*\.py(?::\d+)?|<[^()]*>(?::\d+)?)\)$")
+_LINE = re.compile(r":\d+\)$")
 
 
 class Stack(NamedTuple):
@@ -28,56 +47,26 @@ class Stack(NamedTuple):
     """Samples in which this was the whole stack, or instructions of its last frame."""
 
 
-def parsed(text: str, source: str = "the folded stacks") -> list[Stack]:
+def parse_stacks(text: str, source: str = "the folded stacks") -> list[Stack]:
     """The stacks in the order of their lines; `source` names them where a line is damaged.
 
-    >>> parsed("main;f (a.py:3) 12")
+    >>> parse_stacks("main;f (a.py:3) 12")
     [Stack(frames=('main', 'f (a.py:3)'), weight=12)]
     """
     names: dict[str, str] = {}  # each name once in memory, which also makes comparing them fast
     stacks = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            frames, weight = _read(line, f"{source}, line {number}")
+            frames, weight = _parse_line(line, f"{source}, line {number}")
             stacks.append(Stack(tuple(names.setdefault(name, name) for name in frames), weight))
     return stacks
 
 
-def folded(stacks: Iterable[Stack]) -> str:
-    r"""A line for each different stack, sorted; separators in names are replaced.
-
-    >>> folded([Stack(("main", "g"), 1), Stack(("main", "f"), 2), Stack(("main", "g"), 3)])
-    'main;f 2\nmain;g 4\n'
-    """
-    lines: dict[str, int] = defaultdict(int)
-    for frames, weight in stacks:
-        lines[";".join(name.translate(_SEPARATORS) for name in frames)] += weight
-    return "".join(f"{line} {weight}\n" for line, weight in sorted(lines.items()))
-
-
-def merged(stacks: Iterable[Stack]) -> dict[tuple[str, ...], int]:
-    """The weight of each different stack."""
-    weights: dict[tuple[str, ...], int] = defaultdict(int)
-    for frames, weight in stacks:
-        weights[frames] += weight
-    return weights
-
-
-def frames_in_common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """How many, from the outermost on."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
-
-
-def _read(line: str, place: str) -> tuple[list[str], int]:
+def _parse_line(line: str, place: str) -> tuple[list[str], int]:
     text, space, weight = line.rstrip("\r").rpartition(" ")
     if not (space and weight.isascii() and weight.isdigit()):
         raise StacksFileError(
-            f"{place}: {_shown(weight or line)} is no number of samples; "
+            f"{place}: {_shorten(weight or line)} is no number of samples; "
             "a line is frames with ';' between them, a space and a whole number"
         )
     if len(weight) > _MOST_DIGITS:
@@ -88,5 +77,120 @@ def _read(line: str, place: str) -> tuple[list[str], int]:
     return frames, int(weight)
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+def fold_stacks(stacks: Iterable[Stack]) -> str:
+    r"""A line for each different stack, sorted; separators in names are replaced.
+
+    >>> fold_stacks([Stack(("main", "g"), 1), Stack(("main", "f"), 2), Stack(("main", "g"), 3)])
+    'main;f 2\nmain;g 4\n'
+    """
+    lines: dict[str, int] = defaultdict(int)
+    for frames, weight in stacks:
+        lines[";".join(name.translate(_SEPARATORS) for name in frames)] += weight
+    return "".join(f"{line} {weight}\n" for line, weight in sorted(lines.items()))
+
+
+def merge_stacks(stacks: Iterable[Stack]) -> dict[tuple[str, ...], int]:
+    """The weight of each different stack."""
+    weights: dict[tuple[str, ...], int] = defaultdict(int)
+    for frames, weight in stacks:
+        weights[frames] += weight
+    return weights
+
+
+def render_speedscope(
+    stacks: Iterable[Stack], *, name: str, files: Mapping[str, str] | None = None
+) -> str:
+    """JSON text for https://www.speedscope.app: a "sampled" profile, one sample for each stack.
+
+    `name` is the title that speedscope shows; `files` says where frames are defined. speedscope's
+    own units are those of time and of bytes, so to it the weights are plain numbers.
+    """
+    weights = sorted(merge_stacks(stacks).items())
+    names = dict.fromkeys(frame for frames, _ in weights for frame in frames)
+    places = {frame: place for place, frame in enumerate(names)}
+    known = files or {}
+    sampled = {
+        "type": "sampled",
+        "name": name,
+        "unit": "none",
+        "startValue": 0,
+        "endValue": sum(weight for _, weight in weights),
+        "samples": [[places[frame] for frame in frames] for frames, _ in weights],
+        "weights": [weight for _, weight in weights],
+    }
+    return json.dumps(
+        {
+            "$schema": SPEEDSCOPE_SCHEMA,
+            "exporter": "torchmark",
+            "name": name,
+            "activeProfileIndex": 0,
+            "shared": {
+                "frames": [
+                    {"name": frame, "file": known[frame]} if frame in known else {"name": frame}
+                    for frame in names
+                ]
+            },
+            "profiles": [sampled],
+        }
+    )
+
+
+def count_common_frames(first: tuple[str, ...], second: tuple[str, ...]) -> int:
+    """How many frames both stacks begin with, from the outermost on."""
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def rename_frames(stacks: Iterable[Stack], rename: Callable[[str], str]) -> Iterator[Stack]:
+    """The stacks with every name as `rename` has it."""
+    rename_once = cache(rename)
+    for frames, weight in stacks:
+        yield Stack(tuple(map(rename_once, frames)), weight)
+
+
+def comparable_name(name: str) -> str:
+    """The name that a frame has in every recording."""
+    return without_line(without_address(name))
+
+
+def without_address(name: str) -> str:
+    """
+    >>> without_address("0x7fd51a44524a (libc.so.6)"), without_address("0x12'2 [???]")
+    ('[libc.so.6]', '[code without a name]')
+    >>> without_address("0x_a_name")
+    '0x_a_name'
+    """
+    found = _ADDRESS.fullmatch(name)
+    if found is None:
+        return name
+    library = found["library"]
+    return NAMELESS if library in (None, "", "?", "???") else f"[{library}]"
+
+
+def without_line(name: str) -> str:
+    """
+    >>> without_line("forward (model.py:12)"), without_line("at::add (BinaryOps.cpp:99)")
+    ('forward (model.py)', 'at::add (BinaryOps.cpp:99)')
+    """
+    return _LINE.sub(")", name) if is_python(name) else name
+
+
+def is_python(name: str) -> bool:
+    """Whether py-spy names a frame of Python: a function with the place of its source.
+
+    >>> is_python("forward (model.py:12)"), is_python("add (libtorch_cpu.so)"), is_python("main")
+    (True, False, False)
+    >>> is_python("<module> (<string>:1)"), is_python("at::add (BinaryOps.cpp:99)")
+    (True, False)
+    >>> is_python("at::empty(std::optional<bool>)")
+    False
+    """
+    return _PYTHON_PLACE.search(name) is not None

@@ -8,19 +8,25 @@ never in the script. Nothing is fetched, and nothing has an id, so that pictures
 
 from __future__ import annotations
 
+import re
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from torchmark.flame.lettering import fitted, labelled, printable, width_of, wrapped
-from torchmark.flame.names import comparable, is_python, renamed, without_address
-from torchmark.flame.palette import (
+from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.flame.appearance import (
     NATIVE_KEY,
     PYTHON_KEY,
     change_colour,
+    fit_label,
+    fit_text,
+    make_printable,
     name_colour,
+    width_of,
+    wrap_text,
 )
-from torchmark.flame.tree import ROOT, Change, Frame, difference, tree
+from torchmark.flame.stacks import comparable_name, is_python, rename_frames, without_address
+from torchmark.flame.tree import ROOT, Change, Frame, build_difference, build_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,6 +56,9 @@ _CONTROLS = 400
 """Pixels that the script's search and reset take beside the title."""
 
 
+_OPENING = re.compile(r'<svg\b[^>]*?\swidth="([0-9.]+)"')
+
+
 class _Box(NamedTuple):
     """A frame with its place."""
 
@@ -65,7 +74,7 @@ class _Box(NamedTuple):
 
 def flame_svg(stacks: Iterable[Stack], *, title: str, unit: str, note: str = "") -> str:
     """`unit` is what weights are ("samples"); `note` is for what else a reader must know."""
-    root = tree(renamed(stacks, without_address))
+    root = build_tree(rename_frames(stacks, without_address))
 
     def figures(frame: Frame) -> str:
         return f"{frame.total:,} {unit}, {_percent(frame.total, root.total)}"
@@ -92,7 +101,11 @@ def difference_svg(
     The width is that of the larger side, or what vanished could not be seen. `normalise` compares
     shares and not weights: leave it on for samples, and off for instructions per run.
     """
-    root = difference(renamed(base, comparable), renamed(branch, comparable), normalise=normalise)
+    root = build_difference(
+        rename_frames(base, comparable_name),
+        rename_frames(branch, comparable_name),
+        normalise=normalise,
+    )
 
     def figures(frame: Change) -> str:
         return (
@@ -143,7 +156,7 @@ def _boxes(
         widest = sorted(range(len(found)), key=lambda place: -found[place][1])[:_MOST_FRAMES]
         found, is_whole = [found[place] for place in sorted(widest)], False
     boxes = [
-        _Box(printable(node.name), start, width or _FULL, row, fill(node), figures(node))
+        _Box(make_printable(node.name), start, width or _FULL, row, fill(node), figures(node))
         for start, width, row, node in found
     ]
     return boxes, is_whole
@@ -157,17 +170,17 @@ def _svg(
     legend: Sequence[tuple[str, str]],
 ) -> str:
     """The script replaces the total by the figures of a frame, so it has a line of its own."""
-    title = printable(title)
-    remark = printable(". ".join(text.rstrip(".") for text in remarks if text))
+    title = make_printable(title)
+    remark = make_printable(". ".join(text.rstrip(".") for text in remarks if text))
     y = 26
     lines = []
-    for line in wrapped(title, _FULL - _CONTROLS, 16 * 1.1, lines=3):  # bold is a tenth wider
+    for line in wrap_text(title, _FULL - _CONTROLS, 16 * 1.1, lines=3):  # bold is a tenth wider
         lines.append(_line(line, y, "title"))
         y += 20
     y = max(y, 46)  # also without a title the script's controls have their place
-    lines.append(_line(fitted(printable(total), _FULL, 13), y, "quiet details"))
+    lines.append(_line(fit_text(make_printable(total), _FULL, 13), y, "quiet details"))
     y += 18
-    for line in wrapped(remark, _FULL, 13, lines=4):
+    for line in wrap_text(remark, _FULL, 13, lines=4):
         lines.append(_line(line, y, "quiet"))
         y += 18
     if legend:
@@ -193,7 +206,7 @@ height="{height}" viewBox="0 0 {WIDTH} {height}" role="group" aria-label="{escap
 
 def _group(box: _Box, top: int) -> str:
     x, y = _EDGE + box.start, top + _ROW * box.row
-    label = labelled(box.name, box.width - 6, _LETTERS)
+    label = fit_label(box.name, box.width - 6, _LETTERS)
     text = f'<text x="{x + 3:.2f}" y="{y + 13}">{escape(label)}</text>' if label else ""
     return (
         f"<g><title>{escape(box.name)}\n{escape(box.figures)}</title>"
@@ -249,3 +262,21 @@ def _number(pixels: float) -> str:
 
 def _part(name: str) -> str:
     return files("torchmark.flame").joinpath(name).read_text(encoding="utf-8")
+
+
+def png_of(svg: str, *, width: int = 1200) -> bytes:
+    """Any SVG as a PNG `width` pixels wide, drawn in this process by vl-convert, offline.
+
+    The SVG is drawn as it stands; its script is not run. vl-convert brings a font of its own, so
+    that a server without any still gets text in its pictures.
+    """
+    try:
+        import vl_convert  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingToolError(
+            "PNG pictures need vl-convert: pip install 'torchmark[report]'. The SVG needs nothing."
+        ) from error
+    opening = _OPENING.search(svg)
+    if opening is None:
+        raise InvalidArgumentError("a PNG needs an SVG that begins with its width in pixels")
+    return vl_convert.svg_to_png(svg, scale=width / float(opening[1]))

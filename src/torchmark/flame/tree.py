@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from torchmark.flame.stacks import frames_in_common, merged
+from torchmark.flame.stacks import count_common_frames, merge_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,24 +93,24 @@ class Change:
         self.room += child.room
 
 
-def tree(stacks: Iterable[Stack]) -> Frame:
+def build_tree(stacks: Iterable[Stack]) -> Frame:
     """The frame that holds all of them.
 
     >>> from torchmark.flame.stacks import Stack
-    >>> tree([Stack(("main", "f"), 2), Stack(("main",), 1)]).children
+    >>> build_tree([Stack(("main", "f"), 2), Stack(("main",), 1)]).children
     [Frame(name='main', own=1, total=3, children=[Frame(name='f', own=2, total=2, children=[])])]
     """
-    return _grown(Frame(ROOT), sorted(merged(stacks).items()))
+    return _grown(Frame(ROOT), sorted(merge_stacks(stacks).items()))
 
 
-def difference(base: Iterable[Stack], branch: Iterable[Stack], *, normalise: bool) -> Change:
+def build_difference(base: Iterable[Stack], branch: Iterable[Stack], *, normalise: bool) -> Change:
     """The frame that holds the stacks of both, each with its weight on either side.
 
     With `normalise` shares are compared: right for samples, of which a longer recording has more.
     Without it the weights themselves are: right for instructions per run, where a larger total is
     part of the difference.
     """
-    before, after = merged(base), merged(branch)
+    before, after = merge_stacks(base), merge_stacks(branch)
     base_total, branch_total = sum(before.values()), sum(after.values())
     if not normalise:
         base_total = branch_total = max(base_total, branch_total)
@@ -138,7 +138,7 @@ def _grown(root: _Node, stacks: Iterable[tuple[tuple[str, ...], Any]]) -> _Node:
     path = [root]
     previous: tuple[str, ...] = ()
     for frames, weight in stacks:
-        shared = frames_in_common(previous, frames)
+        shared = count_common_frames(previous, frames)
         _close(path, shared + 1)
         for name in frames[shared:]:
             child = node(name)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torchmark.callgrind.folded import folded
 from torchmark.callgrind.parse import parse_text
-from torchmark.callgrind.speedscope import speedscope
 from torchmark.errors import InvalidArgumentError
+from torchmark.flame.counted import rebuild_stacks, source_files
+from torchmark.flame.stacks import fold_stacks, render_speedscope
 from torchmark.model.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -137,12 +137,15 @@ class CallgrindStats:
         return self.stmt_callgrind_out
 
     def to_folded(self) -> str:
-        """Folded stacks, a line each, for flame graphs; see `torchmark.callgrind.folded`."""
-        return folded(self._profile())
+        """Folded stacks, a line each, for flame graphs; see `torchmark.flame.counted`."""
+        return fold_stacks(rebuild_stacks(self._profile()))
 
     def to_speedscope(self) -> str:
         """JSON for speedscope, from the stacks of `to_folded`."""
-        return speedscope(self._profile(), name=self.task_spec.title)
+        profile = self._profile()
+        return render_speedscope(
+            rebuild_stacks(profile), name=self.task_spec.title, files=source_files(profile)
+        )
 
     def _profile(self) -> Profile:
         return parse_text(self.to_callgrind_out(), f"the callgrind file of {self.task_spec.title}")

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.flame.lettering import width_of
+from torchmark.flame.appearance import width_of
 from torchmark.model.units import select_unit
 
 if TYPE_CHECKING:

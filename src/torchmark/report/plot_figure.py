@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from torchmark.flame.lettering import printable, width_of
+from torchmark.flame.appearance import make_printable, width_of
 from torchmark.report.plot_panel import HEIGHT, WIDTH, key_content, panel_content
 from torchmark.report.plot_style import PICTURE
 
@@ -96,4 +96,4 @@ def _legend(looks: Sequence[Look], room: float) -> tuple[str, int]:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(make_printable(text))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from torchmark.flame.lettering import fitted, printable
+from torchmark.flame.appearance import fit_text, make_printable
 from torchmark.report.plot_axis import LETTERS
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ def key_content(look: Look) -> str:
 
 def _titles(panel: Panel) -> str:
     def line(text: str, y: int, kind: str) -> str:
-        shown = fitted(printable(text), WIDTH - _LEFT - _RIGHT, LETTERS + 1)
+        shown = fit_text(make_printable(text), WIDTH - _LEFT - _RIGHT, LETTERS + 1)
         return f'<text class="{kind}" x="{_LEFT}" y="{y}">{escape(shown)}</text>' if shown else ""
 
-    x_name = fitted(printable(panel.x_name), PLOT_WIDTH, LETTERS)
+    x_name = fit_text(make_printable(panel.x_name), PLOT_WIDTH, LETTERS)
     return (
         line(panel.title, 14 if panel.detail else 28, "title")
         + line(panel.detail, 30, "detail")
@@ -240,4 +240,4 @@ def _y(panel: Panel, value: float) -> float:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(make_printable(text))

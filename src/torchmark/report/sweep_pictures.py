@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.flame.png import png_of
+from torchmark.flame.svg import png_of
 from torchmark.model.units import ordered_unique
 from torchmark.report.plot_figure import figure_svg
 from torchmark.report.sweep_plots import scaling, speed_up

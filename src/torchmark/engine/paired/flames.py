@@ -10,7 +10,7 @@ from torchmark.engine.paired.plan import make_result
 from torchmark.engine.paired.readying import ReadyCases
 from torchmark.engine.sampling_profiler import record
 from torchmark.errors import MissingToolError, ProfilerError, TorchmarkError, ZygoteError
-from torchmark.flame.stacks import folded
+from torchmark.flame.stacks import fold_stacks
 from torchmark.model.result import PairedProfile, Result, Status
 from torchmark.model.run import Began
 
@@ -74,7 +74,7 @@ def _profile(
     first = begin(lambda: _record(a, planned.case, in_a), "recording")
     recordings = (_record(b, planned.case, in_b), first.result())[::-1]
     texts = [
-        folded(replace(each, seconds_per_run=of_run).per_run())
+        fold_stacks(replace(each, seconds_per_run=of_run).per_run())
         for each, of_run in zip(recordings, seconds, strict=True)
     ]
     samples = (recordings[0].inside, recordings[1].inside)

@@ -86,11 +86,13 @@ def report_run(
     judge: Callable[[Run], ExitCode | None] = lambda _run: None,
     show_text: bool = True,
     text_of: Callable[[Run], str] | None = None,
+    write_more: Callable[[Run], bool] = lambda _run: True,
 ) -> Run:
     """Measure, show, write and exit with the code that says how it went; return if all is fine.
 
     `judge` may name a code for a run that came to its end, such as a regression. `show_text` is
     off where `--quiet` means that only failures are shown. `text_of` replaces the usual text.
+    `write_more` writes what a command makes beside the usual files, and says whether it could.
     """
     heed_signals()
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
@@ -115,6 +117,7 @@ def report_run(
         lambda form: render(run, form),
         remedy=lambda form: f"torchmark show {run.id} --{form} FILE writes it again",
     )
+    wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:
         _say_how_to_go_on(run, cut_short_by, place)
     if not wrote_all:

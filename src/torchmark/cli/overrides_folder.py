@@ -1,68 +1,66 @@
-"""The folder that `torchmark overrides report` fills: written as it comes, zipped in the end."""
+"""The folder that `torchmark overrides report` fills: the run as files for a pull request."""
 
 from __future__ import annotations
 
+import re
 import zipfile
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.flame.svg import png_of
-from torchmark.report import overrides_markdown, overrides_page
-from torchmark.report.overrides_files import MARKDOWN, PAGE, ZIP, picture_name
+from torchmark.report import render, view_of
+from torchmark.report.formats.markdown import escaped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.analyse.ab import Understood
-    from torchmark.model.case_flames import CaseFlames
+    from torchmark.model.run import Run
+    from torchmark.report.view import View
+
+MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
+
+_OURS = re.compile(r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)")
 
 
-@dataclass(slots=True, kw_only=True)
-class ReportFolder:
-    """What is in it is whole at any time, with the flame graphs that there are."""
+def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
+    """Made if it is not there: what somebody has in it must not be mixed with a report.
 
-    path: Path
-    comparison: Understood
-    flames: list[CaseFlames] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    _written: list[str] = field(default_factory=list)
-
-    def write(self) -> None:
-        """The report on what there is so far."""
-        pages = {MARKDOWN: overrides_markdown, PAGE: overrides_page}
-        for name, page in pages.items():
-            self._put(name, page.render(self.comparison, self.flames, self.problems).encode())
-
-    def add(self, flames: CaseFlames) -> None:
-        """The pictures of one case, as they are and as PNG."""
-        for which, svg in flames.named().items():
-            self._put(picture_name(which, flames.case, "svg"), svg.encode())
-        self.flames.append(flames)
-        for which, svg in flames.named().items():
-            self._put(picture_name(which, flames.case, "png"), png_of(svg))
-
-    def zip(self) -> None:
-        """All that was written, in one file."""
-        with zipfile.ZipFile(self.path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in self._written:
-                archive.write(self.path / name, f"{self.path.name}/{name}")
-
-    def _put(self, name: str, content: bytes) -> None:
-        (self.path / name).write_bytes(content)
-        if name not in self._written:
-            self._written.append(name)
-
-
-def empty_folder(path: Path) -> Path:
-    """Made if it is not there: what somebody has in it must not be mixed with a report."""
+    A run that is resumed may find there what it had written when it was cut short.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(path.iterdir())
+        names = [entry.name for entry in path.iterdir()]
     except OSError as error:
         raise InvalidArgumentError(f"the report cannot go into {path}: {error.strerror}") from error
-    if not is_empty:
+    if any(not (may_hold_report and _OURS.fullmatch(name)) for name in names):
         raise InvalidArgumentError(
             f"{path} has files in it; give another folder with -o, or empty it"
         )
     return path.resolve()
+
+
+def write_folder(path: Path, run: Run) -> None:
+    """The report, an SVG and a PNG of each flame graph, and an archive of it all."""
+    view = view_of(run)
+    files = {MARKDOWN: _markdown(run, view).encode(), PAGE: render(run, "html").encode()}
+    for section in view.sections:
+        for picture in section.pictures:
+            files[f"{picture.name}.svg"] = picture.svg.encode()
+            files[f"{picture.name}.png"] = png_of(picture.svg)
+    for name, content in files.items():
+        (path / name).write_bytes(content)
+    with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in files:
+            archive.write(path / name, f"{path.name}/{name}")
+
+
+def _markdown(run: Run, view: View) -> str:
+    """The pictures stand one below the other: three side by side could not be read."""
+    parts = ["## The cost of `__torch_function__`", render(run, "markdown").rstrip()]
+    for section in view.sections:
+        if section.pictures:
+            parts.append(f"### {escaped(section.title)}")
+            parts += [
+                f"{each.title}: ![{each.title}]({each.name}.png)" for each in section.pictures
+            ]
+    return "\n\n".join(parts) + "\n"

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replays import SPEEDS, call, done, not_done, replay
-from torchmark.analyse.replay import (
-    Nature,
-    by_module,
-    by_phase,
-    seconds_needed,
-    understood,
+from tests.replays import (
+    SPEEDS,
+    call,
+    done,
+    not_done,
+    recorded,
+    replay,
+    sampled,
+    with_count,
 )
+from torchmark.analyse.call_natures import Nature, seconds_needed
+from torchmark.analyse.replay import analyse_replay
+from torchmark.analyse.replay_parts import split_by_module, split_by_phase
+from torchmark.model.codec import decode_run, encode_run
 from torchmark.model.replay_record import Backend, CallPlace
-from torchmark.model.result import Status
+from torchmark.model.result import Metric, Status
 
 
 @given(st.lists(st.tuples(st.floats(1e-9, 1.0), st.integers(1, 1000)), min_size=1, max_size=8))
 def test_shares_add_up_to_one(calls: list[tuple[float, int]]) -> None:
-    table = understood(
+    table = analyse_replay(
         replay(
             *(
                 call(number, f"aten.op{number % 3}.default", done(seconds), count=count)
@@ -37,9 +41,9 @@ def test_shares_add_up_to_one(calls: list[tuple[float, int]]) -> None:
 
 
 def test_a_long_product_is_work_and_a_short_call_overhead_and_a_long_small_one_slow() -> None:
-    table = understood(
+    table = analyse_replay(
         replay(
-            call(0, "aten.mm.default", done(2.2e-3), flops=100_000_000),  # 2 ms at 50 GFLOP/s
+            call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000)),  # 2 ms at 50 GFLOP/s
             call(1, "aten.relu.default", done(2e-6)),
             call(2, "aten.sort.default", done(1e-3)),
         )
@@ -55,7 +59,7 @@ def test_a_long_product_is_work_and_a_short_call_overhead_and_a_long_small_one_s
 
 
 def test_bytes_count_at_the_speed_of_a_copy_of_their_size() -> None:
-    record = call(0, "aten.relu.default").call
+    record = recorded("aten.relu.default", 4, 4)
     small = seconds_needed(record, 1000, None, SPEEDS)
     large = seconds_needed(record, 10**9, None, SPEEDS)
     assert small == pytest.approx(1000 / 100e9)
@@ -66,31 +70,31 @@ def test_bytes_count_at_the_speed_of_a_copy_of_their_size() -> None:
 
 
 def test_what_was_not_measured_has_no_share_and_no_nature() -> None:
-    failed = not_done(Status.SKIPPED, "no such operator")
-    table = understood(
-        replay(call(0, "aten.relu.default", done(1e-6)), call(1, "aten.nope.default", failed),
+    skipped = not_done(Status.SKIPPED, "no such operator")
+    table = analyse_replay(
+        replay(call(0, "aten.relu.default", done(1e-6)), call(1, "aten.nope.default", skipped),
                call(2, "aten.late.default"))
     )  # fmt: skip
     relu, *others = table.operators
     assert relu.share == 1
     assert [(each.share, each.seconds, each.nature) for each in others] == [(None, None, None)] * 2
-    assert [(row.replayed.number, why.reason) for row, why in table.failures()] == [
+    assert [(row.call.number, why.reason) for row, why in table.failures()] == [
         (1, "no such operator")
     ]
     assert table.missing() == 1
 
 
 def test_figures_of_an_operator_are_of_all_calls_and_unknown_if_one_is() -> None:
-    known = understood(
+    known = analyse_replay(
         replay(
-            call(0, "aten.mm.default", done(1e-3), flops=128, count=3),
-            call(1, "aten.mm.default", done(1e-3), flops=1000, count=2),
+            call(0, "aten.mm.default", done(1e-3, flops=128), count=3),
+            call(1, "aten.mm.default", done(1e-3, flops=1000), count=2),
         )
     ).operators[0]
     assert (known.flops, known.count) == (3 * 128 + 2 * 1000, 5)
     assert known.bytes == 5 * 2 * 64
-    unknown = understood(
-        replay(call(0, "aten.mm.default", flops=128), call(1, "aten.mm.default"))
+    unknown = analyse_replay(
+        replay(call(0, "aten.mm.default", done(1.0, flops=128)), call(1, "aten.mm.default"))
     ).operators[0]
     assert unknown.flops is None
 
@@ -98,7 +102,7 @@ def test_figures_of_an_operator_are_of_all_calls_and_unknown_if_one_is() -> None
 def test_a_speedup_is_over_what_both_have() -> None:
     fast = done(1e-6, Backend.COMPILE)
     broken = not_done(Status.SKIPPED, "graph break", Backend.COMPILE)
-    table = understood(
+    table = analyse_replay(
         replay(
             call(0, "aten.relu.default", done(4e-6), fast),
             call(1, "aten.relu.default", done(1.0), broken),
@@ -110,13 +114,30 @@ def test_a_speedup_is_over_what_both_have() -> None:
 
 
 def test_without_times_shares_are_of_instructions() -> None:
-    counted = replace(done(1.0), time=None, instructions=300.0)
-    fewer = replace(counted, instructions=100.0)
-    table = understood(
-        replay(call(0, "aten.a.b", counted), call(1, "aten.c.d", fewer), speeds=None)
+    table = analyse_replay(
+        replay(
+            call(0, "aten.a.b", with_count(300)),
+            call(1, "aten.c.d", with_count(100)),
+            speeds=None,
+        )
     )
     assert [operator.share for operator in table.operators] == [0.75, 0.25]
     assert table.seconds == 0
+
+
+def test_a_count_joins_the_time_that_is_there_and_a_failed_one_says_why() -> None:
+    crashed = not_done(Status.FAILED, "crashed", metric=Metric.INSTRUCTIONS)
+    table = analyse_replay(
+        replay(
+            call(0, "aten.a.b", sampled(2e-6), with_count(100)),
+            call(1, "aten.c.d", sampled(2e-6), crashed),
+        )
+    )
+    both, no_count = (row.outcomes[0] for row in table.calls)
+    assert both.time is not None
+    assert (both.time.median, both.instructions) == (pytest.approx(2e-6), 100)
+    assert (no_count.status, no_count.reason) == (Status.FAILED, "crashed")
+    assert no_count.time is not None
 
 
 def test_a_module_has_the_shares_of_what_is_inside_of_it() -> None:
@@ -125,15 +146,23 @@ def test_a_module_has_the_shares_of_what_is_inside_of_it() -> None:
         CallPlace(phase="forward", module="encoder.2", count=2),
         CallPlace(phase="forward", module=None, count=1),
     )
-    table = understood(replay(call(0, "aten.relu.default", done(1e-6), count=4, places=places)))
-    modules = [(row.name, row.depth, row.count, row.share) for row in by_module(table)]
+    run = replay(call(0, "aten.relu.default", done(1e-6), count=4, places=places))
+    table = analyse_replay(run)
+    modules = [(row.name, row.depth, row.count, row.share) for row in split_by_module(table)]
     assert modules == [
         ("", 0, 3, 0.75),
         ("encoder", 1, 3, 0.75),
         ("encoder.2", 2, 2, 0.5),
         ("encoder.10", 2, 1, 0.25),
     ]
-    assert [(row.name, row.share) for row in by_phase(table)] == [
+    assert [(row.name, row.share) for row in split_by_phase(table)] == [
         ("forward", 0.75),
         ("backward", 0.25),
     ]
+
+
+def test_a_run_says_the_same_after_a_way_through_json() -> None:
+    run = replay(
+        call(0, "aten.mm.default", done(2.2e-3, flops=100)), call(1, "aten.late.default"), whole=1.0
+    )
+    assert analyse_replay(decode_run(encode_run(run))) == analyse_replay(run)

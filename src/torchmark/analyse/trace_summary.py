@@ -89,7 +89,7 @@ class TraceSummary:
     tree: Branch
 
 
-def summary_of(trace: Trace) -> TraceSummary:
+def summarise_trace(trace: Trace) -> TraceSummary:
     by_call = trace.counts_by_call()
     phases: Counter[str] = Counter()
     for (_, place), count in trace.counts.items():

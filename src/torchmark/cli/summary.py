@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from torchmark.analyse.trace_summary import summary_of
+from torchmark.analyse.trace_summary import summarise_trace
 from torchmark.capture.traces.loading import load_trace
 from torchmark.cli.stores import columns
-from torchmark.report import summary_json, summary_text
+from torchmark.report.formats import text
+from torchmark.report.views.trace_summary import make_record, make_view
 
 
 @click.command("summary")
@@ -17,17 +20,15 @@ def command(trace: str, as_json: bool) -> None:
     """Show the operators of a trace: how often, on what, in which phase and module.
 
     TRACE is a file of torchmark capture, text with Operator: and cnt: lines, or the JSON of
-    PyTorch's ExecutionTraceObserver, packed by gzip or not. Nothing is run, and torch is not
+    PyTorch's ExecutionTraceObserver, compressed by gzip or not. Nothing is run, and torch is not
     needed.
 
     \b
     torchmark summary trace.jsonl.gz
     torchmark summary trace.jsonl.gz --json | jq .operators
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    summary = summary_of(load_trace(trace))
-    text = (
-        summary_json.render(summary, trace)
-        if as_json
-        else summary_text.render(summary, trace, width=columns())
-    )
-    click.echo(text, nl=False)
+    summary = summarise_trace(load_trace(trace))
+    if as_json:
+        click.echo(json.dumps(make_record(summary, trace), indent=2))
+    else:
+        click.echo(text.render(make_view(summary, trace), columns()), nl=False)

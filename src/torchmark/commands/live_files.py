@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from torchmark.commands.spine import Listener
     from torchmark.model.result import ResultKey
     from torchmark.model.run import Progress
 
@@ -32,12 +33,20 @@ _SHARE = 0.1
 
 
 class LiveFile:
-    """Hears of a run and writes it in one format, at most every two seconds and at the end."""
+    """Hears of a run and writes it in one format, at most every two seconds and at the end.
+
+    What it hears it tells `listener`; without a file it does nothing else.
+    """
 
     def __init__(
-        self, file: Path, form: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        file: Path | None,
+        form: str,
+        listener: Listener,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._file, self._form, self._clock = file, form, clock
+        self._file, self._form, self._listener, self._clock = file, form, listener, clock
         self._run: Run | None = None
         self._results: dict[ResultKey, Result] = {}
         self._next = 0.0
@@ -56,9 +65,10 @@ class LiveFile:
             self._results[news.key] = news
         if self._clock() >= self._next:
             self._write()
+        self._listener(news)
 
     def _write(self) -> None:
-        if self._run is None:
+        if self._run is None or self._file is None:
             return
         start = self._clock()
         run = msgspec.structs.replace(self._run, results=tuple(self._results.values()))

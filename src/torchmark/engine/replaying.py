@@ -1,44 +1,36 @@
 """Distinct calls of a trace, each measured by itself in a fork of a warm process.
 
-Whoever iterates gets every call the moment that something new is known of it. A call that raises,
-crashes, hangs or wants too much memory costs itself alone, and becomes a row with its reason.
+Whoever iterates gets every result as soon as it is final. A call that raises, crashes, hangs or
+wants too much memory costs itself alone, and becomes a result with its reason.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_per_run
-from torchmark.analyse.replay import computed_type, time_of
-from torchmark.define.suites.recorded import call_text, definitions_of
-from torchmark.engine.measuring import Effort, counted, timed
-from torchmark.engine.zygote.cases import TIME_LIMIT, PythonCase
-from torchmark.errors import CaseFailedError
-from torchmark.model.case import Case
-from torchmark.model.replay_record import (
-    Backend,
-    CallPlace,
-    CallTime,
-    MachineSpeeds,
-    Replayed,
-    ReplayedCall,
-)
+import msgspec
+
+from torchmark.analyse.call_natures import computed_type
+from torchmark.analyse.replay import recorded_call_of
+from torchmark.analyse.times import time_of
+from torchmark.analyse.traffic import bytes_moved
+from torchmark.engine.measuring import count_case, time_case
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.model.effort import TIME_LIMIT
+from torchmark.model.replay_record import Backend, settings_of
 from torchmark.model.result import Metric, Status
+from torchmark.model.run import Began
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from torchmark.engine.replay_zygotes import ReplayZygotes
-    from torchmark.model.measurement import Measurement
+    from torchmark.model.case import Case
+    from torchmark.model.effort import Effort
+    from torchmark.model.replay_record import ReplaySettings, TracedCall
     from torchmark.model.result import Result
-    from torchmark.model.trace import Step, Trace
-
-    News = tuple[ReplayedCall, Result | None]
+    from torchmark.model.run import Progress, Run
 
 BUDGET = 0.2
 """Seconds of measured blocks for a call: a model has some hundred of them."""
@@ -58,193 +50,138 @@ _COUNTED = ((2e-4, 100), (2e-3, 10))
 """Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they
 take some fifty times as long."""
 
-_OWN_ERROR = re.compile(r"the case (?:raised|ran out of memory): torchmark_probe\.\S+Error: (.*)")
-"""What the probe's own errors look like: their sentence is the reason, and a skip."""
 
-_FACTS = "torchmark_replay"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayWish:
-    """What is wanted of every call."""
-
-    kinds: tuple[Metric, ...] = (Metric.TIME,)
-    backends: tuple[Backend, ...] = (Backend.EAGER,)
-    threads: int = 1
-    seed: int = 0
-    budget: float = BUDGET
-    """Seconds of measured blocks for a call and a backend."""
-
-    timeout: float = TIME_LIMIT
-    """Seconds that a call may take in one process, compiling included."""
-
-    memory: int | None = None
-    """Bytes that a call may take."""
-
-
-def calls_of(trace: Trace, step: Step | None = None) -> list[ReplayedCall]:
-    """Every distinct call of the trace, or of one of its steps; nothing is known of them yet."""
-    pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
-    places: dict[int, Counter[tuple[str, str | None]]] = {}
-    for (call, at), count in pairs.items():
-        place = trace.places[at]
-        places.setdefault(call, Counter())[place.phase, place.module] += count
-    return [
-        ReplayedCall(
-            number=number,
-            call=trace.calls[number],
-            signature=label[1],
-            count=sum(places[number].values()),
-            places=tuple(
-                CallPlace(phase=phase, module=module, count=count)
-                for (phase, module), count in places[number].items()
-            ),
-        )
-        for number, label, _ in definitions_of(trace)
-        if number in places
-    ]
-
-
-def case_of(call: ReplayedCall, wish: ReplayWish, backend: Backend) -> Case:
-    """The call under the names that people see."""
-    params = () if backend is Backend.EAGER else (("backend", backend.value),)
-    return Case(
-        label=(call.call.op, call.signature),
-        stmt="op(*args, **kwargs)",
-        num_threads=wish.threads,
-        params=params,
-    )
-
-
-def python_case(call: ReplayedCall, backend: Backend, seed: int) -> PythonCase:
-    """The call as a zygote takes it: the record travels as text, and inputs are made there."""
-    given = {"record": call_text(call.call), "seed": seed, "backend": backend.value}
-    if backend is Backend.EAGER:
-        stmt, setup = "op(*args, **kwargs)", "op, args, kwargs = eager(record, seed)"
-    else:
-        stmt, setup = "run()", "run = by_backend(backend, record, seed)"
-    return PythonCase(
-        stmt=stmt,
-        setup=f"from torchmark_probe.replay.cases import eager, by_backend\n{setup}",
-        globals={name: {"kind": "json", "value": value} for name, value in given.items()},
-    )
+def limits_for(budget: float) -> Limits:
+    """When the sampling of a call stops."""
+    return Limits(PRECISION, min(_SHORTEST, budget), budget)
 
 
 class HotReplay:
-    """One replay of calls, each by itself."""
+    """Measures what a run lacks, each call by itself."""
 
     def __init__(
-        self, calls: Sequence[ReplayedCall], wish: ReplayWish, zygotes: ReplayZygotes
+        self, run: Run, effort: Effort, zygotes: ReplayZygotes, cores: Collection[int]
     ) -> None:
-        self._calls = {call.number: call for call in calls}
-        self._wish = wish
+        self._missing = run.missing()
+        self._effort = effort
         self._zygotes = zygotes
+        self._cores = cores
+        self._backends = settings_of(run).backends
+        self._calls = calls_by_case(settings_of(run))
+        self._seconds: dict[str, float] = {}
+        """Of one call, by the id of its case, of those that have a time."""
 
-    def total(self) -> int:
-        """Measurements that are to be made; longer ones of the largest shares are not counted."""
-        kinds = self._wish.kinds
-        times = len(self._wish.backends) if Metric.TIME in kinds else 0
-        return len(self._calls) * (times + (Metric.INSTRUCTIONS in kinds))
+        for result in run.results:
+            self._learn(result)
 
-    def news(self, cores: Collection[int]) -> Iterator[News]:
-        """Calls with what is new of them, and the result that it comes from if it is the first."""
-        if Metric.TIME in self._wish.kinds:
-            for backend in self._wish.backends:
-                yield from self._timed(backend, cores)
-                yield from self._timed_longer(backend, cores)
-        if Metric.INSTRUCTIONS in self._wish.kinds:
-            yield from self._counted()
+    def results(self) -> Iterator[Progress]:
+        for backend in self._backends:
+            yield from self._time_all(backend)
+        yield from self._count_all()
 
-    def _timed(self, backend: Backend, cores: Collection[int]) -> Iterator[News]:
-        effort = self._effort(self._wish.budget)
-        for number in self._calls:
-            yield self._take(number, backend, self._time(number, backend, effort, cores))
-
-    def _timed_longer(self, backend: Backend, cores: Collection[int]) -> Iterator[News]:
-        """Those again that decide where the time goes, and are not known well enough."""
-        effort = self._effort(_LONGER * self._wish.budget)
-        for number in calls_to_repeat(self._calls.values(), backend):
-            result = self._time(number, backend, effort, cores)
-            if result.status is Status.DONE:
-                yield self._take(number, backend, result)[0], None
-
-    def _counted(self) -> Iterator[News]:
-        zygote = self._zygotes.counting()
-        for number, call in self._calls.items():
-            time = time_of(call, Backend.EAGER)
-            effort = replace(
-                self._effort(self._wish.budget),
-                number=runs_to_count(None if time is None else time.seconds),
-                timeout=max(TIME_LIMIT, self._wish.timeout),
+    def _time_all(self, backend: Backend) -> Iterator[Progress]:
+        """Results that may be measured longer are held back until it is clear."""
+        mine = {call.cases[backend] for call in self._calls.values()}
+        undecided = Undecided(
+            sum(
+                seconds * self._calls[case_id].count
+                for case_id, seconds in self._seconds.items()
+                if case_id in mine
             )
-            case = case_of(call, self._wish, Backend.EAGER)
-            result = counted(
-                case, python_case(call, Backend.EAGER, self._wish.seed), zygote, effort
+        )
+        for planned in self._missing:
+            if planned.metric is Metric.TIME and planned.case.id in mine:
+                yield Began(case=planned.case, metric=Metric.TIME)
+                result = self._time(planned.case, backend, self._effort)
+                yield from undecided.add(result, self._calls[planned.case.id].count)
+        limits = limits_for(_LONGER * self._effort.limits.max_run_time)
+        longer = msgspec.structs.replace(self._effort, limits=limits)
+        for result in undecided.left():
+            again = self._time(result.case, backend, longer)
+            yield again if again.status is Status.DONE else result
+
+    def _time(self, case: Case, backend: Backend, effort: Effort) -> Result:
+        zygote = self._zygotes.of(backend)
+        result = time_case(case, runnable(case), zygote, effort, self._cores)
+        self._learn(result)
+        return with_bytes(result, self._calls[case.id])
+
+    def _count_all(self) -> Iterator[Progress]:
+        for planned in self._missing:
+            case = planned.case
+            if planned.metric is not Metric.INSTRUCTIONS:
+                continue
+            effort = msgspec.structs.replace(
+                self._effort,
+                runs=runs_to_count(self._seconds.get(case.id)),
+                timeout=max(TIME_LIMIT, self._effort.timeout),
             )
-            yield self._take(number, Backend.EAGER, result)
+            yield Began(case=case, metric=Metric.INSTRUCTIONS)
+            result = count_case(case, runnable(case), self._zygotes.counting(), effort)
+            yield with_bytes(result, self._calls[case.id])
 
-    def _time(
-        self, number: int, backend: Backend, effort: Effort, cores: Collection[int]
-    ) -> Result:
-        call = self._calls[number]
-        case = case_of(call, self._wish, backend)
-        ready = python_case(call, backend, self._wish.seed)
-        return timed(case, ready, self._zygotes.of(backend), effort, cores)
-
-    def _effort(self, budget: float) -> Effort:
-        return Effort(
-            limits=Limits(PRECISION, min(_SHORTEST, budget), budget),
-            timeout=self._wish.timeout,
-            memory=self._wish.memory,
-        )
-
-    def _take(self, number: int, backend: Backend, result: Result) -> tuple[ReplayedCall, Result]:
-        """What is known of the call now, and the result as people are told of it."""
-        call = with_result(self._calls[number], backend, result)
-        self._calls[number] = call
-        replayed = call.by_backend(backend)
-        assert replayed is not None
-        return call, replace(result, status=replayed.status, reason=replayed.reason)
+    def _learn(self, result: Result) -> None:
+        time = time_of(result)
+        if time is not None and result.case.id in self._calls:
+            self._seconds[result.case.id] = time.median
 
 
-def with_result(call: ReplayedCall, backend: Backend, result: Result) -> ReplayedCall:
-    """The call with one more result; a count joins the time that is there."""
-    facts = facts_in(result.stdout)
-    outcome, reason = _outcome_of(result)
-    before = call.by_backend(backend)
-    fresh = Replayed(
-        backend=backend,
-        status=outcome,
-        reason=reason,
-        time=_time_of(result.measurement) if result.measurement is not None else None,
-        instructions=(
-            float(instructions_per_run(result.counts)) if result.counts is not None else None
-        ),
-        prepare_seconds=facts.get("prepare_seconds"),
-        largest_error=facts.get("largest_error"),
-        remarks=tuple(facts.get("remarks", ())),
-    )
-    if before is not None and result.metric is Metric.INSTRUCTIONS:
-        is_worse = before.status is not Status.DONE or outcome is Status.DONE
-        fresh = replace(
-            before if is_worse else replace(before, status=outcome, reason=reason),
-            instructions=fresh.instructions,
-        )
-    others = tuple(each for each in call.by if each.backend is not backend)
-    flops = facts.get("flops")
-    return replace(call, by=(*others, fresh), flops=call.flops if flops is None else flops)
+class Undecided:
+    """Times that are not final: their interval is wide, and their share may turn out to be large.
+
+    The sum of all times only grows, so a share that is small now stays small. That leaves at most
+    some thirty results that a process which is killed has not handed on.
+    """
+
+    def __init__(self, whole: float) -> None:
+        """`whole` is the time of all calls that have a final result."""
+        self._whole = whole
+        self._held: dict[str, tuple[Result, float]] = {}
+
+    def add(self, result: Result, count: int) -> Iterator[Result]:
+        """Results that are final now: this one, or some of those before."""
+        time = time_of(result)
+        if time is None:
+            yield result
+            return
+        weight = time.median * count
+        self._whole += weight
+        low, high = max(0.0, time.interval.low), time.interval.high
+        if high - low > 2 * PRECISION * time.median:
+            self._held[result.case.id] = (result, weight)
+        else:
+            yield result
+        for case_id, (held, its_weight) in list(self._held.items()):
+            if its_weight < _LARGE_SHARE * self._whole:
+                del self._held[case_id]
+                yield held
+
+    def left(self) -> list[Result]:
+        """Those whose share is large after all."""
+        return [result for result, _ in self._held.values()]
 
 
-def calls_to_repeat(calls: Iterable[ReplayedCall], backend: Backend) -> list[int]:
-    """Numbers of the calls with a large share and a wide interval."""
-    times = [(call, time) for call in calls if (time := time_of(call, backend)) is not None]
-    whole = sum(time.seconds * call.count for call, time in times)
-    return [
-        call.number
-        for call, time in times
-        if time.seconds * call.count >= _LARGE_SHARE * whole
-        and time.high - time.low > 2 * PRECISION * time.seconds
-    ]
+def calls_by_case(settings: ReplaySettings) -> dict[str, TracedCall]:
+    """Each call by the id of every case that measures it."""
+    return {case_id: call for call in settings.calls for case_id in call.cases.values()}
+
+
+def element_types(settings: ReplaySettings) -> set[str]:
+    """The types of floating-point elements that the calls compute with."""
+    found = {computed_type(recorded_call_of(call)) for call in settings.calls}
+    return {each for each in found if "float" in each}
+
+
+def runnable(case: Case) -> PythonCase:
+    """The case as a zygote takes it: the record is in the setup, and inputs are made there."""
+    return PythonCase(stmt=case.stmt, setup=case.setup)
+
+
+def with_bytes(result: Result, call: TracedCall) -> Result:
+    """The result with what is known of the call from its record."""
+    moved = bytes_moved(recorded_call_of(call))
+    facts = msgspec.structs.replace(result.facts, bytes=moved)
+    return msgspec.structs.replace(result, facts=facts)
 
 
 def runs_to_count(seconds: float | None) -> int:
@@ -255,59 +192,3 @@ def runs_to_count(seconds: float | None) -> int:
     if seconds is None:
         return 10
     return next((number for limit, number in _COUNTED if seconds < limit), 1)
-
-
-def speeds_of(
-    calls: Iterable[ReplayedCall], zygotes: ReplayZygotes, cores: Collection[int]
-) -> MachineSpeeds | None:
-    """The machine's best, for the types of elements that the calls have; None if it cannot be had.
-
-    A replay is worth having without.
-    """
-    types = sorted({computed_type(call.call) for call in calls})
-    case = PythonCase(
-        stmt="pass",
-        setup="from torchmark_probe.replay.machine_speed import tell\ntell(types)",
-        globals={"types": {"kind": "json", "value": [each for each in types if "float" in each]}},
-    )
-    try:
-        output = zygotes.of(Backend.EAGER).run(case, cores=cores)
-    except CaseFailedError:
-        return None
-    told = json.loads(output.stdout.splitlines()[-1])
-    return MachineSpeeds(
-        small_call_seconds=told["small_call_seconds"],
-        bytes_per_second={int(size): speed for size, speed in told["bytes_per_second"].items()},
-        flops_per_second=told["flops_per_second"],
-    )
-
-
-def facts_in(stdout: str) -> dict[str, Any]:
-    """What the probe printed of the call; other lines are the operator's own."""
-    for line in reversed(stdout.splitlines()):
-        if _FACTS in line:
-            try:
-                facts: dict[str, Any] = json.loads(line)[_FACTS]
-            except (ValueError, KeyError, TypeError):
-                continue
-            return facts
-    return {}
-
-
-def _outcome_of(result: Result) -> tuple[Status, str]:
-    """What the probe says cannot be done is skipped, with its sentence; what goes wrong, failed."""
-    own = _OWN_ERROR.match(result.reason)
-    if result.status is Status.FAILED and own:
-        return Status.SKIPPED, own[1]
-    return result.status, result.reason
-
-
-def _time_of(measurement: Measurement) -> CallTime:
-    low, high = measurement.median_interval
-    return CallTime(
-        seconds=measurement.median,
-        low=max(0.0, low),
-        high=high,
-        samples=len(measurement.raw_times),
-        doubts=tuple(doubt.kind.value for doubt in measurement.doubts),
-    )

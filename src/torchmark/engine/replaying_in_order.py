@@ -6,136 +6,145 @@ its own, which also tells its FLOPs; those that came through make the passes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.define.suites.recorded import call_text
-from torchmark.engine.measuring import failed, now
-from torchmark.engine.replaying import case_of, python_case, with_result
-from torchmark.engine.zygote.recorded_order import replay_in_order
+import msgspec
+
+from torchmark.engine.measuring import facts_of, failed_result, skipped_result
+from torchmark.engine.replay_order import replay_in_order
+from torchmark.engine.replaying import calls_by_case, runnable, with_bytes
 from torchmark.errors import TorchmarkError
-from torchmark.model.replay_record import Backend, CallTime
-from torchmark.model.result import Metric, Result, Status
-from torchmark_probe.loops.intervals import median, median_interval
+from torchmark.model.replay_record import Backend, settings_of
+from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary, Timing, utc_now
+from torchmark.model.run import Stage
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from torchmark.engine.replay_order import OrderTimes
     from torchmark.engine.replay_zygotes import ReplayZygotes
-    from torchmark.engine.replaying import News, ReplayWish
-    from torchmark.engine.zygote.recorded_order import ReplayInOrder
-    from torchmark.model.replay_record import ReplayedCall
-    from torchmark.model.trace import Step, Trace
+    from torchmark.model.case import Case
+    from torchmark.model.effort import Effort
+    from torchmark.model.run import Progress, Run
 
 _PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
 """Seconds of whole passes; there is one such measurement in a replay."""
 
 
-def usual_step(trace: Trace) -> Step:
-    """The step that was repeated the most, of those the last: the first one sets things up."""
-    return max(reversed(trace.steps), key=lambda step: step.repeats)
-
-
 class OrderReplay:
-    """One replay of a step."""
+    """Measures what a run lacks, all calls of a step in their order."""
 
     def __init__(
-        self,
-        calls: Sequence[ReplayedCall],
-        order: Sequence[int],
-        wish: ReplayWish,
-        zygotes: ReplayZygotes,
+        self, run: Run, effort: Effort, zygotes: ReplayZygotes, cores: Collection[int]
     ) -> None:
-        """`order` has the numbers of calls in the trace; those that are not in `calls` are left."""
-        self._calls = {call.number: call for call in calls}
-        self._order = [number for number in order if number in self._calls]
-        self._wish = wish
+        self._settings = settings_of(run)
+        self._effort = effort
         self._zygote = zygotes.of(Backend.EAGER)
-        self.pass_seconds: CallTime | None = None
-        """What a whole pass takes; None until it is known."""
+        self._cores = cores
+        self._calls = calls_by_case(self._settings)
+        self._missing = [planned.case for planned in run.missing()]
+        self._good = {
+            self._calls[result.case.id].number
+            for result in run.results
+            if result.status is Status.DONE and result.case.id in self._calls
+        }
+        """Numbers of the calls that can be in a pass."""
 
-    def total(self) -> int:
-        return len(self._calls)
+        self._facts: dict[str, Facts] = {}
+        """Of the calls that were tried, by the id of their case."""
 
-    def news(self, cores: Collection[int]) -> Iterator[News]:
-        """Calls as they are tried, then all again with their times."""
-        good: list[int] = []
-        for number, call in self._calls.items():
-            result = self._tried(call)
-            self._calls[number] = with_result(call, Backend.EAGER, result)
-            if result.status is Status.DONE:
-                good.append(number)
-            yield self._calls[number], result
-        if good:
-            yield from self._timed(good, cores)
+    def results(self) -> Iterator[Progress]:
+        """Calls that cannot run as they are tried, then all others with their times."""
+        yield Stage(text="running each distinct call once")
+        for case in self._missing:
+            if case.id in self._calls:
+                yield from self._try(case)
+        yield Stage(text="running each distinct call once", is_over=True)
+        waiting = [case for case in self._missing if self._waits(case)]
+        if not self._good:
+            yield from (
+                skipped_result(case, Metric.TIME, "no call of the step can be replayed")
+                for case in waiting
+            )
+        elif waiting:
+            yield Stage(text="replaying the calls in their order")
+            yield from self._time_all(waiting)
+            yield Stage(text="replaying the calls in their order", is_over=True)
 
-    def _tried(self, call: ReplayedCall) -> Result:
-        case = case_of(call, self._wish, Backend.EAGER)
+    def _waits(self, case: Case) -> bool:
+        """Whether the case is a call that runs, or the whole pass."""
+        return case.id not in self._calls or self._calls[case.id].number in self._good
+
+    def _try(self, case: Case) -> Iterator[Result]:
         try:
             output = self._zygote.run(
-                python_case(call, Backend.EAGER, self._wish.seed),
-                time_limit=self._wish.timeout,
-                memory_limit=self._wish.memory,
+                runnable(case),
+                time_limit=self._effort.timeout,
+                memory_limit=self._effort.memory,
             )
         except TorchmarkError as error:
-            return failed(case, Metric.TIME, error)
-        return Result(
-            case=case, metric=Metric.TIME, status=Status.DONE, finished=now(), stdout=output.stdout
-        )
+            failed = failed_result(case, Metric.TIME, error)
+            yield with_bytes(failed, self._calls[case.id])
+            return
+        self._facts[case.id] = facts_of(output)
+        self._good.add(self._calls[case.id].number)
 
-    def _timed(self, good: Sequence[int], cores: Collection[int]) -> Iterator[News]:
-        places = {number: place for place, number in enumerate(good)}
-        order = [places[number] for number in self._order if number in places]
+    def _time_all(self, waiting: Sequence[Case]) -> Iterator[Result]:
+        good = [call for call in self._settings.calls if call.number in self._good]
+        places = {call.number: place for place, call in enumerate(good)}
+        order = [places[number] for number in self._settings.order if number in places]
         try:
             passes = replay_in_order(
                 self._zygote,
-                [call_text(self._calls[number].call) for number in good],
+                [call.record for call in good],
                 order,
                 limits=_PASSES,
-                seed=self._wish.seed,
-                cores=cores,
-                time_limit=self._wish.timeout,
-                memory_limit=self._wish.memory,
+                seed=self._settings.seed,
+                cores=self._cores,
+                time_limit=self._effort.timeout,
+                memory_limit=self._effort.memory,
             )
         except TorchmarkError as error:
-            for number in good:
-                call = self._calls[number]
-                result = failed(case_of(call, self._wish, Backend.EAGER), Metric.TIME, error)
-                yield with_result(call, Backend.EAGER, result), None
+            yield from (failed_result(case, Metric.TIME, error) for case in waiting)
             return
-        self.pass_seconds = _pass_time(passes)
-        for number in good:
-            yield self._with_time(number, places[number], order, passes), None
+        for case in waiting:
+            if case.id in self._calls:
+                yield self._call_result(case, places[self._calls[case.id].number], order, passes)
+            else:
+                yield _done(case, Timing(processes=(passes.sampling,)))
 
-    def _with_time(
-        self, number: int, place: int, order: Sequence[int], passes: ReplayInOrder
-    ) -> ReplayedCall:
-        call = self._calls[number]
-        replayed = call.by_backend(Backend.EAGER)
-        assert replayed is not None
+    def _call_result(
+        self, case: Case, place: int, order: Sequence[int], passes: OrderTimes
+    ) -> Result:
         if place in passes.left_out:
-            reason = passes.left_out[place]
-            return replace(call, by=(replace(replayed, status=Status.FAILED, reason=reason),))
-        seconds = [
-            each
-            for at, each in zip(passes.positions, passes.seconds, strict=True)
-            if order[at] == place
-        ]
-        return replace(call, by=(replace(replayed, time=_mean_time(seconds)),))
+            failed = failed_result(case, Metric.TIME, TorchmarkError(passes.left_out[place]))
+            return with_bytes(failed, self._calls[case.id])
+        result = _done(case, time_at_positions(place, order, passes))
+        facts = self._facts.get(case.id, Facts())
+        return with_bytes(msgspec.structs.replace(result, facts=facts), self._calls[case.id])
 
 
-def _mean_time(seconds: Sequence[float]) -> CallTime:
+def time_at_positions(place: int, order: Sequence[int], passes: OrderTimes) -> TimeSummary:
     """Of a call at all its positions: their mean, so that the sum stays; from least to most."""
-    return CallTime(
-        seconds=sum(seconds) / len(seconds),
+    seconds = [
+        each
+        for at, each in zip(passes.positions, passes.seconds, strict=True)
+        if order[at] == place
+    ]
+    return TimeSummary(
+        samples=len(seconds),
+        median=sum(seconds) / len(seconds),
         low=min(seconds),
         high=max(seconds),
-        samples=len(seconds),
     )
 
 
-def _pass_time(passes: ReplayInOrder) -> CallTime:
-    seconds = list(passes.seconds_of_passes())
-    low, high = median_interval(seconds)
-    return CallTime(seconds=median(seconds), low=max(0.0, low), high=high, samples=len(seconds))
+def _done(case: Case, payload: Timing | TimeSummary) -> Result:
+    return Result(
+        case=case,
+        metric=Metric.TIME,
+        status=Status.DONE,
+        finished=utc_now(),
+        payload=payload,
+    )

@@ -12,12 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.capture.traces.files import HEADER, PLACE, WHOLE, call, step, tensor, text_of
-from torchmark.analyse.trace_summary import summary_of
+from torchmark.analyse.trace_summary import summarise_trace
 from torchmark.capture.traces.loading import load_trace
 from torchmark.define.suites.recorded import definitions_of
 from torchmark.errors import TorchmarkError
 from torchmark.model.trace import Trace
-from torchmark.report import summary_json, summary_text
+from torchmark.report.formats import text
+from torchmark.report.views.trace_summary import make_record, make_view
 
 _SAMPLES = Path(__file__).parents[2] / "data" / "operator_traces"
 _CNT = (_SAMPLES / "dcgan_training.txt").read_bytes()[:1_500]
@@ -52,9 +53,9 @@ def outcome(content: bytes) -> Trace | TorchmarkError:
                 raise AssertionError(f"which file? {refusal}") from refusal
             return refusal
     # Whatever was let in can be shown, and is a suite.
-    summary = summary_of(trace)
-    assert summary_text.render(summary, "trace")
-    assert summary_json.render(summary, "trace")
+    summary = summarise_trace(trace)
+    assert text.render(make_view(summary, "trace"))
+    assert json.dumps(make_record(summary, "trace"))
     assert len({label for _, label, _ in definitions_of(trace)}) == len(trace.calls)
     return trace
 

@@ -1,0 +1,135 @@
+"""`torchmark replay`: the operator calls of a captured model, run again and measured."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchmark.arguments import checked_count, checked_positive
+from torchmark.capture.traces.loading import load_trace
+from torchmark.commands.spine import (
+    begin_run,
+    carry_out,
+    effort_of,
+    find_run,
+    reserve_cores,
+    use_store,
+)
+from torchmark.define.replay_plan import plan_replay
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.machine import free_memory
+from torchmark.engine.machine_speeds import measure_speeds
+from torchmark.engine.replay_zygotes import ReplayZygotes
+from torchmark.engine.replaying import BUDGET, HotReplay, element_types, limits_for
+from torchmark.engine.replaying_in_order import OrderReplay
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.effort import TIME_LIMIT, Effort
+from torchmark.model.environment import Environment
+from torchmark.model.replay_record import Backend, ReplayMode, settings_of
+from torchmark.model.result import Metric
+from torchmark.model.run import RunKind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterable, Sequence
+
+    from torchmark.commands.spine import Listener, Place
+    from torchmark.engine.cores import Division
+    from torchmark.model.run import Progress, Run
+    from torchmark.store import Store
+
+_SPEEDS = Stage(text="measuring what this machine can do")
+
+
+def replay(
+    trace: str | os.PathLike[str] | None = None,
+    *,
+    pattern: str = "",
+    mode: ReplayMode | str = ReplayMode.HOT,
+    backends: Sequence[Backend | str] = (Backend.EAGER,),
+    metrics: Sequence[Metric | str] = (Metric.TIME,),
+    budget: float = BUDGET,
+    threads: int = 1,
+    seed: int = 0,
+    timeout: float = TIME_LIMIT,
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+) -> Run:
+    """Run the operator calls of a trace again, and return the run with their times and counts.
+
+    `pattern` has words of the calls that are meant. In mode "hot" each distinct call is measured by
+    itself, in mode "order" all calls of a step in their order. `backends` are some of "eager",
+    "compile" and "ort", `metrics` some of "time" and "instructions". `budget` is in seconds of
+    measured blocks for each call. Every result is in the store the moment it is final. `resume`
+    names a run that was cut short: it goes on with the options it began with, and without its
+    trace.
+    """
+    with use_store(store) as kept:
+        if resume is not None:
+            run = find_run(kept, resume, [RunKind.REPLAY])
+            with ReplayZygotes(settings_of(run).threads) as zygotes:
+                run.check_same_environments((_environment(zygotes),))
+                return _carry_out(run, kept, zygotes, progress)
+        if trace is None:
+            raise InvalidArgumentError("name a trace to replay, or a run to resume")
+        settings, plan = plan_replay(
+            load_trace(trace),
+            os.fspath(trace),
+            pattern=pattern,
+            mode=ReplayMode(mode),
+            backends=tuple(dict.fromkeys(map(Backend, backends))),
+            metrics=tuple(dict.fromkeys(map(Metric, metrics))),
+            threads=checked_count("threads", threads),
+            seed=seed,
+        )
+        effort = Effort(
+            limits=limits_for(checked_positive("budget", budget)),
+            timeout=checked_positive("timeout", timeout),
+            seed=seed,
+        )
+        with ReplayZygotes(threads) as zygotes:
+            run = begin_run(
+                kept,
+                RunKind.REPLAY,
+                plan,
+                environments=[_environment(zygotes)],
+                settings={"replay": settings},
+                effort=effort,
+                tags=tags,
+            )
+            return _carry_out(run, kept, zygotes, progress)
+
+
+def _environment(zygotes: ReplayZygotes) -> Environment:
+    return Environment(facts=environment_of(zygotes.facts(), Path.cwd()))
+
+
+def _carry_out(run: Run, store: Store, zygotes: ReplayZygotes, progress: Listener | None) -> Run:
+    threads = settings_of(run).threads
+    with reserve_cores(threads) as division:
+        cores = _cores_for(threads, division)
+        return carry_out(run, store, lambda run: _measure(run, zygotes, cores), progress)
+
+
+def _cores_for(threads: int, division: Division) -> Collection[int]:
+    lane = division.lanes[0]
+    return lane if len(lane) >= threads else division.everything
+
+
+def _measure(
+    run: Run, zygotes: ReplayZygotes, cores: Collection[int]
+) -> Generator[Progress | Run, None, None]:
+    """What the run lacks; first of all what the machine can do, which times are held against."""
+    settings = settings_of(run)
+    if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
+        yield _SPEEDS
+        speeds = measure_speeds(zygotes.of(Backend.EAGER), element_types(settings), cores)
+        yield msgspec.structs.replace(run, speeds=speeds)
+        yield msgspec.structs.replace(_SPEEDS, is_over=True)
+    effort = msgspec.structs.replace(effort_of(run), memory=free_memory())
+    kind = OrderReplay if settings.mode is ReplayMode.ORDER else HotReplay
+    yield from kind(run, effort, zygotes, cores).results()

@@ -1,0 +1,196 @@
+"""A replay as every format has it: text, CSV and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from tests.replays import call, done, not_done, replay, sampled, with_count
+from torchmark.model.replay_record import Backend
+from torchmark.model.result import Status
+from torchmark.report import render
+from torchmark.report.formats import text
+from torchmark.report.views.replay import make_view
+from torchmark.report.views.replay_data import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.browsing import Visit
+    from torchmark.model.run import Run
+
+REASON = "the call needs 4.0 TB, 23.3 GB are free"
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+
+
+def plain(**more: object) -> Run:
+    return replay(
+        call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000), shape=(64, 64)),
+        call(1, "aten.relu.default", done(2e-6), count=40),
+        call(2, "aten.relu.default", done(3e-6, remarks=("output 0: its strides differ",)),
+             shape=(8, 8)),
+        call(3, "aten.zeros.default", not_done(Status.SKIPPED, REASON), count=1),
+        call(4, "aten.late.default", signature=HOSTILE),
+        unseen=("2 worker processes",),
+        **more,
+    )  # fmt: skip
+
+
+TEXT = """\
+Replay 20261116-090000-a1b2c3
+step.jsonl.gz: each call by itself, 1 thread, seed 0
+finished, started 2026-11-16T09:00:00+00:00
+torch 2.13.0, Python 3.11.7
+71 calls in 10 steps, 5 of them distinct.
+The calls of a step take 2.211 ms: 100 % work, 0 % overhead.
+
+NOTE The trace lacks: 2 worker processes
+
+By operator
+operator    calls    total   share   FLOPs   bytes  what
+  mm           10  22.0 ms  99.5 %  1.00 G   328 k  work
+  relu         50   110 us   0.5 %          10.2 k  overhead
+  zeros         1                              128
+  late         10                           1.28 k
+This machine at its best: copies 100 GB/s for 256 KiB, 50.0 GB/s for 4,096 KiB,
+  10.0 GB/s for 131,072 KiB; matrix products 50.0 GFLOP/s in float32; the
+  smallest call takes 1.00 us.
+
+By call
+The first 2 of 3 calls have 99.9 % of the time.
+call                   calls          each   share  FLOPs   bytes  what
+  mm(float32[64, 64])     10  2.20 ms ±2 %  99.5 %  100 M  32.8 k  work
+  relu(float32[4, 4])     40  2.00 us ±2 %   0.4 %            128  overhead
+  … 1 more: see --csv or --html
+
+By phase
+phase      calls    share
+  forward     71  100.0 %
+
+Not replayed
+  SKIPPED: the call needs 4.0 TB, 23.3 GB are free: zeros(float32[4, 4])
+
+Not as recorded
+  output 0: its strides differ: relu(float32[8, 8])
+
+3 replayed, 1 cannot be replayed, 1 not measured; a step takes 2.211 ms.
+"""
+
+
+def test_the_text_has_operators_calls_and_what_could_not_be() -> None:
+    assert text.render(make_view(plain(), top=2)) == TEXT
+
+
+@pytest.mark.parametrize("backends", [(Backend.EAGER,), tuple(Backend)])
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_of_the_text_fit(width: int, backends: tuple[Backend, ...]) -> None:
+    run = replay(
+        call(0, "aten.native_layer_norm_backward.default", sampled(2e-6), count=123_456,
+             signature=", ".join(["float32[128, 256, 512] strides (131072, 512, 1)"] * 9)),
+        call(1, "aten.mm.default", done(2e-3, remarks=("word " * 60,), flops=10**9)),
+        backends=backends,
+    )  # fmt: skip
+    for line in render(run, "text", width=width).splitlines():
+        assert len(line) <= width, line
+
+
+def test_backends_stand_side_by_side() -> None:
+    compiled = done(1e-6, Backend.COMPILE, prepare_seconds=2.5, max_error=1e-7)
+    run = replay(
+        call(0, "aten.relu.default", done(2e-6), compiled,
+             not_done(Status.SKIPPED, "pip install 'torchmark[ort]'", Backend.ORT)),
+        backends=tuple(Backend),
+    )  # fmt: skip
+    shown = render(run, "text")
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "relu 10 20.0 us 100.0 % 1.28 k 2.00×" in rows
+    assert "relu(float32[4, 4]) 2.00 us ±2 % 1.00 us 2.00× skipped 100.0 %" in rows
+    assert "compile: 2.00 times as fast as eager, over 1 call that both have." in rows
+    assert "SKIPPED ort: pip install 'torchmark[ort]': relu(float32[4, 4])" in shown
+    assert "prepared in 2.500 s; largest error 1e-07" in render(run, "html")
+
+
+def test_in_order_the_whole_pass_stands_beside_the_sum() -> None:
+    shown = render(plain(whole=4.422e-3), "text")
+    assert "calls in their order" in shown
+    said = "takes 4.42 ms ±2 % on the clock; the sum of the calls is 0.50 of it"
+    assert said in " ".join(shown.split())
+
+
+def test_where_nothing_but_instructions_was_counted_they_stand_for_the_time() -> None:
+    shown = render(replay(call(0, "aten.relu.default", with_count(1234)), speeds=None), "text")
+    assert "relu(float32[4, 4]) 10 1,234 100.0 % 128" in " ".join(shown.split())
+
+
+def test_warnings_are_sentences_and_mark_the_times() -> None:
+    shown = render(replay(call(0, "aten.relu.default", sampled(2e-6, count=9))), "text")
+    assert "2.00 us ±<1 % (!)" in shown
+    assert "WARNING too few samples, aten.relu.default" in shown
+    assert "only 9 samples" in " ".join(shown.split())
+
+
+def test_the_csv_has_every_call_and_backend_under_a_stable_header() -> None:
+    assert COLUMNS[:8] == (
+        "call", "op", "arguments", "phases", "modules", "calls", "backend", "status",
+    )  # fmt: skip
+    run = replay(
+        call(7, "aten.relu.default", done(2e-6), done(1e-6, Backend.COMPILE)),
+        call(3, "aten.zeros.default", not_done(Status.SKIPPED, REASON)),
+        call(4, "aten.late.default", signature=HOSTILE),
+        backends=(Backend.EAGER, Backend.COMPILE),
+    )
+    lines = list(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert [line["call"] for line in lines] == ["3", "3", "4", "4", "7", "7"]
+    by_call = {(line["call"], line["backend"]): line for line in lines}
+    relu = by_call["7", "eager"]
+    assert (float(relu["seconds"]), float(relu["share"]), relu["nature"]) == (2e-6, 1.0, "overhead")
+    assert (relu["flops"], relu["bytes"]) == ("", "128"), "unknown is empty, and is not 0"
+    assert float(by_call["7", "compile"]["speedup"]) == 2
+    assert by_call["3", "eager"]["reason"] == REASON
+    assert by_call["4", "compile"]["status"] == "not measured"
+    assert "\x1b" not in by_call["4", "eager"]["arguments"]
+
+
+def test_the_whole_pass_is_a_row_of_the_csv_that_no_sum_takes_in() -> None:
+    *_, last = csv.DictReader(io.StringIO(render(plain(whole=1.0), "csv")))
+    assert (last["call"], last["op"], last["seconds"]) == ("", "(whole pass)", "1.0")
+    assert (last["total_seconds"], last["share"]) == ("", "")
+
+
+def test_the_json_has_the_record_and_the_figures() -> None:
+    record = msgspec.json.decode(render(plain(), "json"))
+    assert record["record"]["settings"]["replay"]["trace"] == "step.jsonl.gz"
+    assert [row["call"] for row in record["table"]] == [0, 1, 2, 3, 4]
+
+
+def test_a_reader_of_the_page_sees_shares_and_opens_operators(
+    tmp_path: Path, visit: Callable[[Path], Visit]
+) -> None:
+    file = tmp_path / "replay.html"
+    file.write_text(render(plain(), "html"), encoding="utf-8")
+    page = visit(file).page
+    assert page.title() == "Replay 20261116-090000-a1b2c3"
+    page.locator("#chart-shares svg, #chart-shares canvas").first.wait_for()
+    relu = page.locator("#operators tr.case").filter(has_text="relu")
+    arguments = page.locator("#operators").get_by_text("float32[8, 8]")
+    assert not arguments.is_visible()
+    relu.locator("summary").click()
+    assert arguments.is_visible()
+    assert page.locator("#not-replayed").inner_text().count(REASON) == 1
+    assert "encoder" in page.locator("#modules").inner_text()
+
+
+def test_a_page_of_nothing_but_failures_is_a_page(
+    tmp_path: Path, visit: Callable[[Path], Visit]
+) -> None:
+    failed = replay(call(0, "aten.x.y", not_done(Status.FAILED, HOSTILE)), speeds=None)
+    file = tmp_path / "replay.html"
+    file.write_text(render(failed, "html"), encoding="utf-8")
+    page = visit(file).page
+    assert "<script>alert(1)</script>" in page.locator("#not-replayed").inner_text()
+    assert page.locator("figure").count() == 0

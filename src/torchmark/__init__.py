@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchmark.capture.capture import Capture
     from torchmark.commands.ab import ab
     from torchmark.commands.functions import FunctionsCompared
-    from torchmark.commands.sweeping.api import Sweep
+    from torchmark.commands.sweep import Sweep, sweep
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Fuzzer,
         ParameterAlias,
     )
+    from torchmark.define.sweep import indices, linspace, logspace
     from torchmark.engine.local_torch import set_torch_threads
     from torchmark.engine.transfer import CopyIfCallgrind
     from torchmark.errors import TorchmarkError
@@ -97,7 +98,8 @@ _HOMES = {
     ),
     "torchmark.engine.local_torch": ("set_torch_threads",),
     "torchmark.engine.transfer": ("CopyIfCallgrind",),
-    "torchmark.commands.sweeping.api": ("Sweep",),
+    "torchmark.commands.sweep": ("Sweep", "sweep"),
+    "torchmark.define.sweep": ("indices", "linspace", "logspace"),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
     "torchmark.commands.ab": ("ab",),
@@ -144,6 +146,9 @@ __all__ = [
     "bench_all",
     "benchmark_compile",
     "count_together",
+    "indices",
+    "linspace",
+    "logspace",
     "materialize",
     "measure",
     "measure_together",
@@ -152,6 +157,7 @@ __all__ = [
     "selected",
     "set_torch_threads",
     "skip_if",
+    "sweep",
     "timer",
     "trim_sigfig",
     "unit_to_english",

@@ -135,7 +135,10 @@ class _Terminal(_Counting):
         self._live.start()
 
     def _show_stage(self, stage: Stage) -> None:
-        (self._stages.discard if stage.is_over else self._stages.add)(stage.text)
+        if not self._live.is_started and not stage.is_over:
+            click.echo(stage.text, err=True)
+        else:
+            (self._stages.discard if stage.is_over else self._stages.add)(stage.text)
 
     def _show_beginning(self, began: Began) -> None:
         self._running[began.case.id, began.metric] = began.case

@@ -57,6 +57,7 @@ def begin_run(
     effort: Effort,
     notes: Iterable[str] = (),
     tags: Iterable[str] = (),
+    results: Iterable[Result] = (),
 ) -> Run:
     """A new run in the store, with all that is needed to take it up again.
 
@@ -71,6 +72,7 @@ def begin_run(
         settings=msgspec.json.decode(msgspec.json.encode({**settings, "effort": effort})),
         notes=tuple(notes),
         tags=tuple(tags),
+        results=tuple(results),
     )
     store.create(run)
     return run

@@ -24,6 +24,9 @@ class Phase(enum.Enum):
     """Gradients of a fixed output gradient, on a graph that is kept; nothing accumulates."""
 
 
+TORCH_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+"""What torch calls the dtypes in which it multiplies matrices."""
+
 _RUNTIMES = {"pt": Runtime.EAGER, "compile": Runtime.COMPILED}
 """By backend; all others are explicit."""
 

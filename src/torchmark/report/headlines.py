@@ -9,6 +9,7 @@ from torchmark.analyse.instructions import instructions_of
 from torchmark.analyse.pairs import effect_in
 from torchmark.model.result import (
     Counts,
+    KernelTimes,
     PairedCounts,
     PairedTiming,
     Status,
@@ -41,5 +42,7 @@ def _figure(result: Result) -> str:
             return f"{effect_in(times).ratio:.4f}"
         case PairedCounts():
             return f"{judge_counts(result).share * 100:+.3f} % instructions"
+        case KernelTimes(kernels=(longest, *_)):
+            return f"{longest.kernel} {seconds_text(longest.seconds)}"
         case _:
             return ""

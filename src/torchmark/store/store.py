@@ -143,11 +143,11 @@ class Store:
             connection.execute(chosen.values(_columns_of(run)))
 
     def add(self, run_id: str, result: Result) -> bool:
-        """Keep a result; False if the run has it already and it did not fail.
+        """Keep a result; False if the run has it already and it is done.
 
-        Two results are the same if their case, metric and environments are. A failed result is
-        replaced, so that a resumed run can try again; any other is held once, even if two processes
-        go on with the same run.
+        Two results are the same if their case, metric and environments are. One that failed or was
+        skipped is replaced, so that a resumed run can try again; one that is done is held once,
+        even if two processes go on with the same run.
         """
         with as_store_error(self.where), write_transaction(self._engine) as connection:
             self._check_known(connection, run_id)
@@ -265,8 +265,8 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
         "metric": result.metric.value,
         "environments": json.dumps(result.environments),
     }
-    failed = {**key, "status": Status.FAILED.value}
-    connection.execute(delete(schema.results).filter_by(**failed))
+    same = delete(schema.results).filter_by(**key)
+    connection.execute(same.where(schema.results.c.status != Status.DONE.value))
     row = {**key, "status": result.status.value, "record": _compress(encode_result(result))}
     return _insert_once(connection, schema.results, row)
 

@@ -13,18 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchmark.errors import DefinitionError
-from torchmark.model.sweep_point import Phase
+from torchmark.model.sweep_point import TORCH_DTYPES, Phase
 
 BACKENDS = ("pt", "compile", "ort")
 DTYPES = ("fp32", "fp16", "bf16", "fp64", "int8")
 PHASES = tuple(phase.value for phase in Phase)
 
-_ALSO_CALLED = {
-    "float32": "fp32",
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float64": "fp64",
-}
+_ALSO_CALLED = {name: dtype for dtype, name in TORCH_DTYPES.items()}
 """As torch calls them: a spec may say torch.float16."""
 
 _KINDS = {"backend": BACKENDS, "dtype": DTYPES, "phase": PHASES}

@@ -16,7 +16,6 @@ from torchmark.define.sweep.estimate import duration_text, seconds_of
 from torchmark.define.sweep.spec import CONFIG_FIELDS
 from torchmark.define.sweep.where import filter_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.case import Case
 from torchmark.model.sweep_point import Phase, SweepPoint, case_of
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.configs import JobConfig
     from torchmark.define.sweep.inputs import Input
     from torchmark.define.sweep.spec import SweepSpec
+    from torchmark.model.case import Case
     from torchmark.model.sweep_point import Dims
 
 _MOST_CASES = 1_000_000
@@ -52,13 +52,7 @@ def all_cases(
     """
     configs = configs_with_phases(spec, phases)
     wanted = _filter(spec, where)
-    points = _chosen_points(spec, where, sample, configs)
-    order = {name: place for place, name in enumerate(spec.scales)}
-    places = [order[name] for name in dict.fromkeys(spec.init)]
-    first: dict[tuple[int, ...], int] = {}
-    for point in points:
-        first.setdefault(tuple(point[place][1] for place in places), len(first))
-    points = sorted(points, key=lambda point: first[tuple(point[place][1] for place in places)])
+    points = _grouped(spec, _chosen_points(spec, where, sample, configs))
     stmt, setup = _statement(spec), spec.model_source
     found = [
         SweepPoint(
@@ -78,6 +72,14 @@ def all_cases(
         SweepCase(case_of(point, model=spec.model_name, stmt=stmt, setup=setup), point)
         for point in found
     ]
+
+
+def _grouped(spec: SweepSpec, points: Sequence[Dims]) -> list[Dims]:
+    """Those that initialise the model alike stand together, in the order of the first of each."""
+    found: dict[tuple[int, ...], list[Dims]] = {}
+    for dims in points:
+        found.setdefault(tuple(size for name, size in dims if name in spec.init), []).append(dims)
+    return [dims for together in found.values() for dims in together]
 
 
 def number_of_points(spec: SweepSpec) -> int:

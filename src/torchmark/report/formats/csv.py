@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING
 from torchmark.report.figures import printable
 
 if TYPE_CHECKING:
-    from torchmark.report.view import Value, View
+    from torchmark.report.view import Table, Value, View
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins like this for a formula, which may call programs."""
 
 
 def render(view: View) -> str:
+    return table_text(view.data)
+
+
+def table_text(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_field(column.name) for column in view.data.columns])
-    writer.writerows([_field(cell.value) for cell in row.cells] for row in view.data.rows)
+    writer.writerow([_field(column.name) for column in table.columns])
+    writer.writerows([_field(cell.value) for cell in row.cells] for row in table.rows)
     return text.getvalue()
 
 

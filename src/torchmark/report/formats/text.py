@@ -22,6 +22,9 @@ _INDENT = "  "
 _DETAIL = 6
 """How far the details of a row stand to the right."""
 
+_SHORT = 30
+"""Characters of a group's title below which the first column is made wide enough for it."""
+
 _LEAST_ROOM = 20
 """Characters that text in a table of details has, even where the figures leave less."""
 
@@ -54,7 +57,9 @@ def _table(table: Table, width: int) -> list[str]:
     headings = [printable(column.name) for column in columns]
     rows = [_cells(table, row) for row in shown]
     sides = [is_figure(column) for column in columns]
-    layout = lay_out([headings, *rows], sides, width - len(_INDENT))
+    others = [""] * (len(headings) - 1)
+    groups = [[row.group[len(_INDENT) :], *others] for row in shown if len(row.group) < _SHORT]
+    layout = lay_out([headings, *groups, *rows], sides, width - len(_INDENT))
     lines, group = [], None
     for row, cells in zip(shown, rows, strict=True):
         if row.group != group:

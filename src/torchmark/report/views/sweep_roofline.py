@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep_slices import dtypes_in, measured, subject_of, subjects_in
-from torchmark.model.sweep_point import Phase
+from torchmark.model.sweep_point import TORCH_DTYPES, Phase
 from torchmark.report.figures import amount_text
 from torchmark.report.views.sweep_axes import log_axis
 from torchmark.report.views.sweep_charts import Panel, chart_of, fields_of, title_of
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torchmark.analyse.sweep_slices import Subject
     from torchmark.model.run import MachineSpeeds
     from torchmark.report.view import Chart
-
-_TORCH_NAMES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 
 _MEASURED = "products of matrices and copies in the cache, measured on this machine"
 _SEEN = "the best seen in this sweep"
@@ -87,7 +85,7 @@ def _roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roofs:
     if speeds is None or not speeds.flops_per_second:
         return _Roofs(flop_per_s=seen, bytes_per_s=width, origin=_SEEN)
     given = {
-        dtype: speeds.flops_per_second.get(_TORCH_NAMES.get(dtype, dtype), 0.0) for dtype in seen
+        dtype: speeds.flops_per_second.get(TORCH_DTYPES.get(dtype, dtype), 0.0) for dtype in seen
     }
     given_width = max(speeds.bytes_per_second.values(), default=0.0)
     are_given = width <= given_width and all(top <= given[dtype] for dtype, top in seen.items())

@@ -1,0 +1,311 @@
+"""`torchmark sweep`: a model over input scales and job configs, in this environment.
+
+The run in the store is the only truth; the CSV is a rendering of it. The path of the CSV names the
+run: the same sweep into the same file goes on with it, also where the file is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from torchmark.analyse.sweep import rows_of
+from torchmark.arguments import checked_count
+from torchmark.commands.live_files import LiveFile
+from torchmark.commands.spine import (
+    carry_out,
+    effort_of,
+    find_run,
+    reserve_cores,
+    use_store,
+)
+from torchmark.commands.sweep_csv import write_files
+from torchmark.commands.sweep_runs import find_or_begin
+from torchmark.define.sweep.estimate import duration_text, seconds_for
+from torchmark.define.sweep.points import all_cases, configs_with_phases, number_of_points
+from torchmark.define.sweep.scales import sizes_of
+from torchmark.define.sweep.spec import read_spec, spec_of
+from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.local_torch import import_torch
+from torchmark.engine.machine_speeds import measure_speeds
+from torchmark.engine.sweeping import (
+    WantedCase,
+    lane_for,
+    make_sweep_workers,
+    measure_here,
+    measure_in_workers,
+)
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.environment import Environment
+from torchmark.model.result import Metric
+from torchmark.model.run import RunKind, Stage
+from torchmark.model.sweep_point import TORCH_DTYPES, Phase, point_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+
+    from torchmark.analyse.sweep import SweepRow
+    from torchmark.commands.spine import Listener, Place
+    from torchmark.define.sweep.points import SweepCase
+    from torchmark.define.sweep.spec import SweepSpec
+    from torchmark.engine.cores import Division
+    from torchmark.engine.workers import Workers
+    from torchmark.model.case import Case
+    from torchmark.model.run import Progress, Run
+    from torchmark.store import Store
+
+_LONG = 600.0
+"""Seconds after which a sweep is long: how to make it shorter is then said."""
+
+
+def sweep(
+    spec: str | os.PathLike[str] | None = None,
+    *,
+    model: Any = None,
+    model_init_params: Any = (),
+    input_params: Any = (),
+    input_scales: Any = None,
+    job_configs: Any = ("pt fp32",),
+    where: str = "",
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option is called
+    sample: int | None = None,
+    phases: Sequence[str | Phase] = (Phase.FORWARD,),
+    kernels: bool = False,
+    csv: str | os.PathLike[str] | None = None,
+    store: Place = None,
+    tags: Iterable[str] = (),
+    resume: str | None = None,
+    progress: Listener | None = None,
+) -> Run:
+    """Measure a model over input scales and job configs, and return the run with its results.
+
+    `spec` is a Python file that defines the five names; its cases are measured in processes of
+    their own. Without it the five names are arguments, the model may be anything that can be
+    called, and cases are measured in this process, as `Timer` does. `set` gives dimensions other
+    sizes.
+
+    With `csv` rows are in that file while they come, and a call with the same file goes on with the
+    run that wrote it: what is measured is kept, what failed or was skipped is tried again. `resume`
+    names a run that was cut short; a sweep from Python needs its five names again.
+    """
+    tell = progress or (lambda _news: None)
+    named = {
+        "model": model,
+        "model_init_params": model_init_params,
+        "input_params": input_params,
+        "input_scales": input_scales,
+        "job_configs": job_configs,
+    }
+    with contextlib.ExitStack() as stack:
+        if resume is not None:
+            kept = stack.enter_context(use_store(store))
+            run = find_run(kept, resume, [RunKind.SWEEP])
+            read = _spec_of_run(run, named)
+            workers = stack.enter_context(_workers_for(read))
+            run.check_same_environments((_environment(workers, run.plan[0].case.num_threads),))
+            return _carry_out(run, read, workers, kept, tell)
+        read = (spec_of(**named) if spec is None else read_spec(Path(spec))).with_sizes(
+            {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
+        )
+        drawn = None if sample is None else checked_count("sample", sample)
+        ran = tuple(map(Phase, phases))
+        cases = all_cases(read, where=where, sample=drawn, phases=ran)
+        file = None if csv is None else Path(csv)
+        for text in _announcements(read, cases, ran, file):
+            tell(Stage(text=text))
+        kept = stack.enter_context(use_store(store))
+        workers = stack.enter_context(_workers_for(read))
+        here = _environment(workers, cases[0].point.threads)
+        options = {"where": where, "sample": sample, "phases": [phase.value for phase in ran]}
+        run = find_or_begin(
+            kept, read, cases, here, file, kernels=kernels, options=options, tags=tuple(tags)
+        )
+        if run.results:
+            tell(Stage(text=_known_text(run, cases)))
+        return _carry_out(run, read, workers, kept, tell)
+
+
+class Sweep:
+    """A model over input scales and job configs, measured in this process.
+
+    >>> import torch
+    >>> sweep = Sweep(
+    ...     model=torch.nn.Linear,
+    ...     model_init_params=["in_features", "out_features"],
+    ...     input_params=[["batch", "in_features"]],
+    ...     input_scales={"batch": [1, 8], "in_features": [16], "out_features": [4]},
+    ...     job_configs=["pt fp32"],
+    ... )
+    >>> [(row.dims[0], row.flops) for row in sweep.run()]
+    [(('batch', 1), 128), (('batch', 8), 1024)]
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        input_params: Any,
+        input_scales: Any,
+        model_init_params: Any = (),
+        job_configs: Any = ("pt fp32",),
+    ) -> None:
+        self._named = {
+            "model": model,
+            "model_init_params": model_init_params,
+            "input_params": input_params,
+            "input_scales": input_scales,
+            "job_configs": job_configs,
+        }
+        self._spec = spec_of(**self._named)
+
+    def run(
+        self,
+        *,
+        where: str = "",
+        sample: int | None = None,
+        phases: Sequence[str | Phase] = (Phase.FORWARD,),
+        csv: str | os.PathLike[str] | None = None,
+        kernels: bool = False,
+        store: Place = None,
+    ) -> list[SweepRow]:
+        """Measure as `torchmark.sweep` does, and return a row for each case.
+
+        A case that fails is a row with its reason. The rows are in the store as a run.
+        """
+        run = sweep(
+            **self._named,
+            where=where,
+            sample=sample,
+            phases=phases,
+            csv=csv,
+            kernels=kernels,
+            store=store,
+        )
+        cases = all_cases(self._spec, where=where, sample=sample, phases=tuple(map(Phase, phases)))
+        rows = {row.case_id: row for row in rows_of(run)}
+        return [rows[case.id] for case, _ in cases]
+
+
+def _spec_of_run(run: Run, named: Mapping[str, Any]) -> SweepSpec:
+    """The spec of a run that goes on; an error if its model is not what it was."""
+    file = run.settings.get("spec")
+    if file is None and named["model"] is None:
+        raise InvalidArgumentError(
+            f"run {run.id} was measured from Python, which alone has its model; call "
+            f"torchmark.sweep(model=…, resume={run.id!r}) with the names it began with"
+        )
+    read = spec_of(**named) if file is None else read_spec(Path(file))
+    if read.model_source != run.plan[0].case.setup:
+        raise InvalidArgumentError(
+            f"the code of {read.model_name} has changed since run {run.id} began; start a new run"
+        )
+    return read
+
+
+@contextlib.contextmanager
+def _workers_for(spec: SweepSpec) -> Iterator[Workers | None]:
+    """Zygotes for a model that a file makes; None for one of this process."""
+    if spec.file is None:
+        yield None
+        return
+    with contextlib.closing(make_sweep_workers()) as workers:
+        yield workers
+
+
+def _environment(workers: Workers | None, threads: int) -> Environment:
+    if workers is not None:
+        facts = workers.started(threads, under_callgrind=False).start()
+    else:
+        from torchmark_probe.zygote.warmup import facts as facts_of  # noqa: PLC0415 - torch's own
+
+        facts = facts_of(import_torch())
+    return Environment(facts=environment_of(facts, Path.cwd()))
+
+
+def _announcements(
+    spec: SweepSpec, cases: Sequence[SweepCase], phases: Sequence[Phase], file: Path | None
+) -> Iterator[str]:
+    """How much it is and how long it may take, before it starts."""
+    seconds = seconds_for(spec, cases)
+    configs = len(configs_with_phases(spec, phases))
+    into = f", into {file}" if file is not None else ""
+    yield (
+        f"{spec.model_name}: {len(cases):,} cases of {number_of_points(spec):,} points with "
+        f"{configs} configs each, about {duration_text(seconds)} for a small model{into}"
+    )
+    if seconds > _LONG:
+        yield (
+            "That is long: --sample N measures a random subset of N points, --where and --set "
+            "leave some out; a sweep that is cut short by Ctrl-C goes on with the same command."
+        )
+
+
+def _known_text(run: Run, cases: Sequence[SweepCase]) -> str:
+    missing = {each.case.id for each in run.missing() if each.metric is Metric.TIME}
+    there = sum(case.id not in missing for case, _ in cases)
+    without_kernels = len({each.case.id for each in run.missing()} - missing)
+    added = f"; the kernels of {without_kernels} are added" if without_kernels else ""
+    return (
+        f"{there} of {len(cases)} rows are in the store already{added}; to measure them anew, "
+        f"name another --csv or remove the run: torchmark rm {run.id}"
+    )
+
+
+def _carry_out(
+    run: Run, spec: SweepSpec, workers: Workers | None, store: Store, tell: Listener
+) -> Run:
+    """Measure what the run lacks; its files have what there is, however it ends."""
+    named = run.settings.get("csv")
+    file = None if named is None else Path(named)
+    threads = max(each.case.num_threads for each in run.plan)
+    with contextlib.ExitStack() as stack:
+        division = None if workers is None else stack.enter_context(reserve_cores(threads))
+        live = stack.enter_context(LiveFile(file, "csv", tell))
+        done = carry_out(run, store, lambda run: _measure(run, spec, workers, division), live.hear)
+    if file is not None:
+        write_files(done, file)
+    return done
+
+
+def _measure(
+    run: Run, spec: SweepSpec, workers: Workers | None, division: Division | None
+) -> Generator[Progress | Run, None, None]:
+    wanted = _wanted_cases(run)
+    if workers is None or division is None:
+        yield from measure_here(spec, wanted)
+        return
+    limit = effort_of(run).timeout
+    yield from measure_in_workers(spec, wanted, workers, division, time_limit=limit)
+    if run.speeds is None:
+        text = "measuring what this machine can do at best"
+        yield Stage(text=text)
+        threads = run.plan[0].case.num_threads
+        speeds = measure_speeds(
+            workers.started(threads, under_callgrind=False),
+            _torch_dtypes(run),
+            lane_for(threads, division),
+        )
+        yield Stage(text=text, is_over=True)
+        yield msgspec.structs.replace(run, speeds=speeds)
+
+
+def _wanted_cases(run: Run) -> list[WantedCase]:
+    """What the run lacks, a case at a time."""
+    metrics: dict[str, list[Metric]] = {}
+    cases: dict[str, Case] = {}
+    for each in run.missing():
+        metrics.setdefault(each.case.id, []).append(each.metric)
+        cases[each.case.id] = each.case
+    return [
+        WantedCase(case, point_of(case, run.settings), frozenset(metrics[case_id]))
+        for case_id, case in cases.items()
+    ]
+
+
+def _torch_dtypes(run: Run) -> list[str]:
+    dtypes = {point_of(each.case, run.settings).dtype for each in run.plan}
+    return sorted(TORCH_DTYPES[dtype] for dtype in dtypes if dtype in TORCH_DTYPES)

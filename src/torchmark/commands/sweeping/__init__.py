@@ -1,1 +1,0 @@
-"""A sweep, carried out."""

@@ -1,0 +1,246 @@
+"""The cases of a sweep, measured: in processes of their own, or in this one.
+
+A worker process takes one case after the other; it is forked from a zygote, so torch is imported
+once. One that crashes or hangs costs the case that it was at, and another goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+import warnings
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.local_torch import set_torch_threads
+from torchmark.engine.pace import process_reference_loop
+from torchmark.engine.sweep_worker import SWEEP_MODULES, start_sweep
+from torchmark.engine.workers import Workers
+from torchmark.engine.zygote.process import Launch
+from torchmark.errors import CaseFailedError
+from torchmark.model.result import (
+    Facts,
+    KernelCalls,
+    KernelTimes,
+    Metric,
+    Result,
+    Status,
+    Timing,
+    utc_now,
+)
+from torchmark.model.run import Began
+from torchmark.model.units import ordered_unique
+from torchmark_probe.sweep import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterator, Sequence
+    from pathlib import Path
+
+    from torchmark.define.sweep.spec import SweepSpec
+    from torchmark.engine.cores import Division
+    from torchmark.engine.zygote.zygote import Zygote
+    from torchmark.model.case import Case
+    from torchmark.model.sweep_point import SweepPoint
+
+    News = Generator[Began | Result, None, None]
+
+_STATUSES = {"measured": Status.DONE, "skipped": Status.SKIPPED, "failed": Status.FAILED}
+"""By the words of the probe."""
+
+
+class WantedCase(NamedTuple):
+    """A case of a sweep, and what is still to be found out of it."""
+
+    case: Case
+    point: SweepPoint
+    metrics: frozenset[Metric]
+    """TIME, PROFILE (its kernels) or both."""
+
+
+def make_sweep_workers() -> Workers:
+    """Zygotes that can sweep; whatever happens, they must be closed."""
+    return Workers(Launch(modules=SWEEP_MODULES))
+
+
+def measure_in_workers(
+    spec: SweepSpec,
+    wanted: Sequence[WantedCase],
+    workers: Workers,
+    division: Division,
+    *,
+    time_limit: float,
+) -> News:
+    """Measured in worker processes, each case within the limit; the spec's file makes the model."""
+    for threads, group in _by_threads(wanted):
+        zygote = workers.started(threads, under_callgrind=False)
+        with _private_folder() as folder:
+            order = order_of(spec, group, folder)
+            cores = lane_for(threads, division)
+            yield from _measure_in_turn(zygote, order, group, cores, time_limit)
+
+
+def measure_here(spec: SweepSpec, wanted: Sequence[WantedCase]) -> News:
+    """Measured in this process, as `Timer` does: a crash is the caller's."""
+    from torchmark_probe.sweep.worker import Sweeper  # noqa: PLC0415 - it imports torch
+
+    for threads, group in _by_threads(wanted):
+        with _private_folder() as folder, _compile_cache(folder), set_torch_threads(threads):
+            order = order_of(spec, group, folder)
+            sweeper = Sweeper(spec.model, order, process_reference_loop())
+            for each, described in zip(group, order.cases, strict=True):
+                yield from _announce(each)
+                start = time.monotonic()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of compilers and exporters, not the user's
+                    swept = sweeper.measure(described)
+                yield from results_of(each, swept, time.monotonic() - start)
+
+
+def lane_for(threads: int, division: Division) -> tuple[int, ...]:
+    """The cores on which a case with so many threads is timed."""
+    if threads > division.lane_width:
+        return division.everything
+    return division.lanes[0][:threads]
+
+
+def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> messages.Sweep:
+    """What is asked of a process; all cases have the same threads."""
+    return messages.Sweep(
+        file=str(spec.file.resolve()) if spec.file is not None else None,
+        init=list(dict.fromkeys(spec.init)),
+        inputs=[messages.Input(list(each.dims), each.dtype, each.below) for each in spec.inputs],
+        threads=wanted[0].point.threads,
+        folder=str(folder),
+        kernels=any(Metric.PROFILE in each.metrics for each in wanted),
+        cases=[
+            messages.SweepCase(
+                id=each.case.id,
+                dims=dict(each.point.dims),
+                dtype=each.point.dtype,
+                backend=each.point.backend,
+                phase=each.point.phase.value,
+                timed=Metric.TIME in each.metrics,
+            )
+            for each in wanted
+        ],
+        quiet_pace=process_reference_loop().quiet_pace,
+    )
+
+
+def results_of(wanted: WantedCase, swept: messages.Swept, seconds: float) -> list[Result]:
+    """What was found out of a case, a result for each metric that was wanted."""
+    status = _STATUSES[swept.status]
+    payloads = {Metric.TIME: _timing(swept), Metric.PROFILE: _kernels(swept)}
+    return [
+        Result(
+            case=wanted.case,
+            metric=metric,
+            status=status,
+            finished=utc_now(),
+            seconds=seconds,
+            reason="" if status is Status.DONE else swept.reason,
+            payload=payload,
+            facts=_facts(swept) if metric is Metric.TIME else Facts(),
+        )
+        for metric, payload in payloads.items()
+        if metric in wanted.metrics
+    ]
+
+
+def _timing(swept: messages.Swept) -> Timing | None:
+    return None if swept.sampling is None else Timing(processes=(swept.sampling,))
+
+
+def _kernels(swept: messages.Swept) -> KernelTimes | None:
+    if swept.kernels is None:
+        return None
+    longest_first = sorted(swept.kernels, key=lambda each: -each.seconds)
+    return KernelTimes(
+        kernels=tuple(
+            KernelCalls(kernel=each.kernel, calls=each.calls, seconds=each.seconds)
+            for each in longest_first
+        )
+    )
+
+
+def _facts(swept: messages.Swept) -> Facts:
+    error = swept.max_error
+    is_remark = swept.status == "measured" and swept.reason
+    return Facts(
+        flops=swept.flops,
+        bytes=swept.bytes,
+        peak_memory_bytes=swept.peak_memory_bytes,
+        # JSON has no infinity; the remark says that results cannot be compared.
+        max_error=error if error is not None and math.isfinite(error) else None,
+        prepare_seconds=swept.prepare_seconds,
+        remarks=(swept.reason,) if is_remark else (),
+    )
+
+
+def _measure_in_turn(
+    zygote: Zygote,
+    order: messages.Sweep,
+    wanted: Sequence[WantedCase],
+    cores: Collection[int],
+    time_limit: float,
+) -> News:
+    left = deque(zip(wanted, order.cases, strict=True))
+    while left:
+        order = replace(order, cases=[described for _, described in left])
+        worker = start_sweep(zygote, order, cores=cores, time_limit=time_limit)
+        with contextlib.closing(worker):
+            is_there = True
+            while left and is_there:
+                each = left[0][0]
+                yield from _announce(each)
+                start = time.monotonic()
+                try:
+                    swept = worker.next_result()
+                except CaseFailedError as error:
+                    swept = messages.Swept("failed", str(error))
+                    is_there = False
+                left.popleft()
+                yield from results_of(each, swept, time.monotonic() - start)
+
+
+def _announce(wanted: WantedCase) -> Iterator[Began]:
+    for metric in Metric:
+        if metric in wanted.metrics:
+            yield Began(case=wanted.case, metric=metric)
+
+
+def _by_threads(wanted: Sequence[WantedCase]) -> list[tuple[int, list[WantedCase]]]:
+    numbers = ordered_unique(each.point.threads for each in wanted)
+    return [
+        (number, [each for each in wanted if each.point.threads == number]) for number in numbers
+    ]
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    """For what compilers write; nothing of an earlier sweep is there, nothing stays."""
+    folder = make_private_directory()
+    try:
+        yield folder
+    finally:
+        discard(folder)
+
+
+@contextmanager
+def _compile_cache(folder: Path) -> Iterator[None]:
+    """torch.compile keeps its results there, so that it compiles anew."""
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    before = os.environ.get(name)
+    os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

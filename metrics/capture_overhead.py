@@ -30,6 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchmark
 from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.report.markdown import pipe_table
 
@@ -212,7 +213,7 @@ for _ in range({WARM_UP}):
 
 
 def counted(make: Callable[[int], Callable[[], None]]) -> list[str]:
-    with Zygote(under_callgrind=True) as zygote:
+    with Zygote(Launch(under_callgrind=True)) as zygote:
         plain, *others = (instructions(zygote, make, mode) for mode in MODES)
     ratios = [f"{other / plain:.2f}×" for other in others]
     return [f"{make.__name__}, batch 1", f"{plain / 1e6:.2f} million", *ratios]

@@ -29,8 +29,10 @@ import torch.utils.benchmark
 
 import torchmark
 from torchmark.callgrind.parse import parse_file
+from torchmark.engine.background import begin
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.engine.zygote.pool import close_all
+from torchmark.engine.zygote.pool import process_pool
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.report.markdown import pipe_table
@@ -100,7 +102,7 @@ def measure_python(torch_statements: int) -> list[list[str]]:
     bare = min(bare_import() for _ in range(2))
     start, _ = seconds_of(lambda: count_together(timers(["pass"]), 100))
     again = [seconds_of(partial(count_together, timers([s]), 100))[0] for s in COMPARED]
-    close_all()
+    process_pool.reset()
     cold, _ = seconds_of(lambda: count_together(timers(STATEMENTS), 100))
     print(f"bare import under valgrind {bare:.1f} s; start of the zygote with a first count "
           f"{start:.1f} s: {start / bare:.2f} times", flush=True)  # fmt: skip
@@ -181,9 +183,9 @@ def counts_of_start(number: int, root: Path) -> dict[str, int]:
     os.chdir(here)
     os.environ["TORCHMARK_PADDING"] = "x" * (137 * number)
     os.environ["USER"] = os.environ["LOGNAME"] = "u" * (number + 1)
-    with Zygote(under_callgrind=True) as zygote:
+    with Zygote(Launch(under_callgrind=True)) as zygote:
         cases = [PythonCase(stmt=s, setup=SETUP, globals=TORCH) for s in STATEMENTS]
-        pending = [zygote.submit_count(case, number=100) for case in cases]
+        pending = [begin(partial(zygote.count, case, number=100), "count") for case in cases]
         return {
             statement: parse_file(future.result().out_file).total
             for statement, future in zip(STATEMENTS, pending, strict=True)

@@ -32,8 +32,9 @@ from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
 from torchmark.define.suites.recorded import call_text
+from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.engine.zygote.recorded_order import replay_in_order
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.report.markdown import pipe_table
 from torchmark_probe.loops.sampling import Limits
@@ -190,7 +191,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=16, help="of the models, for the third part")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    with Zygote(path=[str(ROOT)]) as zygote:
+    with Zygote(Launch(path=(str(ROOT),))) as zygote:
         show_drift(zygote)
         results = [
             check_models(zygote),

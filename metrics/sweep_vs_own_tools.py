@@ -5,12 +5,13 @@ of the model, and around `run_with_iobinding` of an ONNX Runtime session of its 
 
     python metrics/sweep_vs_own_tools.py [turns]
 
-A sweep's median leaves out blocks during which the machine slowed the core, as its metronome tells.
+A sweep's median leaves out blocks during which the machine slowed the core, as its
+reference loop tells.
 A median that has them in would be another quantity, so both sides are judged under one condition:
 after every block that the sweep times, a block of the bare loop is timed, within a millisecond, and
-the metronome beats before, between and after the two. What is compared is the median of the blocks
-that the rows' `median_s` are of with the median of the bare blocks that stand beside them, over all
-turns. Whether a pair counts depends on the beats alone, never on the time of either block; the
+the reference loop runs before, between and after the two. What is compared is the median of the
+blocks that the rows' `median_s` are of with the median of the bare blocks that stand beside them, over all
+turns. Whether a pair counts depends on these runs alone, never on the time of either block; the
 median of a single turn could be of few blocks, for one that the machine interrupts may use up its
 time. A cost that the sweep put around a run would be in its blocks alone, and so in the ratio.
 
@@ -32,10 +33,9 @@ from torchmark.commands.sweeping.rows import filled_in
 from torchmark.commands.sweeping.workers import _order
 from torchmark.define.sweep.points import Choice, all_cases
 from torchmark.define.sweep.spec import spec_of
-from torchmark.engine.pace import process_metronome
-from torchmark.engine.private_directories import discard, private_directory
-from torchmark.engine.zygote.conversation import sampling_in
-from torchmark_probe.loops.sampling import Metronome
+from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.pace import process_reference_loop
+from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.sweep import worker
 from torchmark_probe.sweep.worker import Sweeper
 
@@ -78,12 +78,12 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-class BareBeside(Metronome):
-    """The metronome of the sweep, which times a block of the bare loop before it goes on."""
+class BareBeside(ReferenceLoop):
+    """The reference loop of the sweep, which times a block of the bare loop before it goes on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.quiet_pace = process_metronome().quiet_pace
+        self.quiet_pace = process_reference_loop().quiet_pace
         self.seconds: list[float] = []
         """Of one bare call, by block; the first stands before the sweep's first block."""
 
@@ -93,11 +93,11 @@ class BareBeside(Metronome):
         self._function, self._argument = function, argument
         self._number = max(1, round(BLOCK_SECONDS / min(self._block(10) for _ in range(10))))
 
-    def beat(self) -> float:
-        """The slower of the beats around the bare block: the sweep's block has both beside it."""
-        before = super().beat()
+    def run(self) -> float:
+        """The slower of the runs around the bare block: the sweep's block has both beside it."""
+        before = super().run()
         self.seconds.append(self._block(self._number))
-        return max(before, super().beat())
+        return max(before, super().run())
 
     def _block(self, number: int) -> float:
         function, argument = self._function, self._argument
@@ -136,10 +136,10 @@ class Pairs:
     def add_turn(
         self, case: SweepCase, described: Any, sweeper: Sweeper, beside: BareBeside
     ) -> None:
-        told = sweeper.measured(described)
+        told = sweeper.measure(described)
         row = filled_in(case.row, told, "")
         assert row.median_s is not None, row.reason
-        sampling = sampling_in(told)
+        sampling = told.sampling
         swept = [sampling.wall[index] / sampling.number for index in sampling.counted()]
         assert math.isclose(row.median_s, statistics.median(swept)), "the row is of other blocks"
         self.swept += swept
@@ -175,7 +175,7 @@ def main() -> None:
     torch.set_num_threads(1)
     worker._MOST_SECONDS = MOST_SECONDS
     torch.set_grad_enabled(False)
-    folder = private_directory()
+    folder = make_private_directory()
     try:
         found = [pair for name in SPECS for pair in pairs_of(name, turns, folder)]
     finally:

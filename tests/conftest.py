@@ -16,11 +16,13 @@ from hypothesis import settings
 
 import torchmark
 from tests.browsing import browser, visit  # noqa: F401 - fixtures for every test of a page
-from torchmark.engine.pace import process_metronome
+from torchmark.engine.pace import process_reference_loop
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Shared machines stall for longer than hypothesis' default patience with one example.
 settings.register_profile("torchmark", deadline=None)
@@ -55,11 +57,11 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_metronome() -> Iterator[None]:
-    """The process forgets the metronome before and after."""
-    process_metronome.cache_clear()
+def fresh_reference_loop() -> Iterator[None]:
+    """The process forgets the reference loop before and after."""
+    process_reference_loop.cache_clear()
     yield
-    process_metronome.cache_clear()
+    process_reference_loop.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +73,17 @@ def plain_zygote() -> Iterator[Zygote]:
 
 @pytest.fixture(scope="session")
 def callgrind_zygote() -> Iterator[Zygote]:
-    with Zygote(under_callgrind=True, at_once=2) as zygote:
+    with Zygote(Launch(under_callgrind=True), at_once=2) as zygote:
         zygote.start()
         yield zygote
 
 
 @pytest.fixture
-def lent_zygotes(
-    callgrind_zygote: Zygote, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Zygote]:
-    """Makes zygotes as they are asked for; whoever counts gets the one of the session."""
+def lent_zygotes(callgrind_zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> ZygotePool:
+    """A pool of zygotes as they are asked for; whoever counts gets the one of the session."""
     monkeypatch.setattr(callgrind_zygote, "close", lambda: None)
 
-    def made(**options: Any) -> Zygote:
-        return callgrind_zygote if options.get("under_callgrind") else Zygote(**options)
+    def made(launch: Launch, **options: Any) -> Zygote:
+        return callgrind_zygote if launch.under_callgrind else Zygote(launch, **options)
 
-    return made
+    return ZygotePool(make_zygote=made)

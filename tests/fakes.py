@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.loops.snippets import Block
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class ScriptedLoop:
         return Block(wall, wall)
 
 
-class ScriptedMetronome(Metronome):
-    """Beats that come from a function of the beat's index; 1.0 is the quiet pace."""
+class ScriptedReferenceLoop(ReferenceLoop):
+    """Runs whose seconds come from a function of their index; 1.0 is the quiet pace."""
 
     def __init__(self, pace: Callable[[int], float] = lambda _: 1.0) -> None:
         super().__init__()
         self._pace = pace
         self.count = 0
 
-    def beat(self) -> float:
+    def run(self) -> float:
         self.count += 1
         return self._pace(self.count - 1)

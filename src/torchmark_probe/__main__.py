@@ -11,18 +11,27 @@ import site
 import socket
 import sys
 import warnings
-from typing import Any
 
 from torchmark_probe.memory import addresses
-from torchmark_probe.zygote import cases, children, failures, keepers, warmup, watching, wire
+from torchmark_probe.zygote import (
+    cases,  # noqa: F401 - registers what answers requests
+    children,
+    failures,
+    handlers,
+    keepers,
+    messages,
+    warmup,
+    watching,
+    wire,
+)
 
 
 def main() -> None:
     channel = _own_channel()
-    order = wire.receive(channel.fileno())
-    if order is None:
+    wanted = wire.receive(channel.fileno())
+    if not isinstance(wanted, messages.Start):
         return
-    around = _start(order, channel)
+    around = _start(wanted, channel)
     (keepers if around.callgrind else watching).serve(channel, around)
 
 
@@ -36,19 +45,19 @@ def _own_channel() -> socket.socket:
     return channel
 
 
-def _start(order: Any, channel: socket.socket) -> cases.Surroundings:
+def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundings:
     def tell(stage: str) -> None:
-        wire.send(channel.fileno(), {"stage": stage})
+        wire.send(channel.fileno(), messages.StageBegan(stage))
 
     # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     failures.remember_own_lines()
-    if order["layout"] is not None:
-        addresses.choose(order["layout"], order["torch_file"])
+    if wanted.layout is not None:
+        addresses.choose(wanted.layout, wanted.torch_file)
         site.main()  # not done at the start of this process: see zygote_process.command
-    sys.path[:] = order["sys_path"]
-    around = warmup.warmed_up(order["threads"], order["modules"], tell)
-    wire.send(channel.fileno(), {"ready": warmup.facts(around.torch)})
+    sys.path[:] = wanted.sys_path
+    around = warmup.warmed_up(wanted.threads, wanted.modules, tell)
+    wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 
 

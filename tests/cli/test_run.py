@@ -22,10 +22,9 @@ from torchmark.model.run import RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.engine.zygote.zygote import Zygote
+    from torchmark.engine.zygote.pool import ZygotePool
 
 MANY = 24
 
@@ -166,10 +165,10 @@ def test_two_runs_may_write_into_one_store(tmp_path: Path, suite: Path) -> None:
 def test_times_and_counts_of_a_case_and_its_documents(
     tmp_path: Path,
     suite: Path,
-    lent_zygotes: Callable[..., Zygote],
+    lent_zygotes: ZygotePool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torchmark.commands.run.Workers", partial(Workers, lent_zygotes))
+    monkeypatch.setattr("torchmark.commands.run.Workers", partial(Workers, pool=lent_zygotes))
     monkeypatch.setattr(sys, "path", [*sys.path])  # the folder of the suite comes to it
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(

@@ -13,6 +13,7 @@ import torch
 from tests.engine.test_old_torch import OLD_PYTHON
 from torchmark.engine.environments import activate_environment
 from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
 
@@ -43,9 +44,8 @@ def test_a_relative_python_path_is_found_from_where_the_command_ended(tmp_path: 
     )
     assert found.variables == (("PYTHONPATH", f"{tmp_path / 'patched'}:"),)
     case = PythonCase(stmt="assert sys.is_patched", setup="import sys", globals={})
-    with Zygote(
-        python=found.interpreter, environment=dict(found.variables), layout=0, path=()
-    ) as zygote:
+    launch = Launch(interpreter=found.interpreter, environment=found.variables, layout=0, path=())
+    with Zygote(launch) as zygote:
         zygote.run(case)
 
 
@@ -62,7 +62,7 @@ def test_an_old_torch_of_another_python_is_found_and_runs() -> None:
     found = activate_environment("A", f"export PATH={folder}")
     assert found.interpreter.torch_version is not None
     assert found.interpreter.torch_version.startswith("1.")
-    with Zygote(python=found.interpreter, environment=dict(found.variables)) as zygote:
+    with Zygote(Launch(interpreter=found.interpreter, environment=found.variables)) as zygote:
         assert zygote.start()["torch"].startswith("1.")
 
 

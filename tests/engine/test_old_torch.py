@@ -14,8 +14,10 @@ from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
-from torchmark.engine.zygote.recorded_order import replay_in_order
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError
 
@@ -32,13 +34,13 @@ TRAINING = case(
 
 @pytest.fixture(scope="module")
 def counting() -> Iterator[Zygote]:
-    with Zygote(python=OLD_PYTHON, under_callgrind=True) as zygote:
+    with Zygote(Launch(interpreter=ask_interpreter(OLD_PYTHON), under_callgrind=True)) as zygote:
         yield zygote
 
 
 @pytest.fixture(scope="module")
 def timing() -> Iterator[Zygote]:
-    with Zygote(python=OLD_PYTHON) as zygote:
+    with Zygote(Launch(interpreter=ask_interpreter(OLD_PYTHON))) as zygote:
         yield zygote
 
 

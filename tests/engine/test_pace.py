@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchmark.engine import pace
-from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.loops.sampling import ReferenceLoop
 
 
 def cache_file() -> Path:
@@ -24,10 +24,10 @@ def test_what_was_saved_is_known() -> None:
 
 
 def test_only_a_better_pace_is_written() -> None:
-    metronome = Metronome()
+    reference = ReferenceLoop()
     for better, known in ((5e-6, 5e-6), (4.95e-6, 5e-6), (4e-6, 4e-6), (9e-6, 4e-6)):
-        metronome.quiet_pace = better
-        pace.remember(metronome)
+        reference.quiet_pace = better
+        pace.remember(reference)
         assert pace.load() == known
 
 
@@ -80,16 +80,16 @@ def test_a_write_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     assert pace.load() == 3e-6
 
 
-@pytest.mark.usefixtures("fresh_metronome")
+@pytest.mark.usefixtures("fresh_reference_loop")
 def test_a_process_starts_from_what_is_known() -> None:
     pace.save(1e-9)
-    assert pace.process_metronome().quiet_pace == 1e-9
-    assert pace.process_metronome() is pace.process_metronome()
+    assert pace.process_reference_loop().quiet_pace == 1e-9
+    assert pace.process_reference_loop() is pace.process_reference_loop()
 
 
-@pytest.mark.usefixtures("fresh_metronome")
+@pytest.mark.usefixtures("fresh_reference_loop")
 def test_a_process_that_knows_nothing_listens_and_keeps_what_it_heard() -> None:
-    heard = pace.process_metronome().quiet_pace
+    heard = pace.process_reference_loop().quiet_pace
     assert 0 < heard < 1
     assert pace.load() == heard
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.zygote_cases import QUICK
 from tests.probe.test_replay_calls import tensor, text
-from torchmark.engine.zygote.recorded_order import replay_in_order
+from torchmark.engine.replay_order import replay_in_order
 from torchmark.errors import CaseFailedError
 
 if TYPE_CHECKING:

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from tests.engine.test_old_torch import OLD_PYTHON
 from tests.engine.zygote_cases import case
 from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.engine.interpreters import ask_interpreter
 from torchmark.engine.sampling_profiler import Recording, py_spy, record, recording_of
 from torchmark.engine.zygote.cases import NativeCase
 from torchmark.engine.zygote.loop import LOOP_FRAME
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
     AttachDeniedError,
@@ -89,7 +91,7 @@ def test_native_frames_of_torch_are_seen(plain_zygote: Zygote) -> None:
 
 
 def test_native_frames_of_an_old_torch_are_seen() -> None:
-    with Zygote(python=OLD_PYTHON) as zygote:
+    with Zygote(Launch(interpreter=ask_interpreter(OLD_PYTHON))) as zygote:
         recording = record(zygote, ADD, seconds=1, native=True)
     check(recording)
     assert any("libtorch" in frame for frame in frames_of(recording))

@@ -16,8 +16,10 @@ import pytest
 import torch
 
 from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
-from torchmark.engine.zygote import pool as zygotes
+from torchmark.engine.interpreters import ask_interpreter
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
     CaseFailedError,
@@ -117,7 +119,7 @@ def test_a_statement_that_does_not_compile_shows_its_line(plain_zygote: Zygote) 
 def test_what_a_case_prints_is_kept_and_never_reaches_the_wire(plain_zygote: Zygote) -> None:
     setup = """
         import ctypes, os, sys
-        print('{"outcome": "done"}')
+        print('{"class":"Done","version":2}')
         print("to stderr", file=sys.stderr)
         os.write(1, b"past Python\\n")
         ctypes.CDLL(None).printf(b"from C\\n")
@@ -127,7 +129,7 @@ def test_what_a_case_prints_is_kept_and_never_reaches_the_wire(plain_zygote: Zyg
     assert sorted(sample.output.stdout.splitlines()) == [
         "from C",
         "past Python",
-        '{"outcome": "done"}',
+        '{"class":"Done","version":2}',
     ]
     assert sample.output.stderr == "to stderr\n"
 
@@ -241,13 +243,13 @@ def test_a_compiled_statement_is_sampled(plain_zygote: Zygote, tmp_path: Path) -
 
 
 def test_a_plain_zygote_does_not_count(plain_zygote: Zygote) -> None:
-    with pytest.raises(CaseFailedError, match="does not answer the request 'count'"):
+    with pytest.raises(CaseFailedError, match="does not answer the request 'Count'"):
         plain_zygote.count(case("pass"))
 
 
 def test_stages_are_told_and_the_environment_describes_itself() -> None:
     stages: list[str] = []
-    with Zygote(threads=1) as zygote:
+    with Zygote(Launch(threads=1)) as zygote:
         facts = zygote.start(stages.append)
     assert stages == ["importing torch", "warming up"]
     assert facts["torch"] == torch.__version__
@@ -350,7 +352,7 @@ def test_a_missing_valgrind_is_named_with_its_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
-        Zygote(under_callgrind=True) as zygote,
+        Zygote(Launch(under_callgrind=True)) as zygote,
         pytest.raises(MissingToolError, match="apt-get install valgrind"),
     ):
         zygote.start()
@@ -361,29 +363,27 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     python.chmod(0o755)
     with pytest.raises(MissingTorchError, match=f"{python} cannot import torch"):
-        Zygote(python=str(python))
+        ask_interpreter(str(python))
 
 
 def test_a_program_that_is_no_python_is_named(tmp_path: Path) -> None:
     with pytest.raises(ZygoteError, match="does not run as a Python interpreter"):
-        Zygote(python=str(tmp_path / "none"))
+        ask_interpreter(str(tmp_path / "none"))
 
 
 def test_a_zygote_that_cannot_start_tells_its_last_words(tmp_path: Path) -> None:
     with (
-        Zygote(environment={"PYTHONHOME": str(tmp_path)}) as zygote,
+        Zygote(Launch(environment=(("PYTHONHOME", str(tmp_path)),))) as zygote,
         pytest.raises(ZygoteError, match="encodings"),
     ):
         zygote.start()
 
 
 def test_one_warm_zygote_serves_everybody_who_wants_the_same() -> None:
-    try:
-        first = zygotes.zygote_for()
-        assert zygotes.zygote_for() is first
+    with ZygotePool() as pool:
+        first = pool.zygote(Launch())
+        assert pool.start(Launch()) is first
         assert works(first)
-    finally:
-        zygotes.close_all()
     assert not first.is_alive
 
 
@@ -414,6 +414,6 @@ def test_a_case_can_be_run_for_what_it_leaves_behind(plain_zygote: Zygote, tmp_p
 
 
 def test_threads_are_held_at_what_was_asked() -> None:
-    with Zygote(threads=2) as zygote:
+    with Zygote(Launch(threads=2)) as zygote:
         setup = "import os; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
         assert zygote.sample(case("pass", setup), limits=QUICK).output.stdout == "2 2\n"

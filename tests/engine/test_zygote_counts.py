@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engine.zygote_cases import QUICK, c_library, case, instructions
+from torchmark.engine.background import begin
 from torchmark.engine.zygote.cases import NativeCase
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 
@@ -50,7 +53,7 @@ def test_repeats_give_the_same_count_to_the_instruction(
 def test_cases_that_run_at_once_count_what_they_count_alone(
     callgrind_zygote: Zygote, alone: list[int]
 ) -> None:
-    futures = [callgrind_zygote.submit_count(what) for what in STATEMENTS[:4]]
+    futures = [begin(partial(callgrind_zygote.count, what), "count") for what in STATEMENTS[:4]]
     assert [instructions(future.result().out_file) for future in futures] == alone[:4]
 
 
@@ -78,7 +81,7 @@ def test_a_fresh_start_elsewhere_by_somebody_else_gives_the_same_counts(
     monkeypatch.setenv("USER", "somebody-else")
     monkeypatch.setenv("SOME_VARIABLE", "x" * 3000)
     stages: list[str] = []
-    with Zygote(under_callgrind=True) as fresh:
+    with Zygote(Launch(under_callgrind=True)) as fresh:
         fresh.start(stages.append)
         assert [counted(fresh, what) for what in STATEMENTS] == alone
     assert stages == [

@@ -13,6 +13,7 @@ import pytest
 from tests import light_torch
 from tests.engine.zygote_cases import case
 from torchmark.engine.environments import activate_environment
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark_probe.memory import addresses
 
@@ -41,7 +42,7 @@ def layouts() -> dict[str, dict[str, int]]:
         ("with variables", 1, {"SOMETHING": "x" * 1000, "PYTHONPATH": "/nowhere/at/all"}),
         ("other layout", 2, {}),
     ):
-        with Zygote(layout=layout, environment=variables) as zygote:
+        with Zygote(Launch(layout=layout, environment=tuple(variables.items()))) as zygote:
             assert zygote.start()["fixed_addresses"], "this machine lets us choose"
             found[name] = libraries(zygote)
     return found
@@ -69,7 +70,7 @@ def test_without_a_layout_the_kernel_draws(
     tmp_path: Path, layout: int | None, *, fixed: bool
 ) -> None:
     light = activate_environment("A", light_torch.put_into(tmp_path))
-    with Zygote(python=light.interpreter, layout=layout) as zygote:
+    with Zygote(Launch(interpreter=light.interpreter, layout=layout)) as zygote:
         assert zygote.start()["fixed_addresses"] is fixed
 
 

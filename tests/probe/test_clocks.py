@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from torchmark_probe.loops.clocks import StoppedClockError, clock_facts, synchroniser, wall_clock
-from torchmark_probe.loops.sampling import Limits, Metronome, sample
+from torchmark_probe.loops.sampling import Limits, ReferenceLoop, sample
 from torchmark_probe.loops.snippets import PythonLoop
 
 
@@ -95,7 +95,7 @@ def test_a_whole_sampling_synchronises_twice_a_block() -> None:
     loop = PythonLoop("x = 1", timer=clock)
     blocks = loop.blocks()
     facts = clock_facts(time.perf_counter)
-    (sampling,) = sample([blocks], Limits(1.0, 1e-3, 1e-2), Random(0), facts, Metronome())
+    (sampling,) = sample([blocks], Limits(1.0, 1e-3, 1e-2), Random(0), facts, ReferenceLoop())
     assert device.synchronisations % 2 == 0
     assert device.synchronisations < 4 * (len(sampling.wall) + 60)
 

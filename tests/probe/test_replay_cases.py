@@ -96,8 +96,6 @@ def test_flops_are_those_of_the_formulas_and_unknown_elsewhere() -> None:
     attention = aten._scaled_dot_product_flash_attention_for_cpu.default
     flops = flops_of_call(attention, [q, q, q], {}, attention(q, q, q))
     assert flops == 2 * (2 * 2 * 3 * 5 * 5 * 8)
-        2 * 2 * 3 * 5 * 5 * 8
-    )
     assert flops_of_call(aten.add.Tensor, [a, a], {}, a + a) is None
 
 

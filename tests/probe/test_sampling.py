@@ -1,4 +1,4 @@
-"""Sampling on made-up time: loops and a metronome that follow a script."""
+"""Sampling on made-up time: loops and a reference loop that follow a script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import ScriptedLoop, ScriptedMetronome
+from tests.fakes import ScriptedLoop, ScriptedReferenceLoop
 from torchmark_probe.loops.clocks import ClockFacts
 from torchmark_probe.loops.intervals import median, median_interval
 from torchmark_probe.loops.sampling import (
@@ -18,7 +18,7 @@ from torchmark_probe.loops.sampling import (
     MAX_NUMBER,
     MIN_SAMPLES,
     Limits,
-    Metronome,
+    ReferenceLoop,
     Sampling,
     sample,
 )
@@ -44,7 +44,7 @@ class NamedLoop(ScriptedLoop):
 
 def noisy(seed: int, seconds: float, spread: float) -> ScriptedLoop:
     draw = random.Random(seed)
-    return ScriptedLoop(lambda _: seconds * draw.gauss(1, spread))
+    return ScriptedLoop(lambda _: seconds * abs(draw.gauss(1, spread)))
 
 
 def take(
@@ -52,10 +52,10 @@ def take(
     precision: float = 0.01,
     least: float = 0.2,
     most: float = 2.0,
-    metronome: Metronome | None = None,
+    reference: ReferenceLoop | None = None,
     clock: ClockFacts = GOOD_CLOCK,
 ) -> list[Sampling]:
-    pace = ScriptedMetronome() if metronome is None else metronome
+    pace = ScriptedReferenceLoop() if reference is None else reference
     return sample(loops, Limits(precision, least, most), random.Random(0), clock, pace)
 
 
@@ -130,11 +130,11 @@ def test_the_same_seed_gives_the_same_order() -> None:
     assert order() == order()
 
 
-def test_blocks_beside_a_slow_beat_do_not_count() -> None:
+def test_blocks_beside_a_slow_reference_loop_do_not_count() -> None:
     # Beats 100 to 199 are slow: they surround blocks 99 to 199.
-    metronome = ScriptedMetronome(lambda i: 2.0 if 100 <= i < 200 else 1.0)
+    reference = ScriptedReferenceLoop(lambda i: 2.0 if 100 <= i < 200 else 1.0)
     slow = range(99, 200)
-    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), metronome=metronome)
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), reference=reference)
     disturbed = [index for index, quiet in enumerate(sampling.quiet()) if not quiet]
     assert disturbed == list(slow)
     assert set(sampling.counted()).isdisjoint(slow)
@@ -149,42 +149,42 @@ def test_whether_a_block_counts_does_not_depend_on_its_own_time() -> None:
 
 def test_a_disturbed_machine_is_waited_for() -> None:
     """The first second is disturbed and slow; the quiet samples that follow give the median."""
-    metronome = ScriptedMetronome(lambda i: 2.0 if i < 3000 else 1.0)
-    metronome.quiet_pace = 1.0
+    reference = ScriptedReferenceLoop(lambda i: 2.0 if i < 3000 else 1.0)
+    reference.quiet_pace = 1.0
     (sampling,) = take(
-        ScriptedLoop(lambda i: 1.9e-4 if i < 3010 else 1e-4), metronome=metronome, most=5.0
+        ScriptedLoop(lambda i: 1.9e-4 if i < 3010 else 1e-4), reference=reference, most=5.0
     )
     counted = [sampling.wall[i] / sampling.number for i in sampling.counted()]
     assert median(counted) == pytest.approx(1e-4)
 
 
 def test_where_nothing_is_quiet_all_samples_count() -> None:
-    metronome = ScriptedMetronome(lambda _: 2.0)
-    metronome.quiet_pace = 1.0
-    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), metronome=metronome)
+    reference = ScriptedReferenceLoop(lambda _: 2.0)
+    reference.quiet_pace = 1.0
+    (sampling,) = take(ScriptedLoop(lambda _: 1e-4), reference=reference)
     assert not any(sampling.quiet())
     assert sampling.counted() == tuple(range(len(sampling.wall)))
     assert sum(sampling.wall) >= 2.0, "it waited as long as it was allowed"
 
 
-def test_the_metronome_keeps_the_best_pace_it_ever_had() -> None:
-    metronome = Metronome()
-    metronome.learn([2.0] * 50)
-    assert metronome.quiet_pace == 2.0
-    metronome.learn([1.0] * 50 + [9.0] * 50)
-    assert metronome.quiet_pace == 1.0
-    metronome.learn([3.0] * 50)
-    assert metronome.quiet_pace == 1.0
+def test_the_reference_loop_keeps_the_best_pace_it_ever_had() -> None:
+    reference = ReferenceLoop()
+    reference.learn([2.0] * 50)
+    assert reference.quiet_pace == 2.0
+    reference.learn([1.0] * 50 + [9.0] * 50)
+    assert reference.quiet_pace == 1.0
+    reference.learn([3.0] * 50)
+    assert reference.quiet_pace == 1.0
 
 
-def test_a_single_freak_beat_is_not_the_pace() -> None:
-    metronome = Metronome()
-    metronome.learn([0.1] + [1.0] * 99)
-    assert metronome.quiet_pace == 1.0
+def test_a_single_freak_run_is_not_the_pace() -> None:
+    reference = ReferenceLoop()
+    reference.learn([0.1] + [1.0] * 99)
+    assert reference.quiet_pace == 1.0
 
 
-def test_a_real_beat_takes_time() -> None:
-    assert Metronome().beat() > 0
+def test_a_real_reference_loop_takes_time() -> None:
+    assert ReferenceLoop().run() > 0
 
 
 @pytest.mark.parametrize("hiccup", range(8))

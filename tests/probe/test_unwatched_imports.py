@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from torchmark_probe.zygote.unwatched_imports import UnwatchedImports
+from torchmark_probe.zygote.valgrind import UnwatchedImports
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-def begun(work: Callable[[], _Result], name: str) -> Future[_Result]:
+def begin(work: Callable[[], _Result], name: str) -> Future[_Result]:
     """What the work will give; the future raises what it raises.
 
     Not in a pool of concurrent.futures: those are joined when the interpreter ends.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.callgrind.parse import parse_file
+from torchmark.engine.counting import count_in
 from torchmark.engine.zygote.loop import LOOP_FRAME
-from torchmark.flame.counted import from_profile
+from torchmark.flame.counted import average_stacks
 from torchmark.flame.stacks import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.engine.zygote.cases import NativeCase, PythonCase
+    from torchmark.engine.zygote.cases import Ready
     from torchmark.engine.zygote.zygote import Zygote
 
 UNIT = "instructions per run"
@@ -33,15 +33,11 @@ class CountedStacks:
     """Of one run."""
 
 
-def counted_stacks(zygote: Zygote, case: PythonCase | NativeCase) -> CountedStacks:
+def counted_stacks(zygote: Zygote, case: Ready) -> CountedStacks:
     """Count the case in a zygote that runs under callgrind."""
-    count = zygote.count(case, number=_NUMBER)
-    try:
-        profile = parse_file(count.out_file)
-    finally:
-        count.out_file.unlink(missing_ok=True)
+    profile = count_in(zygote, case, number=_NUMBER, without_loop=False).profile
     return CountedStacks(
-        stacks=_under_the_loop(from_profile(profile, _NUMBER)),
+        stacks=_under_the_loop(average_stacks(profile, _NUMBER)),
         instructions=profile.total / _NUMBER,
     )
 

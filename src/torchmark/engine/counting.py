@@ -1,32 +1,127 @@
-"""Statements become instruction counts: one fork of the warm zygote each, and one for `pass`."""
+"""Statements become instruction counts: a fork of a zygote under callgrind each, minus the loop."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from torchmark.callgrind.parse import parse_file, parse_text, read_text
-from torchmark.engine.zygote.cases import TIME_LIMIT, NativeCase, PythonCase
-from torchmark.engine.zygote.pool import zygote_for
-from torchmark.engine.zygote.process import valgrind
-from torchmark.errors import CaseFailedError, TorchmarkError
+from torchmark.callgrind.parse import parse_file, read_text
+from torchmark.engine.background import begin
+from torchmark.engine.zygote.cases import TIME_LIMIT, PythonCase
+from torchmark.engine.zygote.pool import process_pool
+from torchmark.engine.zygote.process import Launch, valgrind
+from torchmark.errors import CaseFailedError
 from torchmark.model.profile_counts import stats_from_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
     from torchmark.callgrind.profile import Profile
-    from torchmark.engine.zygote.cases import Count
+    from torchmark.engine.zygote.cases import Output, Ready
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.task_spec import TaskSpec
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedCase:
+    """What callgrind counted of a case."""
+
+    number: int
+    """Runs that were counted."""
+
+    profile: Profile
+    """Of these runs and of the loop around them."""
+
+    loop: Profile | None
+    """The same loop around `pass`; None where there is none to take off."""
+
+    text: str | None
+    """Callgrind's own file, if it was to be kept."""
+
+    output: Output
+
+    def stats(self, spec: TaskSpec) -> CallgrindStats:
+        """The counts under the names of a task."""
+        return stats_from_profiles(spec, self.number, self.profile, self.loop, self.text)
+
+
+def count_in(
+    zygote: Zygote,
+    case: Ready,
+    *,
+    number: int = 100,
+    time_limit: float = TIME_LIMIT,
+    memory_limit: int | None = None,
+    without_loop: bool = True,
+    keep_text: bool = False,
+) -> CountedCase:
+    """Count the case in a zygote that runs under callgrind; a failure is a CaseFailedError.
+
+    The loop of a statement in Python is counted too, once for each zygote, unless `without_loop`
+    says not to take it off. That of a compiled one has next to no instructions.
+    """
+    counted = zygote.count(case, number=number, time_limit=time_limit, memory_limit=memory_limit)
+    text = read_text(counted.out_file) if keep_text else None
+    profile = parse_file(counted.out_file)
+    counted.out_file.unlink(missing_ok=True)
+    has_loop = without_loop and isinstance(case, PythonCase)
+    return CountedCase(
+        number=number,
+        profile=profile,
+        loop=_loop_profile(zygote, number) if has_loop else None,
+        text=text,
+        output=counted.output,
+    )
+
+
+def begin_counts(
+    zygotes: Sequence[Zygote],
+    cases: Sequence[Ready],
+    *,
+    number: int,
+    time_limit: float = TIME_LIMIT,
+    without_loop: bool = True,
+    keep_text: bool = False,
+) -> list[Future[CountedCase]]:
+    """Count each case in its zygote, as many at once as a zygote has seats; in the order given."""
+
+    def begin_one(zygote: Zygote, case: Ready) -> Future[CountedCase]:
+        return begin(
+            lambda: count_in(
+                zygote,
+                case,
+                number=number,
+                time_limit=time_limit,
+                without_loop=without_loop,
+                keep_text=keep_text,
+            ),
+            "count",
+        )
+
+    return [begin_one(zygote, case) for zygote, case in zip(zygotes, cases, strict=True)]
+
+
+_loops: WeakKeyDictionary[Zygote, dict[int, Profile]] = WeakKeyDictionary()
+_loop_lock = threading.Lock()
+
+
+def _loop_profile(zygote: Zygote, number: int) -> Profile:
+    """What the loop itself costs, with nothing in it; counted once for each zygote."""
+    with _loop_lock:
+        profiles = _loops.setdefault(zygote, {})
+        if number not in profiles:
+            empty = PythonCase(stmt="pass")
+            profiles[number] = count_in(zygote, empty, number=number, without_loop=False).profile
+        return profiles[number]
+
+
 def count(
     task_specs: Sequence[TaskSpec],
-    cases: Sequence[PythonCase | NativeCase],
+    cases: Sequence[Ready],
     *,
     number: int,
     collect_baseline: bool,
@@ -34,52 +129,33 @@ def count(
     time_limit: float = TIME_LIMIT,
     progress: Callable[[str], None] | None = None,
 ) -> list[CallgrindStats | CaseFailedError]:
-    """The counts of every case, several at once where cores allow, in the order given.
+    """The counts of every case in zygotes of this process, in the order given.
 
     All cases use the threads of their task. A case that fails costs itself alone.
     """
-    zygotes = [zygote_for(threads=spec.num_threads, under_callgrind=True) for spec in task_specs]
+    zygotes = _zygotes(task_specs, under_callgrind=True)
     for zygote in dict.fromkeys(zygotes):
         zygote.start(progress)
-    futures = [
-        zygote.submit_count(case, number=number, time_limit=time_limit)
-        for zygote, case in zip(zygotes, cases, strict=True)
-    ]
+    futures = begin_counts(
+        zygotes,
+        cases,
+        number=number,
+        time_limit=time_limit,
+        without_loop=collect_baseline,
+        keep_text=retain_out_file,
+    )
     outcomes: list[CallgrindStats | CaseFailedError] = []
-    for spec, case, zygote, future in zip(task_specs, cases, zygotes, futures, strict=True):
+    for spec, future in zip(task_specs, futures, strict=True):
         try:
-            counted = future.result()
+            outcomes.append(future.result().stats(spec))
         except CaseFailedError as error:
             outcomes.append(error)
-            continue
-        has_loop = collect_baseline and isinstance(case, PythonCase)
-        baseline = loop_profile(zygote, number) if has_loop else None
-        outcomes.append(stats_of(spec, number, counted, baseline, retain_out_file=retain_out_file))
     return outcomes
-
-
-def stats_of(
-    spec: TaskSpec,
-    number: int,
-    counted: Count,
-    baseline: Profile | None,
-    *,
-    retain_out_file: bool = False,
-) -> CallgrindStats:
-    """The counts in callgrind's file, which is removed."""
-    text = read_text(counted.out_file) if retain_out_file else None
-    profile = (
-        parse_text(text, str(counted.out_file))
-        if text is not None
-        else parse_file(counted.out_file)
-    )
-    counted.out_file.unlink(missing_ok=True)
-    return stats_from_profiles(spec, number, profile, baseline, text)
 
 
 def first_failure(
     task_specs: Sequence[TaskSpec],
-    cases: Sequence[PythonCase | NativeCase],
+    cases: Sequence[Ready],
     *,
     time_limit: float = TIME_LIMIT,
     progress: Callable[[str], None] | None = None,
@@ -90,34 +166,23 @@ def first_failure(
     counting zygotes are warm already, they are as quick to tell, and nothing is tried.
     """
     valgrind()  # without it there is no need to try anything
-    counting = {zygote_for(threads=spec.num_threads, under_callgrind=True) for spec in task_specs}
+    counting = set(_zygotes(task_specs, under_callgrind=True))
     if all(zygote.is_alive for zygote in counting):
         return None
     for zygote in counting:
-        threading.Thread(target=_start_quietly, args=(zygote, progress), daemon=True).start()
-    for index, (spec, case) in enumerate(zip(task_specs, cases, strict=True)):
+        # Whoever counts starts it again if this fails, and is told.
+        begin(lambda zygote=zygote: zygote.start(progress), "start")  # type: ignore[misc]
+    plain = _zygotes(task_specs, under_callgrind=False)
+    for index, (zygote, case) in enumerate(zip(plain, cases, strict=True)):
         try:
-            zygote_for(threads=spec.num_threads).run(case, time_limit=time_limit)
+            zygote.run(case, time_limit=time_limit)
         except CaseFailedError as error:
             return index, error
     return None
 
 
-def _start_quietly(zygote: Zygote, progress: Callable[[str], None] | None) -> None:
-    with contextlib.suppress(TorchmarkError):  # whoever counts starts it again and is told
-        zygote.start(progress)
-
-
-_loops: WeakKeyDictionary[Zygote, dict[int, Profile]] = WeakKeyDictionary()
-_loop_lock = threading.Lock()
-
-
-def loop_profile(zygote: Zygote, number: int) -> Profile:
-    """What the loop itself costs, with nothing in it; counted once for each zygote."""
-    with _loop_lock:
-        profiles = _loops.setdefault(zygote, {})
-        if number not in profiles:
-            counted = zygote.count(PythonCase(stmt="pass"), number=number)
-            profiles[number] = parse_file(counted.out_file)
-            counted.out_file.unlink(missing_ok=True)
-        return profiles[number]
+def _zygotes(task_specs: Sequence[TaskSpec], *, under_callgrind: bool) -> list[Zygote]:
+    return [
+        process_pool.zygote(Launch(threads=spec.num_threads, under_callgrind=under_callgrind))
+        for spec in task_specs
+    ]

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchmark.engine.pace import process_metronome
+from torchmark.engine.pace import process_reference_loop
 from torchmark_probe.loops.intervals import quantile_of_sorted
 from torchmark_probe.loops.sampling import QUIET_PACE
 
@@ -19,7 +19,7 @@ _TOOL_SECONDS = 20
 """How long a tool may take to say its version."""
 
 _NOISE_SECONDS = 1.0
-"""How long the metronome listens: a few of the disturbances seen on shared machines."""
+"""How long the reference loop runs: a few of the disturbances seen on shared machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +83,25 @@ def cores() -> Cores:
 
 
 def listen() -> Noise:
-    """Let the metronome run for a second and look at its beats."""
-    metronome = process_metronome()
-    beats = []
+    """Let the reference loop run for a second and look at its times."""
+    reference = process_reference_loop()
+    seconds = []
     stop = time.perf_counter() + _NOISE_SECONDS
     while time.perf_counter() < stop:
-        beats.append(metronome.beat())
-    metronome.learn(beats)
-    return noise_of(beats, metronome.quiet_pace)
+        seconds.append(reference.run())
+    reference.learn(seconds)
+    return noise_of(seconds, reference.quiet_pace)
 
 
-def noise_of(beats: list[float], quiet_pace: float) -> Noise:
-    """The share of disturbed time, and the spread of the undisturbed beats."""
+def noise_of(seconds: list[float], quiet_pace: float) -> Noise:
+    """The share of disturbed time, and the spread of the undisturbed seconds."""
     limit = QUIET_PACE * quiet_pace
-    quiet = sorted(beat for beat in beats if beat <= limit)
+    quiet = sorted(each for each in seconds if each <= limit)
     if not quiet:
         return Noise(disturbed=1.0, spread=0.0)
     middle = quantile_of_sorted(quiet, 0.75) - quantile_of_sorted(quiet, 0.25)
     return Noise(
-        disturbed=1 - sum(quiet) / sum(beats), spread=middle / quantile_of_sorted(quiet, 0.5)
+        disturbed=1 - sum(quiet) / sum(seconds), spread=middle / quantile_of_sorted(quiet, 0.5)
     )
 
 

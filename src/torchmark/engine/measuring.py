@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.engine.counting import loop_profile, stats_of
+from torchmark.engine.counting import count_in
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
@@ -28,7 +28,7 @@ from torchmark.model.result import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from torchmark.engine.zygote.cases import NativeCase, Sample
+    from torchmark.engine.zygote.cases import NativeCase, Output, Sample
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
     from torchmark.model.effort import Effort
@@ -65,7 +65,11 @@ def time_case(
             payload=Timing(processes=tuple(each.sampling for each in samples)),
             stdout=samples[0].output.stdout,
             stderr=samples[0].output.stderr,
-            facts=Facts(prepare_seconds=samples[0].first_run if is_compiled else None),
+            facts=(
+                Facts(prepare_seconds=samples[0].first_run)
+                if is_compiled
+                else facts_of(samples[0].output)
+            ),
         )
 
     return _or_failure(case, Metric.TIME, work)
@@ -92,7 +96,8 @@ def count_case(
 
     def work() -> Result:
         counts = [
-            zygote.count(
+            count_in(
+                zygote,
                 ready,
                 number=effort.runs,
                 time_limit=effort.timeout,
@@ -100,9 +105,7 @@ def count_case(
             )
             for _ in range(effort.repeats)
         ]
-        is_python = isinstance(ready, PythonCase)
-        baseline = loop_profile(zygote, effort.runs) if is_python else None
-        stats = [stats_of(spec_of(case), effort.runs, each, baseline) for each in counts]
+        stats = [each.stats(spec_of(case)) for each in counts]
         totals = sorted(each.counts() for each in stats)
         differ = f"counts of {effort.runs} runs lie between {totals[0]} and {totals[-1]}"
         return Result(
@@ -112,6 +115,7 @@ def count_case(
             finished=utc_now(),
             reason=differ if totals[0] != totals[-1] else "",
             payload=counts_of_stats(stats[0]),
+            facts=facts_of(counts[0].output),
             stdout=counts[0].output.stdout,
             stderr=counts[0].output.stderr,
         )
@@ -119,12 +123,18 @@ def count_case(
     return _or_failure(case, Metric.INSTRUCTIONS, work)
 
 
+def facts_of(output: Output) -> Facts:
+    """What the code of a case reported of itself."""
+    return msgspec.convert(output.facts, Facts)
+
+
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
-    """The row of a case that did not work."""
+    """The row of a case that did not work; one that cannot be done here at all is skipped."""
+    is_unsupported = isinstance(error, CaseFailedError) and error.kind == "unsupported"
     return Result(
         case=case,
         metric=metric,
-        status=Status.FAILED,
+        status=Status.SKIPPED if is_unsupported else Status.FAILED,
         finished=utc_now(),
         reason=_syntax_reason(error) if isinstance(error, StatementSyntaxError) else str(error),
         stdout=error.stdout if isinstance(error, CaseFailedError) else "",

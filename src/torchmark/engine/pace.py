@@ -1,4 +1,4 @@
-"""The metronome of this process, and what earlier processes learned about its quiet pace.
+"""The reference loop of this process, and what earlier processes learned about its quiet pace.
 
 A process that starts while a neighbour slows the core would take the slow pace for the quiet one,
 and believe every sample. So the best pace is kept in the user's cache, for this machine and this
@@ -18,9 +18,9 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from torchmark.engine.files import cache_directory
 from torchmark.engine.processor import cpu_model
-from torchmark.engine.user_directories import cache_directory
-from torchmark_probe.loops.sampling import Metronome
+from torchmark_probe.loops.sampling import ReferenceLoop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 _LIFETIME = 7 * 24 * 3600.0
 """Seconds after which a pace is learned anew: machines change their clocks and neighbours."""
 
-_LISTEN_SECONDS = 0.3
-"""How long to listen where nothing is known; most disturbances seen here are shorter."""
+_FIRST_SECONDS = 0.3
+"""How long the loop runs where nothing is known; most disturbances seen here are shorter."""
 
 _WORTH_KEEPING = 0.98
 """A pace that is not at least 2 % better is not worth a write."""
 
 
 @cache
-def process_metronome() -> Metronome:
-    """The one metronome of this process: it starts from what is known of this machine."""
-    metronome = Metronome()
+def process_reference_loop() -> ReferenceLoop:
+    """The one reference loop of this process: it starts from what is known of this machine."""
+    reference = ReferenceLoop()
     known = load()
     if known is not None:
-        metronome.quiet_pace = known
+        reference.quiet_pace = known
     else:
-        metronome.learn(_listen(metronome))
-        save(metronome.quiet_pace)
-    return metronome
+        reference.learn(_run_for_a_while(reference))
+        save(reference.quiet_pace)
+    return reference
 
 
-def remember(metronome: Metronome) -> None:
-    """Keep the metronome's quiet pace for later processes, if it is news."""
+def remember(reference: ReferenceLoop) -> None:
+    """Keep the quiet pace for later processes, if it is news."""
     known = load()
-    if known is None or metronome.quiet_pace < _WORTH_KEEPING * known:
-        save(metronome.quiet_pace)
+    if known is None or reference.quiet_pace < _WORTH_KEEPING * known:
+        save(reference.quiet_pace)
 
 
 def load() -> float | None:
@@ -82,12 +82,12 @@ def save(pace: float) -> None:
             os.unlink(name)
 
 
-def _listen(metronome: Metronome) -> list[float]:
-    stop = time.perf_counter() + _LISTEN_SECONDS
-    beats = [metronome.beat()]
+def _run_for_a_while(reference: ReferenceLoop) -> list[float]:
+    stop = time.perf_counter() + _FIRST_SECONDS
+    seconds = [reference.run()]
     while time.perf_counter() < stop:
-        beats.append(metronome.beat())
-    return beats
+        seconds.append(reference.run())
+    return seconds
 
 
 def path() -> Path:

@@ -6,15 +6,18 @@ take seconds to import.
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from torchmark.engine.files import discard, make_private_directory
-from torchmark.engine.zygote.zygote import Zygote
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
 from torchmark.model.replay_record import Backend
 
 if TYPE_CHECKING:
     from typing import Any, Self
+
+    from torchmark.engine.zygote.zygote import Zygote
 
 _PROBE = (
     "torch.utils.flop_counter",
@@ -39,43 +42,39 @@ class ReplayZygotes:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._zygotes: dict[Backend | None, Zygote] = {}
+        self._pool = ZygotePool()
         self._kernels = make_private_directory()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as stack:
+        with ExitStack() as stack:
             stack.callback(discard, self._kernels)
-            for zygote in self._zygotes.values():
-                stack.callback(zygote.close)
+            stack.callback(self._pool.close)
 
     def facts(self) -> dict[str, Any]:
         """What the environment says of itself; an error if torch cannot be used there."""
         return self.of(Backend.EAGER).start()
 
     def of(self, backend: Backend) -> Zygote:
-        if backend not in self._zygotes:
-            self._zygotes[backend] = Zygote(
-                threads=self._threads,
-                modules=_MODULES[backend],
-                environment=self._environment(backend),
-            )
-        return self._zygotes[backend]
+        launch = Launch(
+            threads=self._threads,
+            modules=_MODULES[backend],
+            environment=self._environment(backend),
+        )
+        return self._pool.zygote(launch)
 
     def counting(self) -> Zygote:
-        if None not in self._zygotes:
-            self._zygotes[None] = Zygote(
-                threads=self._threads, under_callgrind=True, modules=_PROBE
-            )
-        return self._zygotes[None]
+        return self._pool.zygote(
+            Launch(threads=self._threads, under_callgrind=True, modules=_PROBE)
+        )
 
-    def _environment(self, backend: Backend) -> dict[str, str]:
+    def _environment(self, backend: Backend) -> tuple[tuple[str, str], ...]:
         """Compiled kernels go with the replay; calls compile one after the other."""
         if backend is not Backend.COMPILE:
-            return {}
-        return {
-            "TORCHINDUCTOR_CACHE_DIR": str(self._kernels),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        }
+            return ()
+        return (
+            ("TORCHINDUCTOR_CACHE_DIR", str(self._kernels)),
+            ("TORCHINDUCTOR_COMPILE_THREADS", "1"),
+        )

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchmark.engine.cpp.loop import CppLoop, build_together
-from torchmark.engine.pace import process_metronome, remember
+from torchmark.engine.pace import process_reference_loop, remember
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
 from torchmark_probe.loops.clocks import ClockFacts, StoppedClockError, clock_facts
@@ -61,7 +61,7 @@ def measure_in_rounds(
         return _measure_in_rounds(tasks, limits, rng)
 
 
-def timed_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
+def time_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
     """Seconds of several blocks; they share one setup where the loop can do that."""
     if type(loop) is not PythonLoop:
         return [loop.timeit(number) for _ in range(blocks)]
@@ -84,9 +84,9 @@ def _measure_in_rounds(
     started: list[Blocks | CppLoop | _BlocksByTimeit] = []
     try:
         started.extend(_start(task.loop) for task in tasks)
-        metronome = process_metronome()
-        samplings = sample(started, limits, rng, clock, metronome)
-        remember(metronome)
+        reference = process_reference_loop()
+        samplings = sample(started, limits, rng, clock, reference)
+        remember(reference)
     finally:
         for blocks in started:
             blocks.close()

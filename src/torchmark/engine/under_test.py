@@ -50,7 +50,7 @@ class UnderTest:
                 path=tuple(path),
             )
         )
-        self._described: ComparedEnvironment | None = None
+        self._described: Environment | None = None
 
     @property
     def name(self) -> str:

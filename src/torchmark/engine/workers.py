@@ -1,42 +1,48 @@
-"""The zygotes of a run, one for each number of threads and mode, started when they are needed."""
+"""The zygotes of one environment, one for each number of threads and mode, held by a pool."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.zygote.cases import PythonCase
-from torchmark.engine.zygote.zygote import Zygote
-from torchmark.errors import TorchmarkError, ZygoteError
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+
+    from torchmark.engine.zygote.zygote import Zygote
 
 _SEATS = 1024
-
-_HAS = """
-import json, operator
-def has(path):
-    try:
-        operator.attrgetter(path.partition(".")[2])(torch)
-    except AttributeError:
-        return False
-    return True
-print(json.dumps({{path: has(path) for path in {paths!r}}}))
-"""
+"""Whoever hands over cases decides how many run at once; here nobody waits."""
 
 
 class Workers:
     """Whatever the run ends with, `close` ends every process."""
 
-    def __init__(self, make_zygote: Callable[..., Zygote] = Zygote) -> None:
-        self._make_zygote = make_zygote
-        self._zygotes: dict[tuple[int, bool], Zygote] = {}
-        self._dead: dict[tuple[int, bool], TorchmarkError] = {}
-        self._locks: defaultdict[tuple[int, bool], threading.Lock] = defaultdict(threading.Lock)
-        self._is_closed = False
+    def __init__(self, launch: Launch | None = None, pool: ZygotePool | None = None) -> None:
+        """`launch` says all but the threads and the mode."""
+        self._launch = launch or Launch()
+        self._pool = pool or ZygotePool(at_once=_SEATS)
+
+    def launch(self, threads: int, *, under_callgrind: bool) -> Launch:
+        """How a zygote with these threads is started.
+
+        Modules are imported where times are taken alone: under callgrind an import takes minutes.
+        """
+        modules = () if under_callgrind else self._launch.modules
+        return replace(
+            self._launch, threads=threads, under_callgrind=under_callgrind, modules=modules
+        )
+
+    def started(self, threads: int, *, under_callgrind: bool) -> Zygote:
+        """A zygote that runs; one that could not be started is not tried again for every case."""
+        return self._pool.start(self.launch(threads, under_callgrind=under_callgrind))
+
+    def fresh(self, threads: int, *, layout: int, under_callgrind: bool = False) -> Zygote:
+        """A zygote of its own, not yet started, at the addresses of this layout."""
+        launch = self.launch(threads, under_callgrind=under_callgrind)
+        return self._pool.fresh(replace(launch, layout=layout))
 
     def facts(self) -> dict[str, Any]:
         """What the environment says of itself; an error if torch cannot be used there."""
@@ -47,40 +53,9 @@ class Workers:
         asked = sorted(paths)
         if not asked:
             return {}
-        case = PythonCase(
-            stmt="pass",
-            global_setup="import torch\n" + _HAS.format(paths=asked),
-        )
-        output = self.started(1, under_callgrind=False).run(case)
-        found: dict[str, bool] = json.loads(output.stdout.splitlines()[-1])
+        zygote = self.started(1, under_callgrind=False)
+        found: dict[str, bool] = zygote.call("torchmark_probe.zygote.warmup.torch_has", asked)
         return found
 
-    def started(self, threads: int, *, under_callgrind: bool) -> Zygote:
-        """A zygote that runs; one that could not be started is not tried again for every case."""
-        key = (threads, under_callgrind)
-        with self._locks[key]:
-            if key in self._dead:
-                raise self._dead[key]
-            zygote = self._zygote(key)
-            try:
-                zygote.start()
-            except TorchmarkError as error:
-                self._dead[key] = error
-                raise
-        return zygote
-
     def close(self) -> None:
-        self._is_closed = True
-        for zygote in list(self._zygotes.values()):
-            zygote.close()
-
-    def _zygote(self, key: tuple[int, bool]) -> Zygote:
-        threads, under_callgrind = key
-        if self._is_closed:
-            raise ZygoteError("the run has ended")
-        if key not in self._zygotes:
-            # Whoever hands over cases decides how many run at once; here nobody waits.
-            self._zygotes[key] = self._make_zygote(
-                threads=threads, under_callgrind=under_callgrind, at_once=_SEATS
-            )
-        return self._zygotes[key]
+        self._pool.close()

@@ -5,9 +5,9 @@ Two things make the median of these samples steadier than that of long blocks.
 *Short blocks.* A block is 300 µs long where the statement and the clock allow: many samples,
 each too short to be cut in two by a disturbance.
 
-*A metronome.* Between any two blocks a fixed bit of work, the same for every statement, is
+*A reference loop.* Between any two blocks a fixed bit of work, the same for every statement, is
 timed. On a shared machine a neighbour on the same core slows everything by half or more for
-tens of milliseconds; the metronome shows when. A block is quiet if the metronome kept its pace
+tens of milliseconds; the reference loop shows when. A block is quiet if that loop kept its pace
 on both sides of it. Whether a block counts therefore never depends on its own time, so leaving
 out the others does not flatter the statement. All samples are kept in the record.
 
@@ -32,14 +32,14 @@ CLOCK_STEPS_PER_BLOCK = 1000
 """A block lasts this many steps of the clock, and readings of it, so both are below 0.1 %."""
 
 QUIET_PACE = 1.25
-"""A neighbour on the same core slows the metronome by 1.7 or more; an undisturbed one keeps its
+"""A neighbour on the same core slows the reference loop by 1.7 or more; undisturbed it keeps its
 pace within 1 %, and within 7 % where the core changes its clock."""
 
 MIN_SAMPLES = 30
 """Below this the interval of a median is too wide to mean much."""
 
 MIN_QUIET = 5
-"""With fewer quiet samples than this, all samples count and the doubt is recorded."""
+"""With fewer quiet samples than this, all samples count and a warning is recorded."""
 
 MAX_NUMBER = 2147483647
 """The largest number of runs in a block: what a C++ loop takes."""
@@ -79,16 +79,25 @@ class Sampling:
     """Seconds of each block in CPU time of the thread that ran it."""
 
     pace: Tuple[float, ...]
-    """The slower of the two metronome readings around each block, in seconds."""
+    """The slower of the two runs of the reference loop around each block, in seconds."""
 
     quiet_pace: float
-    """The metronome's reading on an undisturbed core, in seconds: the best that is known."""
+    """What the reference loop takes on an undisturbed core, in seconds: the best that is known."""
 
     clock_resolution: float
     """The step of the clock, in seconds."""
 
+    def __post_init__(self) -> None:
+        """Whoever reads samples from a file learns here that they are damaged."""
+        counts = len(self.wall), len(self.cpu), len(self.pace)
+        if self.number < 1 or min(counts) < 1 or min(counts) != max(counts) or min(self.wall) < 0:
+            raise ValueError(
+                "a sampling of %d runs per block with %d wall times, %d CPU times and %d paces: "
+                "there must be one of each per block, and none is negative" % (self.number, *counts)
+            )
+
     def quiet(self) -> Tuple[bool, ...]:
-        """For each block, whether the metronome kept its pace around it."""
+        """For each block, whether the reference loop kept its pace around it."""
         limit = QUIET_PACE * self.quiet_pace
         return tuple(pace <= limit for pace in self.pace)
 
@@ -99,18 +108,18 @@ class Sampling:
 
 
 _ONES = (1,) * 1000
-"""What the metronome adds up."""
+"""What the reference loop adds up."""
 
 
-class Metronome:
+class ReferenceLoop:
     """Times a fixed bit of work, and remembers the best pace that it ever had."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.quiet_pace = float("inf")
 
-    def beat(self) -> float:
-        """Run the bit of work (some 5 µs) and return its seconds.
+    def run(self) -> float:
+        """Do the bit of work (some 5 µs) and return its seconds.
 
         A sum runs in one tight loop of C. It is done once before it is timed, so that what ran
         before does not matter: a loop in Python took 1.5 times as long after a block of
@@ -122,9 +131,9 @@ class Metronome:
         sum(_ONES)
         return self._clock() - start
 
-    def learn(self, beats: Sequence[float]) -> None:
-        """Take the quick end of these beats as the quiet pace if it is the best so far."""
-        self.quiet_pace = min(self.quiet_pace, quantile_of_sorted(sorted(beats), 0.05))
+    def learn(self, seconds: Sequence[float]) -> None:
+        """Take the quick end of these runs as the quiet pace if it is the best so far."""
+        self.quiet_pace = min(self.quiet_pace, quantile_of_sorted(sorted(seconds), 0.05))
 
 
 def sample(
@@ -132,7 +141,7 @@ def sample(
     limits: Limits,
     rng: random.Random,
     clock: ClockFacts,
-    metronome: Metronome,
+    reference: ReferenceLoop,
 ) -> List[Sampling]:
     """Take blocks of every loop (anything with `run(number) -> Block`) until the limits say stop.
 
@@ -141,7 +150,7 @@ def sample(
     """
     with garbage_collection_off():
         numbers = _block_sizes(loops, _block_seconds(clock, limits), limits)
-        rounds = _Rounds(loops, numbers, metronome, rng, clock.resolution)
+        rounds = _Rounds(loops, numbers, reference, rng, clock.resolution)
         while not rounds.satisfy(limits):
             rounds.run_one()
     return rounds.samplings()
@@ -234,18 +243,18 @@ class _Rounds:
         self,
         loops: Sequence[Any],
         numbers: Sequence[int],
-        metronome: Metronome,
+        reference: ReferenceLoop,
         rng: random.Random,
         clock_resolution: float,
     ) -> None:
         self._loops = list(loops)
         self._clock_resolution = clock_resolution
         self._numbers = numbers
-        self._metronome = metronome
+        self._reference = reference
         self._rng = rng
         self._blocks: List[List[Block]] = [[] for _ in loops]
         self._paces: List[List[float]] = [[] for _ in loops]
-        self._beats: List[float] = [metronome.beat()]
+        self._references: List[float] = [reference.run()]
         self._spent = 0.0
         self._next_look = 1
 
@@ -254,9 +263,9 @@ class _Rounds:
         self._rng.shuffle(order)
         for index in order:
             block = self._loops[index].run(self._numbers[index])
-            self._beats.append(self._metronome.beat())
+            self._references.append(self._reference.run())
             self._blocks[index].append(block)
-            self._paces[index].append(max(self._beats[-2:]))
+            self._paces[index].append(max(self._references[-2:]))
             self._spent += block.wall
 
     def satisfy(self, limits: Limits) -> bool:
@@ -274,14 +283,14 @@ class _Rounds:
         return all(_is_precise(sampling, limits.precision) for sampling in self.samplings())
 
     def samplings(self) -> List[Sampling]:
-        self._metronome.learn(self._beats)
+        self._reference.learn(self._references)
         return [
             Sampling(
                 number=number,
                 wall=tuple(block.wall for block in blocks),
                 cpu=tuple(block.cpu for block in blocks),
                 pace=tuple(paces),
-                quiet_pace=self._metronome.quiet_pace,
+                quiet_pace=self._reference.quiet_pace,
                 clock_resolution=self._clock_resolution,
             )
             for number, blocks, paces in zip(self._numbers, self._blocks, self._paces)

@@ -9,6 +9,8 @@ import time
 import warnings
 from typing import Any, Callable, List, NamedTuple, Sequence
 
+from torchmark_probe.zygote.failures import UnsupportedError
+
 BACKENDS = ("eager", "compile", "ort")
 
 
@@ -25,7 +27,7 @@ class Prepared(NamedTuple):
     """What it took until the first run was over, compiling or exporting included."""
 
 
-class BackendError(Exception):
+class BackendError(UnsupportedError):
     """The backend cannot execute this function; the message says why."""
 
 

@@ -1,10 +1,9 @@
 """A recorded call as a case of a replay: what its set-up gives to the timed loop.
 
-Facts that belong to the call and are no times (FLOPs, how outputs differ) are printed as one line
-of JSON: what a case prints comes back with its times.
+Facts that belong to the call and are no times (FLOPs, how outputs differ) are reported: they come
+back with its times.
 """
 
-import json
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -16,9 +15,7 @@ from torchmark_probe.replay.calls import parsed, rebuilt, settle
 from torchmark_probe.replay.flops import flops_of_call
 from torchmark_probe.replay.names import operator_named
 from torchmark_probe.replay.results import mismatches
-
-FACTS = "torchmark_replay"
-"""The key of the line that is printed."""
+from torchmark_probe.zygote.reports import report
 
 
 def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
@@ -26,7 +23,7 @@ def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
     settle()
     run, args, kwargs = rebuilt(text, seed)
     result = run(*args, **kwargs)
-    _tell(
+    report(
         flops=flops_of_call(_operator(text), args, kwargs, result),
         remarks=mismatches(text, args, kwargs, result),
     )
@@ -42,9 +39,9 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     # Calling a module costs more than many an operator, and the exporter alone wants one.
     function = module if backend == "ort" else module.forward
     ready = prepared(backend, function, tensors, torch.get_num_threads())
-    _tell(
+    report(
         prepare_seconds=ready.prepare_seconds,
-        largest_error=largest_error(operator, expected, ready.outputs),
+        max_error=largest_error(operator, expected, ready.outputs),
     )
     return ready.run
 
@@ -124,7 +121,3 @@ def _is_arbitrary(operator: Any) -> bool:
     tag = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
     name = operator.name().partition("::")[2]
     return (tag is not None and tag in operator.tags) or name.startswith(("empty", "new_empty"))
-
-
-def _tell(**facts: Any) -> None:
-    print(json.dumps({FACTS: facts}))  # noqa: T201 - it goes to whoever ordered the case

@@ -1,7 +1,9 @@
 """Why a recorded call cannot be made again: one family, each with a sentence for a table's row."""
 
+from torchmark_probe.zygote.failures import UnsupportedError
 
-class CannotRebuildError(Exception):
+
+class CannotRebuildError(UnsupportedError):
     """A recorded call that cannot be made again; the sentence says why."""
 
 

@@ -3,11 +3,12 @@
 A call is held against these: what its bytes and FLOPs would take at that speed is work.
 """
 
-import json
 import time
 from typing import Any, Callable, Dict, List
 
 import torch
+
+from torchmark_probe.zygote.handlers import offered
 
 COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)
 """Bytes that a copy moves, read and written: in the cache of a core, in the last one, in memory."""
@@ -21,8 +22,9 @@ _AT_LEAST = 0.05
 """Seconds that are spent on each."""
 
 
-def tell(dtypes: List[str]) -> None:
-    """Print the speeds as one line of JSON; types that have no matrix product are left out."""
+@offered
+def machine_speeds(dtypes: List[str]) -> Dict[str, Any]:
+    """The speeds as plain JSON; types that have no matrix product are left out."""
     small = _least_seconds(_small_call())
     speeds: Dict[str, Any] = {
         "small_call_seconds": small,
@@ -34,7 +36,7 @@ def tell(dtypes: List[str]) -> None:
             speeds["flops_per_second"][name] = _product_speed(name)
         except (AttributeError, RuntimeError):  # no such type here, or no product of it
             continue
-    print(json.dumps(speeds))  # noqa: T201 - it goes to whoever ordered it
+    return speeds
 
 
 def _small_call() -> Callable[[], Any]:

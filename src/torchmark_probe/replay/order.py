@@ -9,16 +9,34 @@ Nothing is read between the calls of a pass that is timed as a whole. Passes tha
 after every call are others, with what a reading costs taken off.
 """
 
+import random
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from torchmark_probe.loops.clocks import Clock
+from torchmark_probe.loops.clocks import Clock, clock_facts, wall_clock
 from torchmark_probe.loops.intervals import median
-from torchmark_probe.loops.snippets import Block
+from torchmark_probe.loops.sampling import ReferenceLoop, sample
+from torchmark_probe.loops.snippets import Block, garbage_collection_off
 from torchmark_probe.replay.calls import Call, rebuilt, settle
+from torchmark_probe.replay.messages import LeftOut, ReplayedInOrder, ReplayInOrder
+from torchmark_probe.zygote.handlers import Surroundings, answers
 
 _FEWEST_PASSES = 5
 """Passes with a clock reading after every call, of which each position gets the median."""
+
+
+@answers(ReplayInOrder)
+def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedInOrder:
+    clock = wall_clock(around.torch)
+    facts = clock_facts(clock)
+    step = prepared(work.calls, work.seed)
+    passes = Passes(step, work.order, clock)
+    rng = random.Random(work.seed)  # noqa: S311 - an order of blocks, not a secret
+    sampling = sample([passes], work.limits, rng, facts, ReferenceLoop())[0]
+    with garbage_collection_off():
+        seconds = passes.seconds_by_position(facts.cost, work.limits.min_run_time)
+    left_out = [LeftOut(number, reason) for number, reason in step.left_out.items()]
+    return ReplayedInOrder(sampling, seconds, left_out)
 
 
 class Prepared(NamedTuple):

@@ -14,6 +14,7 @@ import torch
 from torchmark_probe.replay import onnx_backend
 from torchmark_probe.replay.backends import BackendError, first_line
 from torchmark_probe.sweep.facts import PROFILED_RUNS, onnx_kernels_of
+from torchmark_probe.sweep.messages import Kernel
 from torchmark_probe.sweep.models import CaseError
 from torchmark_probe.sweep.phases import Call
 
@@ -50,9 +51,7 @@ class OnnxModel:
                 self._dynamic_works = self._dynamic is not None  # this size alone, or all
         return self._bound(self._exported(inputs, ()), inputs, expected)
 
-    def kernels(
-        self, inputs: Sequence[Any], expected: Sequence[Any], prefix: str
-    ) -> List[Dict[str, Any]]:
+    def kernels(self, inputs: Sequence[Any], expected: Sequence[Any], prefix: str) -> List[Kernel]:
         """Calls and times by kernel, from a session of its own that is profiled."""
         assert self._last is not None
         session = onnx_backend.session_of(self._last.content, self._threads, prefix)

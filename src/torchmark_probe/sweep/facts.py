@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 import torch
 
 from torchmark_probe.replay.backends import difference, tensors_of
+from torchmark_probe.sweep.messages import Kernel
 
 PROFILED_RUNS = 10
 """Runs over which the times of kernels are averaged, after one that is not looked at."""
@@ -39,35 +40,36 @@ def peak_memory_of(run: Callable[[], Any]) -> Optional[int]:
     return peak if events else None
 
 
-def kernels_of(run: Callable[[], Any]) -> List[Dict[str, Any]]:
+def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
     """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
     run()
     with _profile(memory=False) as profiler:
         for _ in range(PROFILED_RUNS):
             run()
     return [
-        {
-            "kernel": event.key,
-            "calls": event.count / PROFILED_RUNS,
-            "seconds": event.self_cpu_time_total / 1e6 / PROFILED_RUNS,
-        }
+        Kernel(
+            event.key, event.count / PROFILED_RUNS, event.self_cpu_time_total / 1e6 / PROFILED_RUNS
+        )
         for event in profiler.key_averages()
     ]
 
 
-def onnx_kernels_of(file: str) -> List[Dict[str, Any]]:
+def onnx_kernels_of(file: str) -> List[Kernel]:
     """The same from the file that ONNX Runtime's profiler wrote; the file is removed."""
     with open(file) as text:
         events = json.load(text)
     os.unlink(file)
-    found = {}  # type: Dict[str, Dict[str, Any]]
+    calls: Dict[str, int] = {}
+    seconds: Dict[str, float] = {}
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
             name = event["args"]["op_name"]
-            kernel = found.setdefault(name, {"kernel": name, "calls": 0, "seconds": 0.0})
-            kernel["calls"] += 1
-            kernel["seconds"] += event["dur"] / 1e6 / PROFILED_RUNS
-    return [{**kernel, "calls": kernel["calls"] / PROFILED_RUNS} for kernel in found.values()]
+            calls[name] = calls.get(name, 0) + 1
+            seconds[name] = seconds.get(name, 0.0) + event["dur"] / 1e6
+    return [
+        Kernel(name, count / PROFILED_RUNS, seconds[name] / PROFILED_RUNS)
+        for name, count in calls.items()
+    ]
 
 
 def largest_error(expected: Sequence[Any], given: Sequence[Any]) -> float:

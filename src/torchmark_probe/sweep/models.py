@@ -11,11 +11,12 @@ import sys
 import types
 import warnings
 import zlib
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Union
 
 import torch
 
 from torchmark_probe.replay.backends import first_line
+from torchmark_probe.sweep.messages import Input
 
 DTYPES = {
     "fp32": torch.float32,
@@ -129,37 +130,39 @@ def _quantised(module: torch.nn.Module) -> torch.nn.Module:
     return quantised
 
 
-def made_inputs(
-    described: Sequence[Dict[str, Any]], sizes: Dict[str, int], dtype: str
-) -> List[Any]:
+def made_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
     """The inputs at this point, the same numbers for every config."""
     names = " ".join("{}={}".format(*each) for each in sorted(sizes.items()))
     generator = torch.Generator().manual_seed(zlib.crc32(names.encode()))
     return [_made(each, sizes, dtype, generator) for each in described]
 
 
-def _made(each: Dict[str, Any], sizes: Dict[str, int], dtype: str, generator: Any) -> Any:
-    shape = [sizes.get(dim, dim) for dim in each["dims"]]
+def _made(each: Input, sizes: Dict[str, int], dtype: str, generator: Any) -> Any:
+    shape = [_size(dim, sizes) for dim in each.dims]
     try:
-        if each["below"] is None:
+        if each.below is None:
             return torch.randn(shape, generator=generator).to(DTYPES[dtype])
-        below = sizes.get(each["below"], each["below"])
-        kind = getattr(torch, each["dtype"])
+        below = _size(each.below, sizes)
+        kind = getattr(torch, each.dtype)
         return torch.randint(0, below, shape, generator=generator, dtype=kind)
     except Exception as error:
         raise CaseError(
             "failed",
             "the input {} of shape {} cannot be made: {}".format(
-                each["dims"], shape, first_line(error)
+                each.dims, shape, first_line(error)
             ),
         ) from error
 
 
-def inputs_text(described: Sequence[Dict[str, Any]], sizes: Dict[str, int]) -> str:
+def _size(dim: Union[str, int], sizes: Dict[str, int]) -> int:
+    return sizes[dim] if isinstance(dim, str) else dim
+
+
+def inputs_text(described: Sequence[Input], sizes: Dict[str, int]) -> str:
     """The inputs for a person: each shape with the names of its dimensions."""
     texts = []
     for each in described:
-        named = ["{}={}".format(d, sizes[d]) if d in sizes else str(d) for d in each["dims"]]
+        named = ["{}={}".format(d, sizes[d]) if isinstance(d, str) else str(d) for d in each.dims]
         texts.append("[{}]".format(", ".join(named)))
     return ", ".join(texts) or "none"
 

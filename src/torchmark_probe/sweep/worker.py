@@ -8,12 +8,12 @@ import contextlib
 import gc
 import os
 import random
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
-from torchmark_probe.loops.sampling import Limits, Metronome, Sampling, sample
+from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling, sample
 from torchmark_probe.loops.snippets import PythonLoop, call_of
 from torchmark_probe.replay.backends import BackendError, first_line
 from torchmark_probe.replay.flops import flops_of_run
@@ -25,6 +25,7 @@ from torchmark_probe.sweep.backends import (
     first_run,
     forget_compilations,
 )
+from torchmark_probe.sweep.messages import FileRead, Kernel, Sweep, SweepCase, Swept
 from torchmark_probe.sweep.models import (
     CaseError,
     built,
@@ -41,6 +42,8 @@ from torchmark_probe.sweep.phases import (
     ready_for,
 )
 from torchmark_probe.zygote import wire
+from torchmark_probe.zygote.handlers import Surroundings, answers
+from torchmark_probe.zygote.messages import Done
 
 _PRECISION = 0.01
 _LEAST_SECONDS = 0.03
@@ -59,26 +62,22 @@ TOLERANCES = {"fp64": 1e-9, "fp32": 1e-4, "fp16": 1e-2, "bf16": 8e-2, "int8": 1e
 """How far a result may be from eager's, as a share of the largest element: some ten roundings of
 the dtype, since orders of summation differ. Beyond it the row says so."""
 
-Tell = Callable[[str, Dict[str, Any]], None]
 
-
-def answer(request: Dict[str, Any], talk: int) -> Dict[str, Any]:
+@answers(Sweep)
+def _sweep(work: Sweep, _around: Surroundings, talk: int) -> Done:
     """In a child of the zygote: run the user's file, then its cases, each told over the socket."""
     gc.enable()
-    if request["cores"]:
-        os.sched_setaffinity(0, request["cores"])
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["folder"]
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = work.folder
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # others would run beside what is timed
-    metronome = Metronome()
-    metronome.quiet_pace = request["quiet_pace"]
-
-    def tell(case: str, result: Dict[str, Any]) -> None:
-        wire.send(talk, {"case": case, "result": result})
-
-    sweeper = Sweeper(model_in(request["file"]), request, metronome)
-    wire.send(talk, {"ready": True})
-    sweeper.measure_all(tell)
-    return {"outcome": "done"}
+    reference = ReferenceLoop()
+    reference.quiet_pace = work.quiet_pace
+    assert work.file is not None
+    sweeper = Sweeper(model_in(work.file), work, reference)
+    wire.send(talk, FileRead())
+    with _threads(work.threads):
+        for case in work.cases:
+            wire.send(talk, sweeper.measure(case))
+    return Done()
 
 
 class Point(NamedTuple):
@@ -94,11 +93,10 @@ class Point(NamedTuple):
 class Sweeper:
     """What the cases share: the user's model, and what was prepared of it."""
 
-    def __init__(self, model: Any, order: Dict[str, Any], metronome: Metronome) -> None:
-        """`order` has init, inputs, threads, folder, kernels and cases, as plain JSON."""
+    def __init__(self, model: Any, wanted: Sweep, reference: ReferenceLoop) -> None:
         self._model = model
-        self._order = order
-        self._metronome = metronome
+        self._wanted = wanted
+        self._reference = reference
         self._clock = wall_clock(torch)
         self._clock_facts = clock_facts(self._clock)
         self._rng = random.Random(0)  # noqa: S311 - an order of blocks, not a secret
@@ -106,59 +104,57 @@ class Sweeper:
         self._prepared: Dict[Any, Any] = {}
         self._point: Tuple[Any, Any] = (None, None)
 
-    def measure_all(self, tell: Tell) -> None:
-        with _threads(self._order["threads"]):
-            for case in self._order["cases"]:
-                tell(case["id"], self.measured(case))
-
-    def measured(self, case: Dict[str, Any]) -> Dict[str, Any]:
-        """The result of a case as plain JSON: its samples and facts, or why there are none."""
+    def measure(self, case: SweepCase) -> Swept:
+        """The samples and facts of a case, or why there are none."""
         try:
-            with torch.set_grad_enabled(case["phase"] != FORWARD):
-                return self._measured(case)
+            with torch.set_grad_enabled(case.phase != FORWARD):
+                return self._measure(case)
         except CaseError as error:
-            return {"status": error.status, "reason": str(error)}
+            return Swept(error.status, str(error))
         except BackendError as error:
-            return {"status": "skipped", "reason": str(error)}
+            return Swept("skipped", str(error))
         except (Exception, SystemExit) as error:
-            return {"status": "failed", "reason": first_line(error)}
+            return Swept("failed", first_line(error))
 
-    def _measured(self, case: Dict[str, Any]) -> Dict[str, Any]:
+    def _measure(self, case: SweepCase) -> Swept:
         _refuse_what_cannot_be(case)
         point = self._at(case)
         run, onnx = self._first_run(case, point)
-        if not case["timed"]:
-            return {"status": "measured", "kernels": self._kernels(case, point, run.call)}
+        if not case.timed:
+            return Swept("measured", kernels=self._kernels(case, point, run.call))
         results = onnx.outputs if onnx is not None else facts.results_of(run.result)
         error = facts.largest_error(point.expected, results)
-        sampling = self._sampled(run.call)
-        told: Dict[str, Any] = {
-            "status": "measured",
-            "reason": _doubt(error, point.expected, case["dtype"]),
-            "sampling": vars(sampling),
-            "max_error": error,
-            "prepare_s": run.seconds if case["backend"] != "pt" else None,
-            **self._costs(case, point, run.call),
-        }
-        if self._order["kernels"]:
-            told["kernels"] = self._kernels(case, point, run.call)
-        return told
+        is_int8, is_onnx = case.dtype == "int8", case.backend == "ort"
+        return Swept(
+            "measured",
+            _warning(error, point.expected, case.dtype),
+            sampling=self._sample(run.call),
+            max_error=error,
+            prepare_seconds=run.seconds if case.backend != "pt" else None,
+            # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
+            flops=None if is_int8 else self._flops(case, point),
+            bytes=None
+            if is_int8
+            else facts.bytes_of(point.function, [*point.inputs, *point.expected]),
+            peak_memory_bytes=None if is_onnx else facts.peak_memory_of(run.call.__call__),
+            kernels=self._kernels(case, point, run.call) if self._wanted.kernels else None,
+        )
 
-    def _at(self, case: Dict[str, Any]) -> Point:
+    def _at(self, case: SweepCase) -> Point:
         """The point of a case; the last one is kept, for all its configs come one by one."""
-        key = (sorted(case["dims"].items()), case["dtype"], case["phase"])
+        key = (sorted(case.dims.items()), case.dtype, case.phase)
         if self._point[0] != key:
             self._point = (None, None)  # what it holds is not needed while the next is made
             self._point = (key, self._made(case))
         point: Point = self._point[1]
         return point
 
-    def _made(self, case: Dict[str, Any]) -> Point:
-        sizes, dtype = case["dims"], case["dtype"]
+    def _made(self, case: SweepCase) -> Point:
+        sizes, dtype = case.dims, case.dtype
         function = self._function(sizes, dtype)
-        inputs = ready_for(case["phase"], made_inputs(self._order["inputs"], sizes, dtype))
+        inputs = ready_for(case.phase, made_inputs(self._wanted.inputs, sizes, dtype))
         try:
-            result = call_of_phase(case["phase"], function, function, inputs)()
+            result = call_of_phase(case.phase, function, function, inputs)()
         except CaseError:
             raise
         except Exception as error:
@@ -166,7 +162,7 @@ class Sweeper:
             raise CaseError(
                 "skipped" if "not implemented for" in text else "failed",
                 "eager {} with inputs {} raised {}".format(
-                    dtype, inputs_text(self._order["inputs"], sizes), text
+                    dtype, inputs_text(self._wanted.inputs, sizes), text
                 ),
             ) from error
         expected = facts.results_of(result)
@@ -175,23 +171,23 @@ class Sweeper:
         return Point(sizes, function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
-        init = {name: sizes[name] for name in self._order["init"]}
+        init = {name: sizes[name] for name in self._wanted.init}
         if self._built_for != init:
             self._prepared.clear()
             forget_compilations()
             self._built_for = None
-            self._prepared["model"] = built(self._model, init, len(self._order["inputs"]))
+            self._prepared["model"] = built(self._model, init, len(self._wanted.inputs))
             self._built_for = init
         function: Callable[..., Any] = self._once(
             ("dtype", dtype), lambda: in_dtype(self._prepared["model"], dtype)
         )
         return function
 
-    def _first_run(self, case: Dict[str, Any], point: Point) -> Tuple[FirstRun, Any]:
+    def _first_run(self, case: SweepCase, point: Point) -> Tuple[FirstRun, Any]:
         """The run that is timed, and the bound session of ONNX Runtime, if that is who runs it."""
-        phase, dtype, function = case["phase"], case["dtype"], point.function
-        if case["backend"] == "ort":
-            model = self._once(("ort", dtype), lambda: OnnxModel(function, self._order["threads"]))
+        phase, dtype, function = case.phase, case.dtype, point.function
+        if case.backend == "ort":
+            model = self._once(("ort", dtype), lambda: OnnxModel(function, self._wanted.threads))
             bound: List[Any] = []
 
             def call() -> Call:
@@ -200,12 +196,12 @@ class Sweeper:
 
             run = first_run(call, "ONNX Runtime")
             return run, bound[0]
-        if case["backend"] == "compile":
+        if case.backend == "compile":
             key = ("compile", dtype, phase != FORWARD)
             function = self._once(key, lambda: compiled(point.function))
         return first_run(
             lambda: call_of_phase(phase, function, point.function, point.inputs),
-            {"compile": "torch.compile"}.get(case["backend"], "eager"),
+            {"compile": "torch.compile"}.get(case.backend, "eager"),
         ), None
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -215,53 +211,46 @@ class Sweeper:
 
     def _axes(self) -> List[Dict[int, str]]:
         """The axes of each input that no parameter of the model fixes."""
-        fixed = self._order["init"]
+        fixed = self._wanted.init
         return [
-            {axis: dim for axis, dim in enumerate(each["dims"])
+            {axis: dim for axis, dim in enumerate(each.dims)
              if isinstance(dim, str) and dim not in fixed}
-            for each in self._order["inputs"]
+            for each in self._wanted.inputs
         ]  # fmt: skip
 
-    def _sampled(self, call: Call) -> Sampling:
+    def _sample(self, call: Call) -> Sampling:
         setup, statement, names = call_of(call.function, call.arguments, call.keywords)
         blocks = PythonLoop(statement, setup, timer=self._clock, globals=names).blocks()
         try:
             seconds = blocks.run(1).wall
             most = min(max(_MOST_SECONDS, _LONG_RUNS * seconds), _LONGEST)
             limits = Limits(_PRECISION, _LEAST_SECONDS, most)
-            return sample([blocks], limits, self._rng, self._clock_facts, self._metronome)[0]
+            return sample([blocks], limits, self._rng, self._clock_facts, self._reference)[0]
         finally:
             blocks.close()
 
-    def _costs(self, case: Dict[str, Any], point: Point, call: Call) -> Dict[str, Any]:
-        """FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates."""
-        key = ("flops", str(sorted(point.sizes.items())), case["phase"])
-
-        def flops() -> Any:
+    def _flops(self, case: SweepCase, point: Point) -> Optional[int]:
+        def flops() -> Optional[int]:
             function = point.function
-            parts = counted_calls(case["phase"], function, function, point.inputs)
+            parts = counted_calls(case.phase, function, function, point.inputs)
             counts = [flops_of_run(part.__call__) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
-        is_int8, is_onnx = case["dtype"] == "int8", case["backend"] == "ort"
-        tensors = [*point.inputs, *point.expected]
-        return {
-            "flops": None if is_int8 else self._once(key, flops),
-            "bytes": None if is_int8 else facts.bytes_of(point.function, tensors),
-            "peak_memory_bytes": None if is_onnx else facts.peak_memory_of(call.__call__),
-        }
+        key = ("flops", str(sorted(point.sizes.items())), case.phase)
+        found: Optional[int] = self._once(key, flops)
+        return found
 
-    def _kernels(self, case: Dict[str, Any], point: Point, call: Call) -> List[Dict[str, Any]]:
-        if case["backend"] != "ort":
+    def _kernels(self, case: SweepCase, point: Point, call: Call) -> List[Kernel]:
+        if case.backend != "ort":
             return facts.kernels_of(call.__call__)
-        model: OnnxModel = self._prepared["ort", case["dtype"]]
-        prefix = os.path.join(self._order["folder"], "onnxruntime")
+        model: OnnxModel = self._prepared["ort", case.dtype]
+        prefix = os.path.join(self._wanted.folder, "onnxruntime")
         return model.kernels(point.inputs, point.expected, prefix)
 
 
-def _refuse_what_cannot_be(case: Dict[str, Any]) -> None:
+def _refuse_what_cannot_be(case: SweepCase) -> None:
     """What no model can do; said before anything is built."""
-    backend, dtype, phase = case["backend"], case["dtype"], case["phase"]
+    backend, dtype, phase = case.backend, case.dtype, case.phase
     if dtype == "int8" and phase != FORWARD:
         raise CaseError("skipped", "what is quantised to int8 has no gradient")
     if backend == "ort" and phase != FORWARD:
@@ -270,7 +259,7 @@ def _refuse_what_cannot_be(case: Dict[str, Any]) -> None:
         raise CaseError("skipped", "torch's dynamic quantisation cannot be exported to ONNX")
 
 
-def _doubt(error: float, expected: Sequence[Any], dtype: str) -> str:
+def _warning(error: float, expected: Sequence[Any], dtype: str) -> str:
     allowed = TOLERANCES[dtype] * facts.scale_of(expected)
     if error <= allowed:
         return ""

@@ -1,28 +1,25 @@
-"""What a child does for its case: read the request, do it, answer, and be gone.
+"""What a child does for a statement: run it, time it, count it, let it alternate or loop.
 
-A `count` runs under callgrind, with the collection on between two calls of the toggle. What is
+A `Count` runs under callgrind, with the collection on between two calls of the toggle. What is
 counted beside the statement (the way out of one call and into the other) is the same for every
 statement: the count of `pass` has it too.
 """
 
 import contextlib
-import ctypes
 import gc
 import os
 import random
-import resource
-import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Tuple
 
-from torchmark_probe.loops import endless, python_calls, turns, values
+from torchmark_probe.loops import alternation, endless, python_calls, values
 from torchmark_probe.loops.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.sampling import (
     CLOCK_STEPS_PER_BLOCK,
     Limits,
-    Metronome,
+    ReferenceLoop,
     Sampling,
     block_size,
     sample,
@@ -30,101 +27,70 @@ from torchmark_probe.loops.sampling import (
 from torchmark_probe.loops.snippets import Block, PythonLoop, garbage_collection_off, run_globally
 from torchmark_probe.loops.unrolled import UnrolledCode
 from torchmark_probe.memory import addresses, huge_pages, layout
-from torchmark_probe.zygote import wire
-from torchmark_probe.zygote.unwatched_imports import UnwatchedImports
-from torchmark_probe.zygote.valgrind import Requests
-
-_PAGE_SIZE = resource.getpagesize()
+from torchmark_probe.zygote import messages, wire
+from torchmark_probe.zygote.handlers import Surroundings, answers, not_answered
+from torchmark_probe.zygote.valgrind import Requests, UnwatchedImports
 
 
-class Surroundings(NamedTuple):
-    """What the zygote gives to every case."""
-
-    torch: Any
-    """The module, imported once for all cases."""
-
-    callgrind: Optional[Requests]
-    """Callgrind's requests, or None in a zygote that was launched plainly."""
-
-    reserve: Optional[layout.Reserve]
-    """What a child frees before it counts, so that allocations cost the same in all of them."""
-
-
-class UnknownRequestError(Exception):
-    """A request that this zygote does not answer."""
-
-
-def answer(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
-    """Do what the request asks and return the answer; what the case raises passes through.
-
-    `talk` is the socket of the case, for one that has more to say than its answer.
-    """
-    _limit_memory(request.get("memory"), around.callgrind is not None)
-    sys.path[:0] = request.get("path", [])
-    _seed_everything(around.torch)
-    kind = request["kind"]
-    if kind in _ANSWERED:
-        return _ANSWERED[kind](request, around)
-    if kind in _TALKING:
-        return _TALKING[kind](request, around, talk)
-    if kind == "count" and around.callgrind is not None and around.reserve is not None:
-        return _count(request, around, around.callgrind, around.reserve)
-    raise UnknownRequestError("this zygote does not answer the request {!r}".format(kind))
-
-
-def _run(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
-    """Setup and statement once, neither timed nor counted."""
-    if request["cores"]:
-        os.sched_setaffinity(0, request["cores"])
-    if "library" in request:
-        NativeLoop(request["library"], request["symbol"]).run(1)
+@answers(messages.Run)
+def _run(work: messages.Run, around: Surroundings, _talk: int) -> messages.Done:
+    case = work.case
+    if isinstance(case, messages.NativeCase):
+        NativeLoop(str(case.library), case.symbol).run(1)
     else:
-        namespace = _namespace(request, around)
-        PythonLoop(request["stmt"], request["setup"], globals=namespace).timeit(1)
-    return {"outcome": "done"}
+        PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).timeit(1)
+    return messages.Done()
 
 
 _USUAL_RUNS = 20
 """Before what a run does in Python is looked at: caches are then filled."""
 
 
-def _python_calls(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
-    blocks = PythonLoop(
-        request["stmt"], request["setup"], globals=_namespace(request, around)
-    ).blocks()
+@answers(messages.TracePython)
+def _trace_python(
+    work: messages.TracePython, around: Surroundings, _talk: int
+) -> messages.PythonFunctions:
+    case = work.case
+    blocks = PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).blocks()
     blocks.run(_USUAL_RUNS)
-    return {"outcome": "done", "functions": python_calls.by_function(lambda: blocks.run(1))}
+    return messages.PythonFunctions(python_calls.by_function(lambda: blocks.run(1)))
 
 
-def _count(
-    request: Dict[str, Any], around: Surroundings, callgrind: Requests, reserve: layout.Reserve
-) -> Dict[str, Any]:
+@answers(messages.Count)
+def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.Counted:
+    callgrind, reserve = around.callgrind, around.reserve
+    if callgrind is None or reserve is None:
+        raise not_answered(work)
     layout.have_had_a_thread()
-    if "library" in request:
-        number, warmup = request["number"], request["warmup"]
-        native = NativeLoop(request["library"], request["symbol"])
+    case = work.case
+    if isinstance(case, messages.NativeCase):
+        native = NativeLoop(str(case.library), case.symbol)
         layout.empty_the_bins()
         # Machine code both: no Python runs while callgrind counts.
         toggle = callgrind.toggle_collect
         callgrind.zero_stats()
-        seconds = native.run(number, warmup, toggle, toggle)
+        seconds = native.run(work.number, work.warmup, toggle, toggle)
     else:
-        seconds = _count_python(request, around, callgrind, reserve)
+        reserve.free_before_setup()
+        seconds = _count_python(case, work, around, (callgrind, reserve))
     callgrind.dump_stats_at(b"torchmark")
-    return {"outcome": "done", "seconds": seconds}
+    return messages.Counted(seconds)
 
 
 def _count_python(
-    request: Dict[str, Any], around: Surroundings, callgrind: Requests, reserve: layout.Reserve
+    case: messages.PythonCase,
+    work: messages.Count,
+    around: Surroundings,
+    tools: Tuple[Requests, layout.Reserve],
 ) -> float:
-    reserve.free_before_setup()
-    namespace = _namespace(request, around)
+    callgrind, reserve = tools
+    namespace = _namespace(case, around)
     code = UnrolledCode(
-        request["stmt"],
-        request["setup"],
-        values.imports(request["globals"]),
-        number=request["number"],
-        warmup=request["warmup"],
+        case.stmt,
+        case.setup,
+        values.imports(case.globals),
+        number=work.number,
+        warmup=work.warmup,
     )
     start = []  # type: List[float]
     imports = UnwatchedImports(callgrind)
@@ -141,65 +107,50 @@ def _count_python(
     return time.perf_counter() - start[0]
 
 
-def _sample(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
-    started = _started(request, around)
+@answers(messages.Sample)
+def _sample(work: messages.Sample, around: Surroundings, _talk: int) -> messages.Sampled:
+    started = _start(work.case, around)
     first = started.blocks.run(1).wall
-    metronome = Metronome()
-    metronome.quiet_pace = request["quiet_pace"]
-    sampling = _sampled(started, request, metronome)
-    return {"outcome": "done", "sampling": vars(sampling), "first_run": first}
+    reference = ReferenceLoop()
+    reference.quiet_pace = work.quiet_pace
+    return messages.Sampled(_sampling(started, work.limits, work.seed, reference), first)
 
 
-def _order(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
-    """All calls of a step, in their order."""
-    from torchmark_probe.replay import order  # noqa: PLC0415 - needs torch; imported by warmup
-
-    if request["cores"]:
-        os.sched_setaffinity(0, request["cores"])
-    clock = wall_clock(around.torch)
-    facts = clock_facts(clock)
-    limits = Limits(*request["limits"])
-    step = order.prepared(request["calls"], request["seed"])
-    passes = order.Passes(step, request["order"], clock)
-    sampling = _sampled(_Started(passes, facts), request, Metronome())
-    with garbage_collection_off():
-        seconds = passes.seconds_by_position(facts.cost, limits.min_run_time)
-    return {
-        "outcome": "done",
-        "sampling": vars(sampling),
-        "seconds": seconds,
-        "left_out": step.left_out,
-    }
+def _sampling(started: "_Started", limits: Limits, seed: int, reference: ReferenceLoop) -> Sampling:
+    rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
+    return sample([started.blocks], limits, rng, started.clock, reference)[0]
 
 
-def _sampled(started: "_Started", request: Dict[str, Any], metronome: Metronome) -> Sampling:
-    rng = random.Random(request["seed"])  # noqa: S311 - an order of blocks, not a secret
-    return sample([started.blocks], Limits(*request["limits"]), rng, started.clock, metronome)[0]
-
-
-def _session(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
-    """Blocks in turns with another process, as often as the control side orders some."""
-    rng = random.Random(request["shake"])  # noqa: S311 - places in memory, not a secret
+@answers(messages.Alternate)
+def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> messages.Done:
+    """Blocks that alternate with another process's, as often as the control side asks for some."""
+    rng = random.Random(work.shake)  # noqa: S311 - places in memory, not a secret
     addresses.move_heap(rng)
     before = huge_pages.memory()
-    started = _started({**request, "cores": []} if request["beside"] else request, around)
+    started = _start(work.case, around)
     huge_pages.collapse(huge_pages.new_since(before, huge_pages.memory()))
 
     def serve() -> None:
         started.blocks.run(1)
-        limits = Limits(*request["limits"])
-        number, seconds = block_size(started.blocks, started.clock, limits, turns.BLOCK_SECONDS)
-        wire.send(talk, {"number": number, "seconds": seconds})
-        while True:
-            order = wire.receive(talk)
-            if order is None:
-                return
-            _move_to(request["cores"])
-            wire.send(talk, {"seconds": turns.taken(started.blocks, order)})
+        number, seconds = block_size(
+            started.blocks, started.clock, work.limits, alternation.BLOCK_SECONDS
+        )
+        wire.send(talk, messages.BlockSize(number, seconds))
+        serve_blocks(started.blocks, talk, work.cores)
 
     with garbage_collection_off():
         addresses.with_moved_stack(rng, serve)
-    return {"outcome": "done"}
+    return messages.Done()
+
+
+def serve_blocks(blocks: Any, talk: int, cores: List[int]) -> None:
+    """Take blocks on these cores whenever the control side asks for some, until it is gone."""
+    while True:
+        wanted = wire.receive(talk)
+        if not isinstance(wanted, messages.TakeBlocks):
+            return
+        _move_to(cores)
+        wire.send(talk, messages.BlockTimes(alternation.run_blocks(blocks, wanted)))
 
 
 def _move_to(cores: List[int]) -> None:
@@ -209,31 +160,18 @@ def _move_to(cores: List[int]) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def _loop(request: Dict[str, Any], around: Surroundings, talk: int) -> Dict[str, Any]:
+@answers(messages.Loop)
+def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Looped:
     """The statement again and again, until the control side has seen enough."""
-    started = _started(request, around)
+    started = _start(work.case, around)
     endless.let_any_process_look()
-    sampling = _sampled(started, request, Metronome())
+    sampling = _sampling(started, work.limits, 0, ReferenceLoop())
     seconds = median([sampling.wall[index] for index in sampling.counted()])
     number = endless.runs_between_looks(sampling.number, seconds, started.setup_seconds)
     with garbage_collection_off():
-        wire.send(talk, {"process": os.getpid(), "seconds_per_run": seconds / sampling.number})
-        runs = endless.looped(started.blocks, number, talk, request["time_limit"])
-    return {"outcome": "done", "runs": runs}
-
-
-def _sweep(request: Dict[str, Any], _around: Surroundings, talk: int) -> Dict[str, Any]:
-    # The zygote of a sweep imports it after torch; this module is there before torch.
-    from torchmark_probe.sweep import worker  # noqa: PLC0415
-
-    return worker.answer(request, talk)
-
-
-_ANSWERED = {"run": _run, "sample": _sample, "python calls": _python_calls, "order": _order}
-"""What a request of each kind is answered by."""
-
-_TALKING = {"session": _session, "loop": _loop, "sweep": _sweep}
-"""The kinds that say more than their answer."""
+        wire.send(talk, messages.Looping(os.getpid(), seconds / sampling.number))
+        runs = endless.looped(started.blocks, number, talk, work.time_limit)
+    return messages.Looped(runs)
 
 
 class _Started(NamedTuple):
@@ -249,22 +187,18 @@ class _Started(NamedTuple):
     """What every block does before its first run, beside what it measures."""
 
 
-def _started(request: Dict[str, Any], around: Surroundings) -> _Started:
-    if request["cores"]:
-        os.sched_setaffinity(0, request["cores"])
+def _start(case: messages.Case, around: Surroundings) -> _Started:
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
-    if "library" in request:
-        native = NativeLoop(request["library"], request["symbol"])
+    if isinstance(case, messages.NativeCase):
+        native = NativeLoop(str(case.library), case.symbol)
         # The setup runs before every block, so a block lasts as long as the setup where that
         # leaves enough of them: sampling then takes about twice the time that is measured.
         setup = native.setup_seconds()
         facts = facts._replace(cost=max(facts.cost, setup / CLOCK_STEPS_PER_BLOCK))
         return _Started(_NativeBlocks(native), facts, setup)
     gc.enable()  # as in any program, while the setup runs; off again between the blocks
-    loop = PythonLoop(
-        request["stmt"], request["setup"], timer=clock, globals=_namespace(request, around)
-    )
+    loop = PythonLoop(case.stmt, case.setup, timer=clock, globals=_namespace(case, around))
     return _Started(loop.blocks(), facts)
 
 
@@ -284,45 +218,9 @@ class _NativeBlocks:
         return Block(wall, cpu[1] - cpu[0])
 
 
-def _namespace(request: Dict[str, Any], around: Surroundings) -> Dict[str, Any]:
+def _namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any]:
     """The globals of the statement."""
-    namespace = values.made(request["globals"], around.torch)
-    if request["global_setup"]:
-        run_globally(request["global_setup"], namespace)
+    namespace = values.made(case.globals, around.torch)
+    if case.global_setup:
+        run_globally(case.global_setup, namespace)
     return namespace
-
-
-def _limit_memory(extra: Optional[int], is_under_valgrind: bool) -> None:
-    """Let the case take `extra` bytes beyond what the zygote has already.
-
-    RLIMIT_DATA counts what is written to; valgrind keeps that one for itself, so there the
-    address space is limited.
-    """
-    if extra is None:
-        return
-    with open("/proc/self/statm") as file:
-        sizes = [int(field) * _PAGE_SIZE for field in file.read().split()]
-    kind, used = (
-        (resource.RLIMIT_AS, sizes[0]) if is_under_valgrind else (resource.RLIMIT_DATA, sizes[5])
-    )
-    _, hard = resource.getrlimit(kind)
-    wanted = used + extra
-    resource.setrlimit(kind, (wanted if hard < 0 else min(wanted, hard), hard))
-
-
-def _seed_everything(torch: Any) -> None:
-    """The same numbers in every child: Python draws a new seed at a fork."""
-    random.seed(0)
-    # torch.manual_seed goes through every kind of device, with a traceback for each.
-    torch.default_generator.manual_seed(0)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed(0)
-
-
-def flush_everything() -> None:
-    """What the case printed leaves the process, from Python and from C."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # the statement closed it
-            stream.flush()
-    ctypes.CDLL(None).fflush(None)

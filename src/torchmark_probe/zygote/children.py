@@ -10,9 +10,8 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any
 
-from torchmark_probe.zygote import cases, failures, wire
+from torchmark_probe.zygote import failures, handlers, messages, reports, wire
 
 _PR_SET_PDEATHSIG = 1
 
@@ -29,7 +28,7 @@ def introduce(child: int, talk: int) -> None:
     # The child does this too, so it is done whoever comes first.
     with contextlib.suppress(OSError):  # it has ended already
         os.setpgid(child, child)
-    wire.send(talk, {"pid": child})
+    wire.send(talk, messages.Forked(child))
 
 
 def bury(child: int, talk: int) -> None:
@@ -37,7 +36,7 @@ def bury(child: int, talk: int) -> None:
     kill_group(child)  # before it is reaped, so the number is still its own
     _, status = os.waitpid(child, 0)
     # The child may have died in the middle of a line.
-    wire.write(talk, b"\n" + wire.encoded({"status": status}))
+    wire.write(talk, b"\n" + messages.encode(messages.Ended(status)))
 
 
 def kill_group(child: int) -> None:
@@ -45,7 +44,7 @@ def kill_group(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
-def live(files: wire.CaseFiles, around: cases.Surroundings, parent: int) -> None:
+def live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> None:
     """Be the child of one case, from its request to its answer. Called in a fork; never returns."""
     try:
         die_with_parent(signal.SIGKILL)
@@ -55,11 +54,11 @@ def live(files: wire.CaseFiles, around: cases.Surroundings, parent: int) -> None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _move_in(files)
         request = wire.receive(files.talk)
-        if request is None:
+        if not isinstance(request, messages.Request):
             os._exit(1)
-        reply = _reply(request, around, files.talk)
-        cases.flush_everything()
-        wire.send(files.talk, reply)
+        outcome = _outcome(request, around, files.talk)
+        _flush_everything()
+        wire.send(files.talk, messages.Answer(outcome, reports.collected()))
         be_gone()
     except BaseException:  # a mistake of ours; where it prints is kept with the case
         traceback.print_exc()
@@ -74,11 +73,21 @@ def be_gone() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _reply(request: Any, around: cases.Surroundings, talk: int) -> Any:
+def _outcome(
+    request: messages.Request, around: handlers.Surroundings, talk: int
+) -> messages.Message:
     try:
-        return cases.answer(request, around, talk)
+        return handlers.outcome_of(request, around, talk)
     except BaseException as error:  # a statement may raise anything, SystemExit too
         return failures.described(error)
+
+
+def _flush_everything() -> None:
+    """What the case printed leaves the process, from Python and from C."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the statement closed it
+            stream.flush()
+    _libc.fflush(None)
 
 
 def _move_in(files: wire.CaseFiles) -> None:

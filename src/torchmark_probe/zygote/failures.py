@@ -4,14 +4,19 @@ import linecache
 import os
 import sys
 import traceback
-from typing import Any, Dict, List
+from typing import Any, List
 
 from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
+from torchmark_probe.zygote.messages import Message, Raised, SyntaxFailed, Unsupported
 
 _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory", "bad_alloc")
 """What torch, the C library and C++ say when an allocation fails and it is no MemoryError."""
+
+
+class UnsupportedError(Exception):
+    """What cannot be done here, and is no failure of the case; the sentence says why."""
 
 
 def remember_own_lines() -> None:
@@ -25,17 +30,15 @@ def remember_own_lines() -> None:
             linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
-def described(error: BaseException) -> Dict[str, Any]:
-    """The answer of a case that raised: which outcome it was, and the user's part of it."""
+def described(error: BaseException) -> Message:
+    """The outcome of a case that raised: the user's part of it."""
     if isinstance(error, SnippetSyntaxError):
         return _syntax_error(error)
+    if isinstance(error, UnsupportedError):
+        return Unsupported(str(error))
     text = formatted(error)
     is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
-    return {
-        "outcome": "memory" if is_memory else "raised",
-        "type": type(error).__name__,
-        "traceback": text,
-    }
+    return Raised(text, is_memory)
 
 
 def formatted(error: BaseException) -> str:
@@ -65,15 +68,14 @@ def _from_first_snippet_line(lines: List[str]) -> List[str]:
     return lines
 
 
-def _syntax_error(failure: SnippetSyntaxError) -> Dict[str, Any]:
+def _syntax_error(failure: SnippetSyntaxError) -> SyntaxFailed:
     error = failure.error
-    return {
-        "outcome": "syntax",
-        "part": failure.part,
-        "message": error.msg,
-        "line": error.lineno,
-        "column": error.offset,
-        "text": error.text,
-        "end_line": getattr(error, "end_lineno", None),  # from Python 3.10 on
-        "end_column": getattr(error, "end_offset", None),
-    }
+    return SyntaxFailed(
+        part=failure.part,
+        message=error.msg,
+        line=error.lineno,
+        column=error.offset,
+        text=error.text,
+        end_line=getattr(error, "end_lineno", None),  # from Python 3.10 on
+        end_column=getattr(error, "end_offset", None),
+    )

@@ -11,10 +11,10 @@ import signal
 import socket
 from typing import Any
 
-from torchmark_probe.zygote import cases, children, wire
+from torchmark_probe.zygote import children, handlers, messages, wire
 
 
-def serve(channel: socket.socket, around: cases.Surroundings) -> None:
+def serve(channel: socket.socket, around: handlers.Surroundings) -> None:
     """Fork for every case that is handed over, until the control side is gone.
 
     Nothing here depends on the case: the next fork finds the heap as the last one did.
@@ -37,11 +37,12 @@ def forked(files: wire.CaseFiles) -> int:
     try:
         return os.fork()
     except OSError as error:
-        wire.send(files.talk, {"outcome": "no fork", "reason": str(error)})
+        not_forked = messages.NotForked(str(error))
+        wire.send(files.talk, messages.Answer(not_forked, {}))
         return -1
 
 
-def keep(files: wire.CaseFiles, around: cases.Surroundings, zygote: int) -> None:
+def keep(files: wire.CaseFiles, around: handlers.Surroundings, zygote: int) -> None:
     """Be the keeper of one case, and end with it. Called in a fork; never returns."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -8,7 +8,7 @@ same ops run again, so that their translations are in the parent and every child
 import contextlib
 import gc
 import importlib
-import json
+import operator
 import os
 import platform
 import sys
@@ -18,8 +18,8 @@ from typing import Any, Callable, Dict, List
 from torchmark_probe.loops.snippets import PythonLoop
 from torchmark_probe.loops.unrolled import UnrolledCode
 from torchmark_probe.memory import addresses, layout
-from torchmark_probe.zygote import failures, valgrind, wire
-from torchmark_probe.zygote.cases import Surroundings
+from torchmark_probe.zygote import failures, messages, valgrind
+from torchmark_probe.zygote.handlers import Surroundings, offered
 
 _SETUP = """
 x = torch.ones((4, 4))
@@ -53,11 +53,9 @@ def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> 
     tell("importing torch" + where)
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
-    # A child cannot read the archive any more, and these need torch's operators.
-    for name in ("replay.order", "replay.results") if hasattr(torch, "ops") else ():
-        importlib.import_module("torchmark_probe." + name)
     for name in modules:
-        with contextlib.suppress(ImportError):  # another version of torch may not have it
+        # Another version of torch may not have it, or not what it looks for.
+        with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
     failures.remember_own_lines()
     torch.set_num_threads(threads)
@@ -100,6 +98,22 @@ def facts(torch: Any) -> Dict[str, Any]:
     }
 
 
+@offered
+def torch_has(paths: List[str]) -> Dict[str, bool]:
+    """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
+    import torch  # noqa: PLC0415 - it is there when a child asks
+
+    found = {}
+    for path in paths:
+        try:
+            operator.attrgetter(path.partition(".")[2])(torch)
+        except AttributeError:
+            found[path] = False
+        else:
+            found[path] = True
+    return found
+
+
 def _callgrind() -> Any:
     try:
         requests = valgrind.requests()
@@ -129,15 +143,17 @@ def _leaves_threads(action: Callable[[], None]) -> bool:
 
 def _rehearse(torch: Any, statement: str) -> None:
     """Go through all that a child does, so that neither code nor modules are new to it."""
-    request = wire.decoded(wire.encoded({"setup": _SETUP, "stmt": statement}))
+    case = messages.PythonCase(statement, _SETUP)
+    request = messages.Request(messages.Count(case, 1, 1), [], None, [])
+    messages.decode(messages.encode(request))
     torch.default_generator.manual_seed(0)
-    PythonLoop(request["stmt"], request["setup"], globals={"torch": torch}).timeit(3)
-    code = UnrolledCode(request["stmt"], request["setup"], {"torch": "torch"}, number=1, warmup=1)
+    PythonLoop(case.stmt, case.setup, globals={"torch": torch}).timeit(3)
+    code = UnrolledCode(case.stmt, case.setup, {"torch": "torch"}, number=1, warmup=1)
     code.run({}, ready=_nothing, toggle=_nothing)
     try:
         PythonLoop("1 / 0").timeit(1)
     except ZeroDivisionError as error:
-        json.dumps(failures.described(error))
+        messages.encode(messages.Answer(failures.described(error), {}))
 
 
 def _nothing() -> None:

@@ -12,10 +12,10 @@ import signal
 import socket
 from typing import Dict
 
-from torchmark_probe.zygote import cases, children, keepers, wire
+from torchmark_probe.zygote import children, handlers, keepers, wire
 
 
-def serve(channel: socket.socket, around: cases.Surroundings) -> None:
+def serve(channel: socket.socket, around: handlers.Surroundings) -> None:
     """Fork for every case that is handed over, until the control side is gone; so are all cases."""
     # The end of the channel says it as well, and leaves time to take everybody along.
     children.die_with_parent(0)
@@ -30,7 +30,7 @@ def serve(channel: socket.socket, around: cases.Surroundings) -> None:
 class _Watch:
     """The children that live, and what their parent waits for."""
 
-    def __init__(self, channel: socket.socket, around: cases.Surroundings) -> None:
+    def __init__(self, channel: socket.socket, around: handlers.Surroundings) -> None:
         self._channel = channel
         self._around = around
         self._zygote = os.getpid()

@@ -1,27 +1,21 @@
-"""The wire between the control side and a zygote: lines of JSON, and the hand-over of a case.
+"""The wire between the control side and a zygote: messages, and the hand-over of a case.
 
 A zygote has one channel, a Unix socket. Over it the control side sends one line that says how to
 start, the zygote answers with a line per stage, and from then on only cases are handed over: a
 single byte with four file descriptors. The first is a socket of that case's own. The request and
 its answer travel there, so cases never mix, a killed process shows as an end of file, and the
 zygote itself reads nothing whose length could vary, which would move what its heap looks like
-at the next fork. No pickle crosses the wire.
+at the next fork.
 """
 
 import array
-import json
 import os
 import socket
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
-VERSION = 1
-"""The version of every message; the two sides of a wire always come from one release."""
+from torchmark_probe.zygote.messages import Message, WireError, decode, encode
 
 _CHUNK = 65536
-
-
-class WireError(Exception):
-    """The other side sent something that is not a message of this version."""
 
 
 class CaseFiles(NamedTuple):
@@ -53,28 +47,12 @@ class Case(NamedTuple):
 _PADDING = 4096
 
 
-def encoded(message: Dict[str, Any]) -> bytes:
-    """One message as a line, with the version in it."""
-    return json.dumps(dict(message, version=VERSION), separators=(",", ":")).encode() + b"\n"
-
-
 def padded(line: bytes) -> bytes:
     """The line with blanks at its end, so that requests of nearly the same length have the same.
 
     What a child reads lies in its heap, and the path of a user's directory is in it.
     """
     return line[:-1] + b" " * (-len(line) % _PADDING) + b"\n"
-
-
-def decoded(line: bytes) -> Dict[str, Any]:
-    """The message in a line; anything else is a `WireError`."""
-    try:
-        message = json.loads(line.decode())
-    except ValueError as error:
-        raise WireError("not a message: {!r}".format(line[:200])) from error
-    if not isinstance(message, dict) or message.get("version") != VERSION:
-        raise WireError("not a message of version {}: {!r}".format(VERSION, line[:200]))
-    return message
 
 
 def write(descriptor: int, data: bytes) -> None:
@@ -84,11 +62,11 @@ def write(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def send(descriptor: int, message: Dict[str, Any]) -> None:
-    write(descriptor, encoded(message))
+def send(descriptor: int, message: Message) -> None:
+    write(descriptor, encode(message))
 
 
-def receive(descriptor: int) -> Optional[Dict[str, Any]]:
+def receive(descriptor: int) -> Optional[Message]:
     """Read one line and nothing after it; None at the end of the file.
 
     The sender waits for an answer after each line, so there never is anything after it.
@@ -99,7 +77,7 @@ def receive(descriptor: int) -> Optional[Dict[str, Any]]:
         if not chunk:
             return None
         received += chunk
-    return decoded(bytes(received))
+    return decode(bytes(received))
 
 
 _DESCRIPTORS_SPACE = socket.CMSG_SPACE(4 * array.array("i").itemsize)

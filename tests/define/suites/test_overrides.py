@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,9 @@ from torchmark.define.suites.overrides import (
     SETUPS,
     SUITE,
 )
+from torchmark.engine.background import begin
+from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.language import Language
 
@@ -71,7 +75,9 @@ assert result.tolist() == [EXPECTED], result
 def zygote(request: pytest.FixtureRequest) -> Iterator[Zygote]:
     # The first dispatch of a process imports these, in seconds; so all cases share them.
     modules = IMPORTED_BY_DISPATCH if request.param == "new torch" else ()
-    with Zygote(python=PYTHONS[request.param], modules=modules) as started:
+    with Zygote(
+        Launch(interpreter=ask_interpreter(PYTHONS[request.param]), modules=modules)
+    ) as started:
         assert started.start()["torch"].startswith("1.") is (request.param == "old torch")
         yield started
 
@@ -81,7 +87,8 @@ def counting(request: pytest.FixtureRequest) -> Iterator[Zygote]:
     if request.param == "new torch":
         yield request.getfixturevalue("callgrind_zygote")
         return
-    with Zygote(python=OLD_PYTHON, under_callgrind=True, at_once=2) as started:
+    launch = Launch(interpreter=ask_interpreter(OLD_PYTHON), under_callgrind=True)
+    with Zygote(launch, at_once=2) as started:
         yield started
 
 
@@ -161,7 +168,10 @@ def test_overrides_are_counted_too_and_the_plain_tensor_is_the_cheapest(counting
         # On new torch the first dispatch imports torch.compile, in half a minute under valgrind.
         if each.label[1] == "torch.add" and not (is_new and DISPATCH in str(WAYS[each.label[-1]]))
     ]
-    futures = {each.label[-1]: counting.submit_count(as_run(each), number=50) for each in wanted}
+    futures = {
+        each.label[-1]: begin(partial(counting.count, as_run(each), number=50), "count")
+        for each in wanted
+    }
     counts = {kind: instructions(done.result().out_file) for kind, done in futures.items()}
     assert len(counts) == (5 if is_new else 7)
     plain = counts.pop(PLAIN)

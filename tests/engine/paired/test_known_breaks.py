@@ -16,10 +16,11 @@ from torchmark.define.known_breaks import breaks_in, known_breaks, reason_to_ski
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.engine.cpp.compiler import toolchain_of
+from torchmark.engine.interpreters import ask_interpreter
 from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.workers import Workers
-from torchmark.engine.zygote.zygote import Zygote
+from torchmark.engine.zygote.process import Launch
 from torchmark.errors import KnownBreaksError, TorchmarkError
 from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
 from torchmark.model.language import Language
@@ -214,7 +215,7 @@ def test_the_torch_of_today_runs_all_of_the_standard_suite(suite: tuple[Case, ..
 
 @pytest.fixture
 def old_workers() -> Iterator[Workers]:
-    workers = Workers(partial(Zygote, python=OLD_PYTHON))
+    workers = Workers(Launch(interpreter=ask_interpreter(OLD_PYTHON)))
     yield workers
     workers.close()
 

@@ -17,7 +17,7 @@ from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
 from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
-from torchmark.engine.paired.counting import Counting, counted
+from torchmark.engine.paired.counting import Counting, count_cases
 from torchmark.engine.paired.explaining import python_functions
 from torchmark.engine.paired.plan import make_result, reason_against
 from torchmark.engine.paired.readying import ReadyCases
@@ -97,7 +97,7 @@ class Comparison:
                 )
                 for planned in group
             ]
-            for each in counted(
+            for each in count_cases(
                 [*watch, *wanted],
                 self._a,
                 self._b,

@@ -9,29 +9,27 @@ real.
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from threading import Thread
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.verdicts import Verdict
-from torchmark.engine.counting import loop_profile, stats_of
+from torchmark.engine.background import begin
+from torchmark.engine.counting import begin_counts
 from torchmark.engine.paired.plan import case_in_b, make_result
-from torchmark.engine.zygote.cases import PythonCase
-from torchmark.errors import CaseFailedError, TorchmarkError
+from torchmark.errors import CaseFailedError
 from torchmark.model.result import PairedCounts, Status, counts_of_stats, spec_of
 from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
+    from torchmark.engine.counting import CountedCase
     from torchmark.engine.under_test import UnderTest
-    from torchmark.engine.zygote.cases import Count, NativeCase
-    from torchmark.engine.zygote.zygote import Zygote
+    from torchmark.engine.zygote.cases import Ready
     from torchmark.model.result import Counts, Result
     from torchmark.model.run import PlannedResult
 
@@ -52,8 +50,8 @@ class Counting:
     """A case on its way to its counts."""
 
     planned: PlannedResult
-    a: PythonCase | NativeCase
-    b: PythonCase | NativeCase
+    a: Ready
+    b: Ready
     counts_a: list[Counts] = field(default_factory=list)
     counts_b: list[Counts] = field(default_factory=list)
     failure: str = ""
@@ -74,7 +72,7 @@ class Counting:
         return row.verdict is Verdict.SAME or abs(row.share) > _CLEAR
 
 
-def counted(
+def count_cases(
     countings: Sequence[Counting],
     a: UnderTest,
     b: UnderTest,
@@ -91,57 +89,36 @@ def counted(
         starting = _STARTING if layout == 0 else f"{_STARTING}; layout {layout + 1}"
         yield Stage(text=starting)
         with ExitStack() as stack:
-            zygote_a = stack.enter_context(_zygote(a, threads, layout))
-            zygote_b = zygote_a if is_same else stack.enter_context(_zygote(b, threads, layout))
-            _start_with_the_loop({zygote_a, zygote_b})
-            yield Stage(text=starting, is_over=True)
-            futures = [
-                (each, _submit(zygote_a, each.a, time_limit), _submit(zygote_b, each.b, time_limit))
-                for each in waiting
+            zygotes = [
+                stack.enter_context(
+                    side.workers.fresh(threads, layout=layout, under_callgrind=True)
+                )
+                for side in ((a,) if is_same else (a, b))
             ]
-            waiting = []
-            for each, first, second in futures:
-                _collect(each, (a.name, zygote_a, first), (b.name, zygote_b, second))
+            for started in [begin(zygote.start, "start") for zygote in zygotes]:
+                started.exception()  # the first case says what is wrong
+            yield Stage(text=starting, is_over=True)
+            pairs = [(each.a, each.b) for each in waiting]
+            futures = begin_counts(
+                [zygotes[0], zygotes[-1]] * len(pairs),
+                list(chain.from_iterable(pairs)),
+                number=NUMBER,
+                time_limit=time_limit,
+            )
+            counted, waiting = waiting, []
+            for index, each in enumerate(counted):
+                _collect(each, (a.name, futures[2 * index]), (b.name, futures[2 * index + 1]))
                 if is_same or layout == LAYOUTS - 1 or each.is_clear():
                     yield each
                 else:
                     waiting.append(each)
 
 
-def _start_with_the_loop(zygotes: Collection[Zygote]) -> None:
-    """Start them side by side, and count their empty loop before there is a queue for seats."""
-    threads = [Thread(target=_quietly, args=(zygote.start,), daemon=True) for zygote in zygotes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for zygote in zygotes:
-        _quietly(partial(loop_profile, zygote, NUMBER))
-
-
-def _quietly(work: Callable[[], object]) -> None:
-    with contextlib.suppress(TorchmarkError):  # the first case says what is wrong
-        work()
-
-
-def _zygote(side: UnderTest, threads: int, layout: int) -> Zygote:
-    return side.zygote(threads=threads, under_callgrind=True, layout=layout)
-
-
-def _submit(zygote: Zygote, case: PythonCase | NativeCase, time_limit: float) -> Future[Count]:
-    return zygote.submit_count(case, number=NUMBER, time_limit=time_limit)
-
-
-def _collect(counting: Counting, *sides: tuple[str, Zygote, Future[Count]]) -> None:
-    cases = (counting.a, counting.b)
+def _collect(counting: Counting, *sides: tuple[str, Future[CountedCase]]) -> None:
     specs = (spec_of(counting.planned.case), spec_of(case_in_b(counting.planned)))
     kept = (counting.counts_a, counting.counts_b)
-    for index, (name, zygote, future) in enumerate(sides):
+    for (name, future), spec, counts in zip(sides, specs, kept, strict=True):
         try:
-            count = future.result()
+            counts.append(counts_of_stats(future.result().stats(spec)))
         except CaseFailedError as error:
             counting.failure = counting.failure or f"in {name}: {error}"
-            continue
-        is_python = isinstance(cases[index], PythonCase)
-        baseline = loop_profile(zygote, NUMBER) if is_python else None
-        kept[index].append(counts_of_stats(stats_of(specs[index], NUMBER, count, baseline)))

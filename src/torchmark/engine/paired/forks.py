@@ -15,16 +15,17 @@ import socket
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from torchmark.engine.zygote.session import order_of
+from torchmark.engine.zygote.session import blocks_of_role
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark_probe.loops import turns
+from torchmark_probe.loops.alternation import BLOCK_SECONDS
 from torchmark_probe.loops.clocks import clock_facts
 from torchmark_probe.loops.sampling import block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.memory import addresses
-from torchmark_probe.zygote import wire
+from torchmark_probe.zygote import messages, wire
+from torchmark_probe.zygote.cases import serve_blocks
 from torchmark_probe.zygote.children import die_with_parent
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from torchmark_probe.loops.sampling import Limits
+
+Said = TypeVar("Said", bound=messages.Message)
 
 
 class Forks:
@@ -84,12 +87,12 @@ class ForkedSession:
         theirs.close()
         self._heard = bytearray()
         try:
-            sized = self._next()
+            size = self._next(messages.BlockSize)
         except BaseException:
             self.close()
             raise
-        self.number: int = sized["number"]
-        self.seconds: float = sized["seconds"]
+        self.number = size.number
+        self.seconds = size.seconds
 
     def __enter__(self) -> Self:
         return self
@@ -98,15 +101,15 @@ class ForkedSession:
         self.close()
 
     def begin(
-        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+        self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
-        """Let it take the turns of its role, with the other process at the other baton."""
+        """Let it take the blocks of its role, with the other process at the other baton."""
         with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
-            wire.send(self._talk.fileno(), order_of(turns, role, number, batons))
+            wire.send(self._talk.fileno(), blocks_of_role(order, role, number, batons))
 
     def blocks(self) -> list[float]:
         """The seconds of each block; what the function raises is a CaseFailedError."""
-        return list(self._next()["seconds"])
+        return self._next(messages.BlockTimes).seconds
 
     def close(self) -> None:
         """End the process."""
@@ -116,7 +119,7 @@ class ForkedSession:
         with contextlib.suppress(OSError):
             os.waitpid(self._pid, 0)
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self, kind: type[Said]) -> Said:
         while b"\n" not in self._heard:
             left = self._deadline - time.monotonic()
             if left <= 0 or not select.select([self._talk], [], [], left)[0]:
@@ -135,14 +138,15 @@ class ForkedSession:
             self._heard += data
         line, _, rest = self._heard.partition(b"\n")
         self._heard = bytearray(rest)
-        message = wire.decoded(bytes(line))
-        if "traceback" in message:
-            raised = message["traceback"]
+        message = messages.decode(bytes(line))
+        if isinstance(message, messages.Raised):
+            raised = message.traceback
             raise CaseFailedError(
                 f"the function raised: {raised.strip().splitlines()[-1]}\n{raised}",
                 kind="raised",
                 traceback=raised,
             )
+        assert isinstance(message, kind), message
         return message
 
 
@@ -161,7 +165,7 @@ def _be_the_child(
         addresses.with_moved_stack(rng, lambda: _serve(function, limits, cores, talk))
     except BaseException:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
-            wire.send(talk, {"traceback": traceback.format_exc()})
+            wire.send(talk, messages.Raised(traceback.format_exc(), is_memory=False))
     finally:
         os._exit(1)
 
@@ -178,12 +182,6 @@ def _serve(
     random.seed(0)
     blocks = PythonLoop("function()", globals={"function": function}).blocks()
     with garbage_collection_off():
-        number, seconds = block_size(
-            blocks, clock_facts(time.perf_counter), limits, turns.BLOCK_SECONDS
-        )
-        wire.send(talk, {"number": number, "seconds": seconds})
-        while True:
-            order = wire.receive(talk)
-            if order is None:
-                return
-            wire.send(talk, {"seconds": turns.taken(blocks, order)})
+        number, seconds = block_size(blocks, clock_facts(time.perf_counter), limits, BLOCK_SECONDS)
+        wire.send(talk, messages.BlockSize(number, seconds))
+        serve_blocks(blocks, talk, [])

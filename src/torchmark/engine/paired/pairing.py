@@ -1,4 +1,4 @@
-"""Fresh processes of two sides that take turns on one core."""
+"""Crossovers: fresh processes of two sides that alternate on one core, block by block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torchmark.engine.background import begun
+from torchmark.engine.background import begin
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
@@ -35,23 +35,24 @@ _MOST_TIME = 3.0
 
 _LONG_ROUND = 3e-4
 """Seconds. Processes of longer statements are not made beside others that are measured: setting up
-and warming up they would move megabytes on the other core. Couples of a copy in 16 MB (a round of
-0.7 ms) spread 1.4 % beside that and 1.0 % without, those of `tanh` in 24 MB twice as much."""
+and warming up they would move megabytes on the other core. Process pairs of a copy in 16 MB (a
+round of 0.7 ms) spread 1.4 % beside that and 1.0 % without, those of `tanh` in 24 MB twice as
+much."""
 
 _MOST_ROUNDS = 2000
 """Of statements that are over in no time: more would say nothing new."""
 
 _QUIET = 0.2
 """Of the blocks of a process, the share that was disturbed least. What neighbours in the cache do
-to the middle of the rounds it does not feel: with it the couples of statements that fill caches
-spread 0.7 to 0.9 times as much, and those of small ones as much."""
+to the middle of the rounds it does not feel: with it the process pairs of statements that fill
+caches spread 0.7 to 0.9 times as much, and those of small ones as much."""
 
 _CHANGES_OF_ORDER = 1 / 16
 """How often a round begins with the other side than the one before it. A block after one of its own
 finds its data in the caches, 1 to 8 % faster than after one of the other, so in nearly all rounds
-the two alternate. With an order drawn anew for every round the couples of statements that move
-megabytes spread 1.3 to 1.7 times as much. Without any change something else that comes and goes at
-the pace of the rounds could hit one side alone."""
+the two alternate. With an order drawn anew for every round the process pairs of statements that
+move megabytes spread 1.3 to 1.7 times as much. Without any change something else that comes and
+goes at the pace of the rounds could hit one side alone."""
 
 _SETTLING = 0.01
 """Seconds at the beginning that are not counted: what lies in the cache by then is what the process
@@ -63,7 +64,7 @@ caches, and that must weigh the same in both. A process that was just forked, be
 the core, can look four times as slow as its equal while its blocks are sized."""
 
 
-class TakesTurns(Protocol):
+class AlternatingProcess(Protocol):
     """A process that is ready to be measured: of a zygote's, or a fork of this one."""
 
     number: int
@@ -73,7 +74,7 @@ class TakesTurns(Protocol):
     """What such a block takes."""
 
     def begin(
-        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+        self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None: ...
 
     def blocks(self) -> list[float]: ...
@@ -99,10 +100,10 @@ class Opens(Protocol):
         cores: Collection[int],
         beside: bool,
         time_limit: float,
-    ) -> TakesTurns:
+    ) -> AlternatingProcess:
         """`shake` decides where its heap and its stack lie.
 
-        `beside` says that others are measured on these cores now: it goes there for its turns.
+        `beside` says that others are measured on these cores now: it goes there for its blocks.
         """
 
     def close(self) -> None: ...
@@ -135,8 +136,8 @@ class Round(NamedTuple):
     b: float
 
 
-class Turns(NamedTuple):
-    """What two couples of processes say, one in each order."""
+class TakenCrossover(NamedTuple):
+    """What two process pairs say, one started A-first and one B-first."""
 
     estimates: Crossover
     """The log of B's time over A's."""
@@ -145,7 +146,7 @@ class Turns(NamedTuple):
     """The median time of one run in A."""
 
 
-def turns_of(
+def take_crossover(
     a: Side,
     b: Side,
     rng: random.Random,
@@ -154,15 +155,15 @@ def turns_of(
     time_limit: float,
     seconds: float,
     in_background: bool = False,
-) -> Turns:
+) -> TakenCrossover:
     """Two fresh processes of each, two by two: the second two are started in the other order.
 
     `seconds` is what the blocks of two take together. `in_background` lets the second two be made
     while the first two are measured, if that does not disturb them.
     """
     order = (0, 1) if rng.random() < 0.5 else (1, 0)
-    couples = [
-        _Couple(
+    pairs = [
+        _ProcessPair(
             (a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit, seconds
         )
         for first in order
@@ -172,11 +173,11 @@ def turns_of(
         batons = (folder / "a", folder / "b")
         for baton in batons:
             os.mkfifo(baton, 0o600)
-        both = _both(couples, rng, batons, in_background=in_background)
+        both = _both(pairs, rng, batons, in_background=in_background)
     finally:
         discard(folder)
     of = dict(zip(order, map(_estimate, both), strict=True))
-    return Turns(
+    return TakenCrossover(
         estimates=(of[0], of[1]), a_seconds=median([each.a for rounds in both for each in rounds])
     )
 
@@ -200,17 +201,17 @@ def _quiet(logs: Sequence[float]) -> float:
 
 
 def _both(
-    couples: Sequence[_Couple],
+    pairs: Sequence[_ProcessPair],
     rng: random.Random,
     batons: tuple[Path, Path],
     *,
     in_background: bool,
 ) -> list[list[Round]]:
-    one, other = couples
+    one, other = pairs
     with closing(one):
         one.open()
         is_beside = in_background and one.round_seconds() < _LONG_ROUND
-        opening = begun(lambda: other.open(beside=True), "couple") if is_beside else None
+        opening = begin(lambda: other.open(beside=True), "process pair") if is_beside else None
         try:
             first = one.rounds(rng, batons)
         except BaseException:
@@ -225,8 +226,8 @@ def _both(
         return [first, other.rounds(rng, batons)]
 
 
-class _Couple:
-    """A fresh process of each side, that take turns with each other."""
+class _ProcessPair:
+    """A fresh process of each side, that alternate with each other."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class _Couple:
         self._cores = cores
         self._time_limit = time_limit
         self._seconds = seconds
-        self._opened: dict[int, TakesTurns] = {}
+        self._opened: dict[int, AlternatingProcess] = {}
 
     def open(self, *, beside: bool = False) -> None:
         """Start both, beside others or alone; a SideFailedError if either cannot be."""
@@ -270,12 +271,12 @@ class _Couple:
         return a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
 
     def rounds(self, rng: random.Random, batons: tuple[Path, Path]) -> list[Round]:
-        """Let them take turns, and return what each round gave once they had settled."""
+        """Let them alternate, and return what each round gave once they had settled."""
         numbers = self._numbers()
         count = _round_count(self._seconds, max(self.round_seconds(), 1e-9))
-        turns = _order(count, rng)
+        order = _order(count, rng)
         for role in (1, 0):
-            self._opened[role].begin(turns, role, numbers[role], batons)
+            self._opened[role].begin(order, role, numbers[role], batons)
         blocks = [_blocks(role, self._opened[role]) for role in (0, 1)]
         rounds = list(zip(blocks[0], blocks[1], strict=True))
         settled = rounds[_unsettled(rounds) :]
@@ -303,14 +304,14 @@ def _round_count(wanted: float, of_one: float) -> int:
 
 
 def _order(count: int, rng: random.Random) -> list[int]:
-    """Whose turn it is, for so many rounds."""
-    turns = []
+    """Whose block it is, for so many rounds."""
+    order = []
     first = rng.randrange(2)
     for _ in range(count):
         if rng.random() < _CHANGES_OF_ORDER:
             first = 1 - first
-        turns += [first, 1 - first]
-    return turns
+        order += [first, 1 - first]
+    return order
 
 
 def _unsettled(rounds: Sequence[tuple[float, float]]) -> int:
@@ -319,7 +320,7 @@ def _unsettled(rounds: Sequence[tuple[float, float]]) -> int:
     return min(len(rounds) // 2, sum(end <= _SETTLING for end in ends))
 
 
-def _blocks(role: int, session: TakesTurns) -> list[float]:
+def _blocks(role: int, session: AlternatingProcess) -> list[float]:
     try:
         return session.blocks()
     except CaseFailedError as error:

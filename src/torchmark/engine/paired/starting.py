@@ -1,19 +1,16 @@
-"""Starts of both environments, the next one going on while the present one is measured.
+"""Launches of both environments, the next one going on while the present one is measured.
 
-A start has the cores on which nothing is measured. While it is waited for nothing is measured at
+A launch has the cores on which nothing is measured. While it is waited for nothing is measured at
 all, and it has every core: importing torch twice on one core takes seconds.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from torchmark.engine.background import begun
+from torchmark.engine.background import begin
 from torchmark.engine.under_test import FIRST_LAYOUT
-from torchmark.errors import TorchmarkError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Zygotes(NamedTuple):
-    """One start of both environments; they may be one."""
+    """One launch of both environments; they may be one."""
 
     a: Opens
     b: Opens
@@ -34,12 +31,10 @@ class Zygotes(NamedTuple):
 
     def start(self) -> None:
         """Start both at the same time; if one cannot, neither stays."""
-        beside = Thread(target=_start_quietly, args=(self.b,), daemon=True)
-        beside.start()
+        beside = begin(self.b.start, "start")
         try:
             self.a.start()
-            beside.join()
-            self.b.start()
+            beside.result()
         except BaseException:
             self.close()
             raise
@@ -54,11 +49,6 @@ class Zygotes(NamedTuple):
             return
         self.a.close()
         self.b.close()
-
-
-def _start_quietly(zygote: Opens) -> None:
-    with contextlib.suppress(TorchmarkError):  # whoever waits for it starts it again and is told
-        zygote.start()
 
 
 class Starter(Protocol):
@@ -81,7 +71,7 @@ def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[
         def of(side: UnderTest) -> Opens:
             if is_first:
                 return side.workers.started(threads, under_callgrind=False)
-            return side.zygote(threads=threads, layout=layout)
+            return side.workers.fresh(threads, layout=layout)
 
         one = of(a)
         return Zygotes(one, one if is_same else of(b), home=everywhere if is_first else ())
@@ -104,11 +94,11 @@ class Starts:
 
     def next(self, *, is_last: bool = False) -> Zygotes:
         """Wait for the next ones; after the last nobody needs another start."""
-        coming = self._coming or self._begun()
+        coming = self._coming or self._begin()
         if not coming.is_over.done():
             coming.zygotes.run_on(self.everywhere)
         coming.is_over.result()
-        self._coming = self._begun() if self._in_background and not is_last else None
+        self._coming = self._begin() if self._in_background and not is_last else None
         return coming.zygotes
 
     def is_ready(self) -> bool:
@@ -120,10 +110,10 @@ class Starts:
             zygotes = self._coming.zygotes
             self._coming.is_over.add_done_callback(lambda _: zygotes.close())
 
-    def _begun(self) -> _Start:
+    def _begin(self) -> _Start:
         zygotes = self._make(self._layout)
         self._layout += 1
-        return _Start(zygotes, begun(zygotes.start, "start"))
+        return _Start(zygotes, begin(zygotes.start, "start"))
 
 
 class _Start(NamedTuple):

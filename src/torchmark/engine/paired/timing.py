@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchmark.analyse.pairs import effect_in, is_decided
-from torchmark.engine.paired.pairing import Side, SideFailedError, turns_of
+from torchmark.engine.paired.pairing import Side, SideFailedError, take_crossover
 from torchmark.engine.paired.starting import Starts
 from torchmark.model.effort import FEWEST_REPLICATES
 from torchmark.model.result import Metric, PairedTiming
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Generator, Iterator, Sequence
 
-    from torchmark.engine.paired.pairing import Turns
+    from torchmark.engine.paired.pairing import TakenCrossover
     from torchmark.engine.paired.starting import Starter, Zygotes
     from torchmark.model.effort import Effort
     from torchmark.model.result import Crossover
@@ -171,7 +171,7 @@ class CaseTiming:
 class Taker(Protocol):
     """Takes a crossover of two sides."""
 
-    def __call__(self, a: Side, b: Side, /) -> Turns: ...
+    def __call__(self, a: Side, b: Side, /) -> TakenCrossover: ...
 
 
 def take_replicates(
@@ -193,11 +193,11 @@ def take_replicates(
     waiting = list(timings)
     starts = Starts(start, cores, in_background=in_background)
 
-    def take(one: Side, other: Side) -> Turns:
+    def take(one: Side, other: Side) -> TakenCrossover:
         is_beside = in_background and starts.is_ready()
         for side in (one, other):
             side.opens.run_on(starts.beside if is_beside else starts.everywhere)
-        return turns_of(
+        return take_crossover(
             one,
             other,
             rng,

@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from torchmark_probe.zygote.messages import NativeCase, PythonCase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from torchmark.engine.zygote.conversation import Output
     from torchmark_probe.loops.sampling import Sampling
+
+__all__ = ["TIME_LIMIT", "Count", "NativeCase", "Output", "PythonCase", "Ready", "Sample"]
+
+Ready: TypeAlias = PythonCase | NativeCase
+"""A case that a zygote can run."""
 
 TIME_LIMIT = 300.0
 """Seconds that a case may take where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PythonCase:
-    """A statement in Python, with all that it needs, as text and files."""
+class Output:
+    """What a case said of itself, beside what was asked for."""
 
-    stmt: str
-    """What is run again and again."""
+    stdout: str
+    """What it printed; a long text has its middle left out, and says so."""
 
-    setup: str = "pass"
-    """What is run once before."""
+    stderr: str
+    """What it wrote to standard error, in the same way."""
 
-    global_setup: str = ""
-    """Run as the code of a module before the setup; its names are globals."""
-
-    globals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
-    {"kind": "torch", "module" or "script", "path": ...}."""
-
-    def request(self) -> dict[str, Any]:
-        return {
-            "stmt": self.stmt,
-            "setup": self.setup,
-            "global_setup": self.global_setup,
-            "globals": {name: dict(recipe) for name, recipe in self.globals.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeCase:
-    """A compiled statement: an entry point of a shared object; see `loops.native`."""
-
-    library: Path
-    symbol: str
-
-    def request(self) -> dict[str, Any]:
-        return {"library": str(self.library), "symbol": self.symbol}
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What its code reported (`torchmark_probe.zygote.reports.report`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +44,16 @@ class Count:
     """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
 
     output: Output
-    """What the case printed."""
-
     loop_seconds: float
     """What the counted loop took, under callgrind."""
 
     seconds: float
     """What the whole case took, from the fork to the end."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What its code reported."""
+        return self.output.facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +67,10 @@ class Sample:
     """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
 
     output: Output
-    """What the case printed."""
-
     seconds: float
     """What the whole case took, from the fork to the end."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What its code reported."""
+        return self.output.facts

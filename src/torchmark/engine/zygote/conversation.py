@@ -14,14 +14,16 @@ import signal
 import socket
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
+from torchmark.engine.zygote.cases import Output
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
-from torchmark_probe.loops.sampling import Sampling
-from torchmark_probe.zygote import wire
+from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
     from torchmark.engine.zygote.process import ZygoteProcess
+
+Said = TypeVar("Said", bound=messages.Message)
 
 _KEPT = 32 * 1024
 """Bytes kept of the beginning, and as many of the end, of what a case prints."""
@@ -31,19 +33,11 @@ _GRACE = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What a case printed; a long one has its middle left out, and says so."""
-
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a case came to its end."""
 
-    answer: dict[str, Any] | None
-    """What the case said of itself, if it came to say anything."""
+    outcome: messages.Message | None
+    """What the case answered, if it came to that."""
 
     status: int | None
     """The status of its process as `os.waitpid` gives it; None if nobody was left to tell."""
@@ -88,8 +82,10 @@ class Conversation:
         """`in_haste` is as in `wire.Case`."""
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
-        self._messages: list[dict[str, Any]] = []
-        self._replies: collections.deque[dict[str, Any]] = collections.deque()
+        self._pid: int | None = None
+        self._status: int | None = None
+        self._answer: messages.Answer | None = None
+        self._replies: collections.deque[messages.Message] = collections.deque()
         self._has_ended = False
         self._selector = selectors.DefaultSelector()
         self._printed: dict[int, _Kept] = {}
@@ -119,48 +115,53 @@ class Conversation:
         for descriptor in self._ends:
             os.close(descriptor)
 
-    def hold(self, request: dict[str, Any], limit: float) -> Ending:
+    def hold(self, request: messages.Request, limit: float) -> Ending:
         """Send the request and stay until the case has ended, by itself or by the limit."""
         self.begin(request, limit)
         return self.finish()
 
-    def begin(self, request: dict[str, Any], limit: float) -> None:
+    def begin(self, request: messages.Request, limit: float) -> None:
         """Send the request; the time that the case may take begins."""
         self._began = time.monotonic()
         self._limit = limit
-        self._send(wire.padded(wire.encoded(request)), limit)
+        self._send(wire.padded(messages.encode(request)), limit)
 
     def begin_anew(self) -> None:
         """The time that the case may take begins again: it does one thing after the other."""
         self._began = time.monotonic()
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Send the next order to a case that takes several."""
-        self._send(wire.encoded(message), self._limit)
+    def say(self, message: messages.Message) -> None:
+        """Send what comes next to a case that is told several things."""
+        self._send(messages.encode(message), self._limit)
 
-    def next_message(self, otherwise: str) -> dict[str, Any]:
+    def next_message(self, kind: type[Said], otherwise: str) -> Said:
         """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
         message = self._next_reply()
-        if message is not None:
-            return message
-        answer_of(self.finish())
-        raise CaseFailedError(otherwise, kind="lost")
+        if message is None:
+            outcome_of(self.finish(), messages.Done)
+            raise CaseFailedError(otherwise, kind="lost")
+        assert isinstance(message, kind), message
+        return message
 
     def finish(self) -> Ending:
         """Stay until the case has ended, by itself or by the limit."""
         is_over = self._listen(self._began + self._limit)
         if not is_over:
-            self._kill()
+            self.kill()
             self._listen(time.monotonic() + _GRACE)
-        if self._told("status") is None:  # nobody is left who would take along what it started
-            self._kill()
+        if self._status is None:  # nobody is left who would take along what it started
+            self.kill()
         for descriptor in self._ends:
             self._drain(descriptor)
         return Ending(
-            answer=next((said for said in self._messages if "outcome" in said), None),
-            status=self._told("status"),
-            pid=self._told("pid"),
-            output=Output(stdout=self._text(0), stderr=self._text(1)),
+            outcome=None if self._answer is None else self._answer.outcome,
+            status=self._status,
+            pid=self._pid,
+            output=Output(
+                stdout=self._text(0),
+                stderr=self._text(1),
+                facts={} if self._answer is None else self._answer.facts,
+            ),
             seconds=time.monotonic() - self._began,
             limit=None if is_over else self._limit,
         )
@@ -171,11 +172,11 @@ class Conversation:
             self._talk.sendall(data)
         self._talk.setblocking(False)
 
-    def _next_reply(self) -> dict[str, Any] | None:
+    def _next_reply(self) -> messages.Message | None:
         """None if the case has given its answer, ended, or run out of time."""
         while not self._replies:
             remaining = self._began + self._limit - time.monotonic()
-            if remaining <= 0 or self._told("outcome") is not None or self._has_ended:
+            if remaining <= 0 or self._answer is not None or self._has_ended:
                 return None
             self._wait(remaining)
         return self._replies.popleft()
@@ -209,13 +210,19 @@ class Conversation:
         *lines, rest = self._said.split(b"\n")
         self._said = bytearray(rest)
         for line in filter(None, lines):
-            try:
-                message = wire.decoded(bytes(line))
-            except wire.WireError:  # a child died in the middle of its line
-                continue
-            is_reply = not {"pid", "status", "outcome"} & message.keys()
-            (self._replies if is_reply else self._messages).append(message)
-        return bool(data) and self._told("status") is None
+            with contextlib.suppress(messages.CutLineError):
+                self._take(messages.decode(bytes(line)))
+        return bool(data) and self._status is None
+
+    def _take(self, message: messages.Message) -> None:
+        if isinstance(message, messages.Forked):
+            self._pid = message.pid
+        elif isinstance(message, messages.Ended):
+            self._status = message.status
+        elif isinstance(message, messages.Answer):
+            self._answer = message
+        else:
+            self._replies.append(message)
 
     def _drain(self, descriptor: int) -> None:
         while True:
@@ -232,56 +239,49 @@ class Conversation:
     def _text(self, which: int) -> str:
         return self._printed[self._ends[which]].text()
 
-    def _told(self, what: str) -> Any:
-        return next((said[what] for said in self._messages if what in said), None)
-
-    def _kill(self) -> None:
-        pid = self._told("pid")
-        if pid is not None:
+    def kill(self) -> None:
+        """End the case with all its processes, if it is known by then which they are."""
+        if self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+                os.killpg(self._pid, signal.SIGKILL)
 
 
-def answer_of(ending: Ending) -> dict[str, Any]:
+def outcome_of(ending: Ending, kind: type[Said]) -> Said:
     """What a case answered that came to its end as it should; any other way is an error."""
-    answer = ending.answer
+    outcome = ending.outcome
     if ending.limit is not None:
         raise CaseTimeoutError(
             f"the case was stopped at its limit of {ending.limit:g} s", **_facts("timeout", ending)
         )
-    if answer is None:
+    if outcome is None:
         raise _silent(ending)
-    outcome = answer["outcome"]
-    if outcome == "done":
-        return answer
-    if outcome == "syntax":
-        details = (f"<{answer['part']}>", answer["line"], answer["column"], answer["text"],
-                   answer["end_line"], answer["end_column"])  # fmt: skip
-        message = f"the {answer['part']} does not compile: {answer['message']}"
-        raise StatementSyntaxError(message, details)
-    if outcome == "no fork":
+    if isinstance(outcome, messages.SyntaxFailed):
+        raise _syntax_error(outcome)
+    if isinstance(outcome, messages.NotForked):
         raise CaseFailedError(
-            f"no process could be made for the case: {answer['reason']}", **_facts("lost", ending)
+            f"no process could be made for the case: {outcome.reason}", **_facts("lost", ending)
         )
-    what = "ran out of memory" if outcome == "memory" else "raised"
-    where, _, raised = answer["traceback"].strip("\n").rpartition("\n")
-    raise CaseFailedError(
+    if isinstance(outcome, messages.Unsupported):
+        raise CaseFailedError(outcome.reason, **_facts("unsupported", ending))
+    if isinstance(outcome, messages.Raised):
+        raise _raised(outcome, ending)
+    assert isinstance(outcome, kind), outcome
+    return outcome
+
+
+def _syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
+    details = (f"<{outcome.part}>", outcome.line, outcome.column, outcome.text,
+               outcome.end_line, outcome.end_column)  # fmt: skip
+    return StatementSyntaxError(f"the {outcome.part} does not compile: {outcome.message}", details)
+
+
+def _raised(outcome: messages.Raised, ending: Ending) -> CaseFailedError:
+    what, kind = ("ran out of memory", "memory") if outcome.is_memory else ("raised", "raised")
+    where, _, raised = outcome.traceback.strip("\n").rpartition("\n")
+    return CaseFailedError(
         f"the case {what}: {raised}\n{where}".rstrip(),
-        traceback=answer["traceback"],
-        **_facts(outcome, ending),
-    )
-
-
-def sampling_in(answer: dict[str, Any]) -> Sampling:
-    """The blocks that a case took, as it answered them."""
-    raw = answer["sampling"]
-    return Sampling(
-        number=raw["number"],
-        wall=tuple(raw["wall"]),
-        cpu=tuple(raw["cpu"]),
-        pace=tuple(raw["pace"]),
-        quiet_pace=raw["quiet_pace"],
-        clock_resolution=raw["clock_resolution"],
+        traceback=outcome.traceback,
+        **_facts(kind, ending),
     )
 
 

@@ -17,20 +17,20 @@ import queue
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
+from torchmark.engine.interpreters import Interpreter, ask_interpreter
 from torchmark.engine.zygote.probe_archive import archive_bytes
 from torchmark.errors import MissingToolError, ZygoteError
-from torchmark_probe.zygote import wire
+from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
-
-    from torchmark.engine.interpreters import Interpreter
 
 START_SECONDS = 900.0
 """After this a start has failed. Half a minute is usual under valgrind; a busy machine and a slow
@@ -52,21 +52,28 @@ _ASK = 0xFFFFFFFF
 
 _libc = ctypes.CDLL(None)
 
+_OFTEN_IMPORTED = ("torchmark_probe.replay.order", "torchmark_probe.replay.results")
+"""Modules of the probe that setups import: a child cannot read the archive any more."""
+
 _PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
 """Without these an environment may not find its libraries, or find another device."""
 
 
+def _own_interpreter() -> Interpreter:
+    return ask_interpreter(sys.executable)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a zygote is to be started."""
+    """How a zygote is to be started: those of equal launches can stand in for each other."""
 
-    interpreter: Interpreter
+    interpreter: Interpreter = field(default_factory=_own_interpreter)
     """The environment under test."""
 
-    threads: int
+    threads: int = 1
     """Threads of torch, OpenMP and the BLAS libraries."""
 
-    under_callgrind: bool
+    under_callgrind: bool = False
     """Whether to count instructions rather than to take times."""
 
     environment: tuple[tuple[str, str], ...] = ()
@@ -79,6 +86,10 @@ class Launch:
     modules: tuple[str, ...] = ()
     """What to import beyond torch, for cases that would all import it again, each in its process;
     what an environment does not have is left out."""
+
+    path: tuple[str, ...] | None = None
+    """Where cases find modules beyond the interpreter's own places. None is what this process
+    finds, if the interpreter is ours, and nothing if it is another."""
 
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +180,7 @@ class ZygoteProcess:
         self._log = directory / "zygote.log"
         self._command = command(launch, directory)
         self._channel, self._their_end = socket.socketpair()
-        self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[messages.Message | None] = queue.SimpleQueue()
         self._gone = threading.Event()
         self._handing_over = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -208,9 +219,10 @@ class ZygoteProcess:
                 ) from None
             if message is None:
                 raise self.death()
-            if "stage" in message:
-                progress(message["stage"])
-            self.facts = message.get("ready", {})
+            if isinstance(message, messages.StageBegan):
+                progress(message.text)
+            elif isinstance(message, messages.Ready):
+                self.facts = message.facts
 
     def hand_over(self, case: wire.Case) -> None:
         """Let the zygote fork for a case; an OSError means that it is gone."""
@@ -274,19 +286,19 @@ class ZygoteProcess:
             )
         self._move()
         self._their_end.close()
-        order = {
-            "sys_path": self._launch.interpreter.sys_path,
-            "threads": self._launch.threads,
-            "layout": self._launch.layout,
-            "torch_file": self._launch.interpreter.torch_file,
-            "modules": list(self._launch.modules),
-        }
-        self._channel.sendall(wire.encoded(order))
+        start = messages.Start(
+            sys_path=list(self._launch.interpreter.sys_path),
+            threads=self._launch.threads,
+            layout=self._launch.layout,
+            torch_file=self._launch.interpreter.torch_file,
+            modules=[*_OFTEN_IMPORTED, *self._launch.modules],
+        )
+        self._channel.sendall(messages.encode(start))
 
     def _listen(self) -> None:
         with self._channel.makefile("rb") as lines:
             for line in lines:
                 try:
-                    self._told.put(wire.decoded(line))
-                except wire.WireError:
+                    self._told.put(messages.decode(line))
+                except messages.WireError:
                     return

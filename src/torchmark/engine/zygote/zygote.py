@@ -9,27 +9,25 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchmark.engine.interpreters import interpreter
-from torchmark.engine.pace import process_metronome
-from torchmark.engine.private_directories import discard, private_directory
+from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.pace import process_reference_loop
 from torchmark.engine.zygote.cases import TIME_LIMIT, Count, Sample
-from torchmark.engine.zygote.conversation import Conversation, Ending, answer_of, sampling_in
+from torchmark.engine.zygote.conversation import Conversation, outcome_of
 from torchmark.engine.zygote.loop import Loop
 from torchmark.engine.zygote.process import Launch, ZygoteProcess
 from torchmark.engine.zygote.session import Session
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark_probe.loops.sampling import Limits
+from torchmark_probe.zygote import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection
     from typing import Self
 
-    from torchmark.engine.interpreters import Interpreter
-    from torchmark.engine.zygote.cases import NativeCase, PythonCase
-    from torchmark.engine.zygote.conversation import Output
+    from torchmark.engine.zygote.cases import Output, PythonCase, Ready
+    from torchmark.engine.zygote.conversation import Ending
 
 Opened = TypeVar("Opened")
 
@@ -44,34 +42,11 @@ _BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
 class Zygote:
     """Starts with its first case, or by `start`; ends by `close` or with the `with` block."""
 
-    def __init__(
-        self,
-        *,
-        python: str | Interpreter = sys.executable,
-        threads: int = 1,
-        under_callgrind: bool = False,
-        environment: Mapping[str, str] | None = None,
-        layout: int | None = None,
-        path: Sequence[str] | None = None,
-        modules: Sequence[str] = (),
-        at_once: int | None = None,
-    ) -> None:
-        """`path` is where cases find modules beyond the interpreter's own places.
-
-        Where it is not given and the interpreter is ours, they find what this process finds.
-        `modules` are imported before the first case.
-        """
-        self._launch = Launch(
-            interpreter=interpreter(python) if isinstance(python, str) else python,
-            threads=threads,
-            under_callgrind=under_callgrind,
-            environment=tuple(sorted((environment or {}).items())),
-            layout=layout,
-            modules=tuple(modules),
-        )
-        self._path = path
+    def __init__(self, launch: Launch | None = None, *, at_once: int | None = None) -> None:
+        """`at_once` is how many cases it runs at the same time; as many as cores if not given."""
+        self.launch = launch or Launch()
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
-        self._directory = private_directory()
+        self._directory = make_private_directory()
         self._starting = threading.Lock()
         self._process: ZygoteProcess | None = None
         self._being_started: ZygoteProcess | None = None
@@ -113,58 +88,51 @@ class Zygote:
 
     def run(
         self,
-        case: PythonCase | NativeCase,
+        case: Ready,
         *,
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Output:
         """Setup and statement once: whether they work, or for what they leave behind."""
-        request = {
-            "kind": "run", "cores": sorted(cores), "memory": memory_limit, **case.request(),
-        }  # fmt: skip
-        ending = self.held(request, time_limit)
-        answer_of(ending)
+        ending = self.hold(
+            messages.Run(case), cores=cores, time_limit=time_limit, memory_limit=memory_limit
+        )
+        outcome_of(ending, messages.Done)
         return ending.output
+
+    def call(
+        self,
+        function: str,
+        *arguments: Any,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+    ) -> Any:
+        """What a function of the probe gives back, as plain JSON; `handlers.offered` says which."""
+        work = messages.Call(function, list(arguments))
+        ending = self.hold(work, cores=cores, time_limit=time_limit)
+        return outcome_of(ending, messages.Value).value
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
         """Bytecodes of one run by Python function, named as in `loops.python_calls`."""
-        request = {"kind": "python calls", "memory": None, **case.request()}
-        ending = self.held(request, time_limit)
-        functions: dict[str, int] = answer_of(ending)["functions"]
-        return functions
+        ending = self.hold(messages.TracePython(case), time_limit=time_limit)
+        return outcome_of(ending, messages.PythonFunctions).functions
 
     def count(
         self,
-        case: PythonCase | NativeCase,
+        case: Ready,
         *,
         number: int = 100,
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Count:
         """Instructions of `number` runs, after a few uncounted ones; needs callgrind."""
-        return self.submit_count(
-            case, number=number, time_limit=time_limit, memory_limit=memory_limit
-        ).result()
-
-    def submit_count(
-        self,
-        case: PythonCase | NativeCase,
-        *,
-        number: int = 100,
-        time_limit: float = TIME_LIMIT,
-        memory_limit: int | None = None,
-    ) -> Future[Count]:
-        """Like `count`, but the result comes later, and other cases may run at the same time."""
-        request = {
-            "kind": "count", "number": number, "warmup": _WARMUP, "memory": memory_limit,
-            **case.request(),
-        }  # fmt: skip
-        return self._submit(lambda: self._count(self._run(request, time_limit)))
+        work = messages.Count(case, number, _WARMUP)
+        return self._count(self.hold(work, time_limit=time_limit, memory_limit=memory_limit))
 
     def sample(
         self,
-        case: PythonCase | NativeCase,
+        case: Ready,
         *,
         limits: Limits,
         seed: int = 0,
@@ -173,23 +141,19 @@ class Zygote:
         memory_limit: int | None = None,
     ) -> Sample:
         """Times of the statement, block by block, until the limits say stop; on these cores."""
-        request = {
-            "kind": "sample", "limits": list(limits), "seed": seed, "memory": memory_limit,
-            "cores": sorted(cores), "quiet_pace": process_metronome().quiet_pace,
-            **case.request(),
-        }  # fmt: skip
-        ending = self.held(request, time_limit)
-        answer = answer_of(ending)
+        work = messages.Sample(case, limits, seed, process_reference_loop().quiet_pace)
+        ending = self.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
+        outcome = outcome_of(ending, messages.Sampled)
         return Sample(
-            sampling=sampling_in(answer),
-            first_run=answer["first_run"],
+            sampling=outcome.sampling,
+            first_run=outcome.first_run,
             output=ending.output,
             seconds=ending.seconds,
         )
 
     def session(
         self,
-        case: PythonCase | NativeCase,
+        case: Ready,
         *,
         limits: Limits,
         shake: int = 0,
@@ -197,84 +161,46 @@ class Zygote:
         beside: bool = False,
         time_limit: float = TIME_LIMIT,
     ) -> Session:
-        """The case in a process of its own, set up and warm, that takes turns with another.
+        """The case in a process of its own, set up and warm, that alternates with another.
 
         `shake` decides where its heap and its stack lie. `beside` says that others are measured
-        on these cores while it is set up: it goes there for its turns.
+        on these cores while it is set up: it goes there for its blocks.
         """
-        request = {
-            "kind": "session", "limits": list(limits), "cores": sorted(cores), "beside": beside,
-            "memory": None, "shake": shake, **case.request(),
-        }  # fmt: skip
-        return self.opened(Session, request, time_limit, in_haste=True)
+        work = messages.Alternate(case, limits, shake, sorted(cores))
+        where = () if beside else cores
+        return self.open(Session, work, cores=where, time_limit=time_limit, in_haste=True)
 
     def loop(
         self,
-        case: PythonCase | NativeCase,
+        case: Ready,
         *,
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
     ) -> Loop:
         """The case in a process of its own, set up and warm, that runs until it is stopped."""
-        request = {
-            "kind": "loop", "limits": list(_BEFORE_A_LOOP), "seed": 0, "cores": sorted(cores),
-            "time_limit": time_limit, "memory": None, **case.request(),
-        }  # fmt: skip
-        return self.opened(Loop, request, time_limit)
+        work = messages.Loop(case, _BEFORE_A_LOOP, time_limit)
+        return self.open(Loop, work, cores=cores, time_limit=time_limit)
 
-    def held(self, request: Mapping[str, Any], time_limit: float) -> Ending:
-        """How a case of any kind ended, when it has."""
-        ending: Ending = self._submit(lambda: self._run(request, time_limit)).result()
-        return ending
-
-    def opened(
+    def hold(
         self,
-        kind: Callable[[Conversation, dict[str, Any], float], Opened],
-        request: Mapping[str, Any],
-        time_limit: float,
+        work: messages.Message,
         *,
-        in_haste: bool = False,
-    ) -> Opened:
-        """A case of any kind that goes on, in a process of its own, with who talks to it.
-
-        One in haste must be known to leave its parent alone: it has been run before.
-        """
-        conversation = self._conversation(self._warm(), in_haste=in_haste)
-        try:
-            return kind(conversation, self._with_path(request), time_limit)
-        except BaseException:
-            conversation.close()
-            raise
-
-    def _submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """Do the work in a thread of its own.
-
-        Not in a pool of concurrent.futures: those are joined when the interpreter ends, so that a
-        case that hangs would hold up the end of the program.
-        """
-        future: Future[Any] = Future()
-
-        def do() -> None:
-            with self._seats:
-                if not future.set_running_or_notify_cancel():
-                    return
-                try:
-                    result = work()
-                except BaseException as error:  # it is the future that raises it
-                    future.set_exception(error)
-                else:
-                    future.set_result(result)
-
-        threading.Thread(target=do, name="torchmark case", daemon=True).start()
-        return future
-
-    def _run(self, request: Mapping[str, Any], limit: float) -> Ending:
-        process = self._warm()
-        conversation = self._conversation(process)
-        try:
-            ending = conversation.hold(self._with_path(request), limit)
-        finally:
-            conversation.close()
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> Ending:
+        """How a process that does this work ended, when it has."""
+        request = self._request(work, cores, memory_limit)
+        with self._seats:
+            process = self._warm()
+            conversation = self._conversation(process)
+            try:
+                ending = conversation.hold(request, time_limit)
+            except BaseException:  # Ctrl-C: nobody would watch over it
+                conversation.kill()
+                raise
+            finally:
+                conversation.close()
         if ending.status is None:
             # Nobody was left to tell the end: is it a keeper alone, or the zygote?
             if ending.limit is not None:
@@ -282,6 +208,26 @@ class Zygote:
             if not process.is_alive:
                 raise process.death()
         return ending
+
+    def open(
+        self,
+        kind: Callable[[Conversation, messages.Request, float], Opened],
+        work: messages.Message,
+        *,
+        cores: Collection[int] = (),
+        time_limit: float = TIME_LIMIT,
+        in_haste: bool = False,
+    ) -> Opened:
+        """Work that goes on, in a process of its own, with who talks to it.
+
+        A case in haste must be known to leave its parent alone: it has been run before.
+        """
+        conversation = self._conversation(self._warm(), in_haste=in_haste)
+        try:
+            return kind(conversation, self._request(work, cores, None), time_limit)
+        except BaseException:
+            conversation.close()
+            raise
 
     def _conversation(self, process: ZygoteProcess, *, in_haste: bool = False) -> Conversation:
         try:
@@ -301,7 +247,7 @@ class Zygote:
             return self._process
 
     def _started(self, progress: Callable[[str], None]) -> ZygoteProcess:
-        self._being_started = process = ZygoteProcess(self._launch, self._directory)
+        self._being_started = process = ZygoteProcess(self.launch, self._directory)
         process.run_on(self._cores)
         try:
             if self._is_closed:
@@ -314,16 +260,19 @@ class Zygote:
             self._being_started = None
         return process
 
-    def _with_path(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return {**request, "path": self._extra_path()}
+    def _request(
+        self, work: messages.Message, cores: Collection[int], memory_limit: int | None
+    ) -> messages.Request:
+        return messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
 
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""
-        if self._path is not None:
-            return list(self._path)
-        if self._launch.interpreter.executable != sys.executable:
+        launch = self.launch
+        if launch.path is not None:
+            return list(launch.path)
+        if launch.interpreter.executable != sys.executable:
             return []
-        known = self._launch.interpreter.sys_path
+        known = launch.interpreter.sys_path
         here = os.getcwd()
         # The working directory has a name of its own to Python, of the same length for everybody.
         return ["" if entry == here else entry for entry in sys.path if entry not in known]
@@ -332,7 +281,7 @@ class Zygote:
         name = f"case.{ending.pid}"
         dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
         try:
-            answer = answer_of(ending)
+            outcome = outcome_of(ending, messages.Counted)
             wanted = self._directory / f"{name}.1"
             if wanted not in dumped:
                 raise CaseFailedError(
@@ -348,6 +297,6 @@ class Zygote:
         return Count(
             out_file=kept,
             output=ending.output,
-            loop_seconds=answer["seconds"],
+            loop_seconds=outcome.seconds,
             seconds=ending.seconds,
         )

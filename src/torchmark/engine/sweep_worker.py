@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torchmark.engine.pace import process_metronome
 from torchmark.engine.zygote.cases import TIME_LIMIT
+from torchmark_probe.sweep.messages import FileRead, Swept
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from torchmark.engine.zygote.conversation import Conversation
     from torchmark.engine.zygote.zygote import Zygote
+    from torchmark_probe.sweep.messages import Sweep
+    from torchmark_probe.zygote.messages import Request
 
 SWEEP_MODULES = (
     "torchmark_probe.sweep.worker",
@@ -24,17 +26,17 @@ SWEEP_MODULES = (
 class SweepWorker:
     """Open while there are cases left; `limit` is the seconds that each of them may take."""
 
-    def __init__(self, conversation: Conversation, request: dict[str, Any], limit: float) -> None:
+    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
         self._conversation = conversation
         conversation.begin(request, limit)
-        conversation.next_message("the sweep ended before its first case")  # the file is read
+        conversation.next_message(FileRead, "the sweep ended before its first case")
         conversation.begin_anew()
 
-    def next_result(self) -> dict[str, Any]:
-        """The result of the next case; how the process ended, if it did, is a CaseFailedError."""
-        message = self._conversation.next_message("the process ended before this case")
+    def next_result(self) -> Swept:
+        """What came of the next case; how the process ended, if it did, is a CaseFailedError."""
+        swept = self._conversation.next_message(Swept, "the process ended before this case")
         self._conversation.begin_anew()
-        return message
+        return swept
 
     def close(self) -> None:
         """End the process."""
@@ -43,17 +45,13 @@ class SweepWorker:
 
 def start_sweep(
     zygote: Zygote,
-    order: Mapping[str, Any],
+    sweep: Sweep,
     *,
     cores: Collection[int] = (),
     time_limit: float = TIME_LIMIT,
 ) -> SweepWorker:
-    """A process of its own for the cases of a sweep; see `torchmark_probe.sweep.worker`.
+    """A process of its own for the cases of a sweep.
 
     The zygote has imported `SWEEP_MODULES`. The time limit is that of each case.
     """
-    request = {
-        "kind": "sweep", "cores": sorted(cores), "memory": None,
-        "quiet_pace": process_metronome().quiet_pace, **order,
-    }  # fmt: skip
-    return zygote.opened(SweepWorker, request, time_limit)
+    return zygote.open(SweepWorker, sweep, cores=cores, time_limit=time_limit)

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.engine.zygote.cases import TIME_LIMIT
-from torchmark.engine.zygote.conversation import answer_of, sampling_in
+from torchmark.engine.zygote.conversation import outcome_of
+from torchmark_probe.replay.messages import ReplayedInOrder, ReplayInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from torchmark.engine.zygote.conversation import Ending
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark_probe.loops.sampling import Limits, Sampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayInOrder:
+class OrderTimes:
     """What the passes took."""
 
     sampling: Sampling
@@ -49,25 +49,19 @@ def replay_in_order(
     cores: Collection[int] = (),
     time_limit: float = TIME_LIMIT,
     memory_limit: int | None = None,
-) -> ReplayInOrder:
+) -> OrderTimes:
     """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
 
     One that cannot be made again, or raises, is left out and said so. One that crashes ends
     the case: run the calls one by one first, and leave out of `order` those that do.
     """
-    request = {
-        "kind": "order", "calls": list(calls), "order": list(order), "limits": list(limits),
-        "seed": seed, "cores": sorted(cores), "memory": memory_limit,
-    }  # fmt: skip
-    return _replay_of(zygote.held(request, time_limit), order)
-
-
-def _replay_of(ending: Ending, order: Sequence[int]) -> ReplayInOrder:
-    answer = answer_of(ending)
-    left_out = {int(number): reason for number, reason in answer["left_out"].items()}
-    return ReplayInOrder(
-        sampling=sampling_in(answer),
+    work = ReplayInOrder(list(calls), list(order), limits, seed)
+    ending = zygote.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
+    outcome = outcome_of(ending, ReplayedInOrder)
+    left_out = {each.number: each.reason for each in outcome.left_out}
+    return OrderTimes(
+        sampling=outcome.sampling,
         positions=tuple(at for at, number in enumerate(order) if number not in left_out),
-        seconds=tuple(answer["seconds"]),
+        seconds=tuple(outcome.seconds),
         left_out=left_out,
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from torchmark.arguments import checked_count
 from torchmark.define.skips import SkipCondition, checked_skip
-from torchmark.errors import DefinitionError, UnknownLanguageError
-from torchmark.model.language import LANGUAGE_NAMES, Language
+from torchmark.errors import DefinitionError
+from torchmark.model.language import Language, find_language
 from torchmark.model.source_text import trimmed
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class TimerArgs:
     def __post_init__(self) -> None:
         for name in ("stmt", "setup", "global_setup"):
             object.__setattr__(self, name, trimmed(getattr(self, name)))
-        object.__setattr__(self, "language", _checked_language(self.language))
+        given = self.language.lower() if isinstance(self.language, str) else self.language
+        object.__setattr__(self, "language", find_language(given))
         threads = checked_threads(self.num_threads)
         object.__setattr__(self, "num_threads", threads[0] if len(threads) == 1 else threads)
         object.__setattr__(self, "skip", checked_skip(self.skip))
@@ -61,12 +62,3 @@ def checked_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
             f"num_threads needs at least one number and none twice, got {num_threads!r}"
         )
     return numbers
-
-
-def _checked_language(language: Language | str) -> Language:
-    if isinstance(language, Language):
-        return language
-    known = LANGUAGE_NAMES.get(str(language).lower())
-    if known is None:
-        raise UnknownLanguageError(f'the language is "py" or "cpp", got {language!r}')
-    return known

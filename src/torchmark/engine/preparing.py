@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.expansion.model_files import setup_with_model
+from torchmark.define.expansion.snippets import setup_with_model
 from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement

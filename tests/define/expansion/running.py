@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchmark.define.expansion.model_files import MODULE_NAME, setup_with_model
+from torchmark.define.expansion.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.source import CppStatement

@@ -1,6 +1,7 @@
-"""Definitions become flat cases: language × runtime × passes × threads, for each point of a grid.
+"""A suite becomes flat cases: language × runtime × passes × threads, for each point of a grid.
 
-The order is that of the suite; within a definition parameters change slowest, then the language
+A suite is a nest of labels: dictionaries whose leaves are definitions, or lists of them. The order
+of the cases is that of the suite; within a definition parameters change slowest, then the language
 (Python, C++), the runtime (eager, TorchScript, compiled), the passes, and threads fastest. What
 runs is text, so expansion needs no torch.
 """
@@ -8,10 +9,11 @@ runs is text, so expansion needs no torch.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from torchmark.define.expansion.labels import labelled
 from torchmark.define.expansion.snippets import Snippet, snippet_of
+from torchmark.define.grouped import GroupedBenchmark
 from torchmark.define.params import points
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, checked_skip, skip_reason
 from torchmark.define.timer_args import TimerArgs, checked_threads
@@ -22,8 +24,61 @@ from torchmark.model.language import Language
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchmark.define.expansion.labels import Definition, Label, Suite
-    from torchmark.define.grouped import GroupedBenchmark
+Definition = TimerArgs | GroupedBenchmark
+Suite = Definition | Mapping[Any, Any] | list[Any] | tuple[Any, ...]
+"""A definition, a list of them, or a dictionary from labels (a str, or a tuple of them) to suites.
+
+The recursive type would be exact, but dictionaries do not vary in their keys, so that one of
+`dict[tuple[str, ...], GroupedBenchmark]` would not be accepted inside of it."""
+
+Label = tuple[str, ...]
+
+
+def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, Definition]]:
+    """All definitions of a suite, in order, each with the labels above it.
+
+    Several in one list are numbered, as nothing else would tell them apart.
+
+    >>> suite = {"Pointwise": {("Math", "add"): [TimerArgs("x + 1"), TimerArgs("x + x")]}}
+    >>> [" / ".join(label) for label, _ in label_definitions(suite)]
+    ['Pointwise / Math / add / Case 1', 'Pointwise / Math / add / Case 2']
+    """
+    if isinstance(suite, (TimerArgs, GroupedBenchmark)):
+        yield label, suite
+    elif isinstance(suite, Mapping):
+        for key, part in suite.items():
+            yield from label_definitions(part, label + _label_of(key, label))
+    elif isinstance(suite, (list, tuple)):
+        for number, part in enumerate(suite, start=1):
+            case = (f"Case {number}",) if len(suite) > 1 else ()
+            yield from label_definitions(part, label + case)
+    else:
+        raise DefinitionError(
+            f"{_place(label)} holds {suite!r}, which is no definition: a suite has TimerArgs, "
+            "GroupedStmts, GroupedModules, GroupedVariants, lists and dictionaries of them"
+        )
+
+
+def holds_a_definition(value: object) -> bool:
+    """Whether there is a definition in the value, however wrong the rest may be."""
+    if isinstance(value, Mapping):
+        return any(holds_a_definition(part) for part in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(holds_a_definition(part) for part in value)
+    return isinstance(value, (TimerArgs, GroupedBenchmark))
+
+
+def _label_of(key: object, above: Label) -> Label:
+    parts = () if key is None else key if isinstance(key, tuple) else (key,)
+    if not all(isinstance(part, str) and part.strip() for part in parts):
+        raise DefinitionError(
+            f"{_place(above)} has the label {key!r}; a label is a str or a tuple of them"
+        )
+    return parts
+
+
+def _place(label: Label) -> str:
+    return f"the suite at {' / '.join(label)!r}" if label else "the suite"
 
 
 def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tuple[Case, ...]:
@@ -39,7 +94,7 @@ def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tup
     Math / add · C++, eager, forward, 2 threads
     """
     cases: dict[str, Case] = {}
-    for label, definition in labelled(suite):
+    for label, definition in label_definitions(suite):
         for case in _cases_of(label, definition, facts):
             if cases.setdefault(case.id, case) is not case:
                 raise DefinitionError(f"the suite has the same case twice: {case.title}")
@@ -50,7 +105,7 @@ def features_asked(suite: Suite) -> frozenset[str]:
     """The features of torch on which a skip in the suite depends: what EnvironmentFacts needs."""
     conditions = (
         condition
-        for _, definition in labelled(suite)
+        for _, definition in label_definitions(suite)
         for condition in checked_skip(definition.skip)
     )
     return frozenset(condition.missing for condition in conditions if condition.missing)

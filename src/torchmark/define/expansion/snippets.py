@@ -8,6 +8,12 @@ and the statement leaves its outputs in the variables that the signature names. 
   it;
 - compiled: the setup makes `compiled_model` and does not call it, the statement does. So the first
   run of the statement compiles, and whoever runs the case can time that run apart.
+
+The source of a ScriptedModel is run from a file of its own, because torch reads the text of what it
+scripts from there, and under MODULE_NAME, because the names of its classes are saved with it:
+
+    names = runpy.run_path(file, run_name=MODULE_NAME)
+    names["jit_model"].save(path)
 """
 
 from __future__ import annotations
@@ -31,6 +37,10 @@ if TYPE_CHECKING:
     from torchmark.define.grouped import GroupedBenchmark
     from torchmark.define.params import Point
     from torchmark.define.signature import Signature
+    from torchmark.model.case import Case
+
+MODULE_NAME = "torchmark_scripted"
+"""An identifier: runpy's own `<run_path>` can be saved, and cannot be loaded again."""
 
 _WARM_UP_CALLS = 3
 """TorchScript's executor profiles the first call, optimises in the second, and runs what it has
@@ -154,3 +164,12 @@ def _signature(benchmark: GroupedBenchmark) -> Signature:
 def _closed(stmt: str) -> str:
     """A statement that another may follow: the last semicolon may be left out otherwise."""
     return stmt if stmt.endswith((";", "}")) else f"{stmt}\n;"
+
+
+def setup_with_model(case: Case, path: str) -> str:
+    """The setup, with the path where MODEL_PATH stands: inside of a literal in double quotes.
+
+    A C++ build is kept by its text, so a path that is the same in every run (named by the model's
+    id) saves compiling the case again.
+    """
+    return case.setup.replace(MODEL_PATH, path.replace("\\", "\\\\").replace('"', '\\"'))

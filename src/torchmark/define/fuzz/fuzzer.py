@@ -17,8 +17,7 @@ from typing import Any, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from torchmark.define.fuzz.aliases import check_aliases, resolve_aliases
-from torchmark.define.fuzz.parameters import FuzzedParameter
+from torchmark.define.fuzz.parameters import FuzzedParameter, check_aliases, resolve_aliases
 from torchmark.define.fuzz.tensors import FuzzedTensor
 from torchmark.errors import FuzzerDefinitionError, ImpossibleConstraintError
 

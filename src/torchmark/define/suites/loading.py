@@ -26,8 +26,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
-from torchmark.define.expansion.cases import features_asked, materialize
-from torchmark.define.expansion.labels import holds_a_definition
+from torchmark.define.expansion.cases import features_asked, holds_a_definition, materialize
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
 from torchmark.define.suites import SHIPPED
 from torchmark.define.suites.recorded import suite_of
@@ -36,7 +35,7 @@ from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from torchmark.define.expansion.labels import Suite
+    from torchmark.define.expansion.cases import Suite
     from torchmark.model.case import Case
 
 _PATTERN = "bench_*.py"

@@ -16,7 +16,7 @@ from torchmark.define.skips import SkipCondition
 from torchmark.define.timer_args import TimerArgs
 
 if TYPE_CHECKING:
-    from torchmark.define.expansion.labels import Label, Suite
+    from torchmark.define.expansion.cases import Label, Suite
     from torchmark.model.trace import RecordedCall, Trace
 
 _STMT = "op(*args, **kwargs)"

@@ -2,7 +2,7 @@
 
 `timeit`, `blocked_autorange` and `adaptive_autorange` do what torch's do, call by call, so that
 old and new numbers compare. `measure` is the one to use: short blocks, a stop rule that aims at
-an interval, and a metronome that tells a slow statement from a slow machine.
+an interval, and a reference loop that tells a slow statement from a slow machine.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 from torchmark.arguments import checked_count, checked_positive
 from torchmark.engine.callables import describe_call
 from torchmark.engine.cpp.loop import CppLoop
-from torchmark.engine.rounds import Task, timed_blocks
-from torchmark.engine.snippet_errors import as_user_error
-from torchmark.engine.threads import set_torch_threads
-from torchmark.engine.torch_import import import_torch
-from torchmark.engine.tracebacks import users_frames_only
+from torchmark.engine.local_torch import import_torch, set_torch_threads
+from torchmark.engine.rounds import Task, time_blocks
 from torchmark.engine.transfer import CopyIfCallgrind, recipes_for
+from torchmark.engine.user_errors import as_user_error, users_frames_only
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
-from torchmark.errors import (
-    InvalidArgumentError,
-    NotSupportedError,
-    UnknownLanguageError,
-)
+from torchmark.errors import InvalidArgumentError, NotSupportedError
 from torchmark.model.arithmetic import single
-from torchmark.model.language import LANGUAGE_NAMES, Language
+from torchmark.model.language import Language, find_language
 from torchmark.model.measurement import Measurement
 from torchmark.model.source_text import trimmed
 from torchmark.model.task_spec import TaskSpec
@@ -94,7 +88,7 @@ class Timer:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        self._language = _checked_language(language)
+        self._language = find_language(language)
         if self._language is Language.CPP:
             _check_cpp_arguments(stmt, globals, args, kwargs)
             stmt, setup = _without_pass(stmt), _without_pass(setup)
@@ -156,7 +150,7 @@ class Timer:
         with set_torch_threads(self._task_spec.num_threads):
             self._timeit(max(number // 100, 2, number - blocks * per_block))
             with users_frames_only():
-                times = timed_blocks(self._timer, per_block, blocks)
+                times = time_blocks(self._timer, per_block, blocks)
         return Measurement(
             number_per_run=per_block,
             raw_times=[max(time, _SHORTEST_TIME) for time in times],
@@ -373,14 +367,3 @@ def _blocks_of(number: int) -> int:
     most = min(number, _TIMEIT_BLOCKS, max(_FEWEST_BLOCKS, number // _RUNS_PER_BLOCK))
     whole = [blocks for blocks in range(most, 3, -1) if number % blocks == 0]
     return whole[0] if whole else most
-
-
-def _checked_language(language: Language | str) -> Language:
-    if isinstance(language, Language):
-        return language
-    if language not in LANGUAGE_NAMES:
-        raise UnknownLanguageError(
-            f"unknown language {language!r}; Timer takes {', '.join(map(repr, LANGUAGE_NAMES))} "
-            "or Language"
-        )
-    return LANGUAGE_NAMES[language]

@@ -17,15 +17,17 @@ import torch
 
 import torchmark
 from tests.ab_records import alone
-from torchmark.analyse.pairs import FEWEST_PAIRS, Verdict, effect_of
+from torchmark.analyse.pairs import effect_of
+from torchmark.analyse.verdicts import Verdict
 from torchmark.commands.functions import FunctionsCompared
 from torchmark.errors import CaseFailedError, CaseTimeoutError, InvalidArgumentError
+from torchmark.model.effort import FEWEST_REPLICATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUICK = 0.01
-"""A budget that is over with the fewest pairs."""
+"""A budget that is over with the fewest replicates."""
 
 
 def once() -> None:
@@ -47,21 +49,21 @@ def test_clearly_more_work_is_slower(compared: FunctionsCompared) -> None:
     assert 20 < compared.ratio < 500
     assert compared.interval.low <= compared.ratio <= compared.interval.high
     assert compared.b_seconds == pytest.approx(compared.a_seconds * compared.ratio)
-    assert compared.effect.pairs >= FEWEST_PAIRS
+    assert compared.effect.replicates >= FEWEST_REPLICATES
 
 
-def test_a_budget_that_is_over_ends_it_after_the_fewest_pairs() -> None:
-    assert torchmark.ab(once, once, budget=QUICK).effect.pairs == FEWEST_PAIRS
+def test_a_budget_that_is_over_ends_it_after_the_fewest_replicates() -> None:
+    assert torchmark.ab(once, once, budget=QUICK).effect.replicates == FEWEST_REPLICATES
 
 
 def test_the_result_reads_as_a_sentence(compared: FunctionsCompared) -> None:
     number = r"[+-]\d+\.\d\d %"
-    figures = rf"{number} \[{number}, {number}\] \(\S+ \S+ → \S+ \S+, \d+ pairs\)"
-    text = f"often beside once: slower, {figures}"
+    figures = rf"{number} \[{number}, {number}\] \(\S+ \S+ → \S+ \S+, \d+ replicates\)"
+    text = f"often compared with once: slower, {figures}"
     assert re.fullmatch(text, str(compared))
 
 
-def test_what_is_unclear_says_what_could_have_been_seen() -> None:
+def test_what_is_unclear_says_what_is_detectable() -> None:
     unclear = FunctionsCompared(
         a="f",
         b="g",
@@ -69,7 +71,7 @@ def test_what_is_unclear_says_what_could_have_been_seen() -> None:
         effect=effect_of(alone([0.1, -0.1, 0.1, -0.1, 0.0])),
         verdict=Verdict.UNCLEAR,
     )
-    assert re.search(r"; a change of \d+\.\d\d % would have been seen\)$", str(unclear))
+    assert re.search(r"; detectable: \d+\.\d\d %\)$", str(unclear))
     assert "unclear, -0.00 %" in str(unclear) or "unclear, +0.00 %" in str(unclear)
     assert unclear.ratio == pytest.approx(math.exp(0.0))
 
@@ -179,3 +181,13 @@ def test_what_is_no_function_is_refused(name: str) -> None:
 def test_a_budget_is_positive(budget: float) -> None:
     with pytest.raises(InvalidArgumentError, match="budget"):
         torchmark.ab(once, once, budget=budget)
+
+
+def test_an_option_of_environments_is_refused_for_functions() -> None:
+    with pytest.raises(TypeError, match="'suites'"):
+        torchmark.ab(once, once, suites=["standard"])  # type: ignore[call-overload]
+
+
+def test_one_function_alone_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="b is no function: None"):
+        torchmark.ab(once)  # type: ignore[call-overload]

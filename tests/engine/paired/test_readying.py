@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import light_torch
-from torchmark.commands.ab_planning import plan_of_statements
-from torchmark.engine.paired.plan import Planned, Wish
-from torchmark.engine.paired.readying import Readied
+from torchmark.commands.ab_planning import plan_statements
+from torchmark.engine.paired.readying import ReadyCases
 from torchmark.engine.under_test import UnderTest, found
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.model.case import Case
-from torchmark.model.result import Metric, Status
+from torchmark.model.effort import Effort
+from torchmark.model.result import Metric, Result, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from torchmark.model.run import PlannedResult
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,17 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest,
     b.close()
 
 
-def readied(sides: tuple[UnderTest, UnderTest]) -> Readied:
-    return Readied(*sides, Wish(), units_at_once=1)
+def ready_cases(sides: tuple[UnderTest, UnderTest], **effort: Any) -> ReadyCases:
+    return ReadyCases(*sides, Effort(**effort), units_at_once=1)
+
+
+def plan(*statements: tuple[str, str | None], both: bool = False) -> list[PlannedResult]:
+    metrics = (Metric.INSTRUCTIONS, Metric.TIME) if both else (Metric.TIME,)
+    return plan_statements(("A", "B"), statements, "pass", metrics)
+
+
+def make(ready: ReadyCases, planned: Sequence[PlannedResult]) -> list[Result]:
+    return [each for each in ready.make(planned) if isinstance(each, Result)]
 
 
 def stmt_of(ready: object) -> str:
@@ -37,52 +47,42 @@ def stmt_of(ready: object) -> str:
     return ready.stmt
 
 
-def test_a_statement_alone_and_beside_another_keep_apart(
+def test_a_statement_alone_and_one_compared_with_another_keep_apart(
     sides: tuple[UnderTest, UnderTest],
 ) -> None:
     """In A both run the same: what runs in B must not be mixed up."""
-    alone, beside = plan_of_statements([("a = 1", None), ("a = 1", "a = 2")], "pass")
-    ready = readied(sides)
-    assert list(ready.make([alone, beside])) == []
+    (alone,), (beside,) = plan(("a = 1", None)), plan(("a = 1", "a = 2"))
+    ready = ready_cases(sides)
+    assert make(ready, [alone, beside]) == []
     assert [stmt_of(each) for each in ready.of(alone)] == ["a = 1", "a = 1"]
     assert [stmt_of(each) for each in ready.of(beside)] == ["a = 1", "a = 2"]
 
 
-def test_what_does_not_work_in_b_is_a_row_of_each_kind_and_the_rest_is_ready(
+def test_what_does_not_work_in_b_is_a_result_of_each_metric_and_the_rest_is_ready(
     sides: tuple[UnderTest, UnderTest],
 ) -> None:
-    plan = plan_of_statements(
-        [("import os; 1 / (1 - int(os.environ.get('IN_B', 0)))", None), ("a = 1", None)], "pass"
-    )
-    ready = readied(sides)
-    rows = list(ready.make(plan))
-    assert [(row.kind, row.status) for row in rows] == [  # type: ignore[union-attr]
+    breaks = "import os; 1 / (1 - int(os.environ.get('IN_B', 0)))"
+    planned = plan((breaks, None), ("a = 1", None), both=True)
+    ready = ready_cases(sides)
+    results = make(ready, planned)
+    assert [(each.metric, each.status) for each in results] == [
         (Metric.INSTRUCTIONS, Status.FAILED),
         (Metric.TIME, Status.FAILED),
     ]
-    for row in rows:
-        assert row.reason.startswith("in B: the case raised: ZeroDivisionError")  # type: ignore[union-attr]
-    assert [planned in ready for planned in plan] == [False, True]
+    for each in results:
+        assert each.reason.startswith("in B: the case raised: ZeroDivisionError")
+        assert each.environments == ("A", "B")
+    assert [each in ready for each in planned] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("stmt", ["a =", "nowhere", "import os; os.abort()"])
 def test_what_works_in_neither_is_said_of_the_first(
     sides: tuple[UnderTest, UnderTest], stmt: str
 ) -> None:
-    (planned,) = plan_of_statements([(stmt, None)], "pass")
-    row, _ = readied(sides).make([planned])
-    assert row.reason.startswith("in A: ")  # type: ignore[union-attr]
+    (result,) = make(ready_cases(sides), plan((stmt, None)))
+    assert result.reason.startswith("in A: ")
 
 
 def test_a_statement_that_never_ends_is_stopped(sides: tuple[UnderTest, UnderTest]) -> None:
-    (planned,) = plan_of_statements([("while True: pass", None)], "pass")
-    ready = Readied(*sides, Wish(kinds=(Metric.TIME,), time_limit=0.5), units_at_once=1)
-    (row,) = ready.make([planned])
-    assert "limit of 0.5 s" in row.reason  # type: ignore[union-attr]
-
-
-def test_a_kind_that_is_not_wanted_of_a_case_has_no_row(
-    sides: tuple[UnderTest, UnderTest],
-) -> None:
-    planned = Planned(case=Case(label=("c",), stmt="nowhere"), skip="not today")
-    assert list(readied(sides).make([planned])) == []
+    (result,) = make(ready_cases(sides, timeout=0.5), plan(("while True: pass", None)))
+    assert "limit of 0.5 s" in result.reason

@@ -1,4 +1,4 @@
-"""Pairs until the verdict is clear: made-up environments, whose blocks alone move the clock."""
+"""Replicates until the verdict is clear: made-up environments, whose blocks move the clock."""
 
 from __future__ import annotations
 
@@ -13,55 +13,49 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import records
-from tests.ab_records import alone
+from tests.ab_records import alone, planned
 from tests.engine.paired.fakes import Opened, Starting, World
 from tests.engine.zygote_cases import wait_until
-from torchmark.analyse.pairs import (
-    FEWEST_PAIRS,
-    Verdict,
-    effect_in,
-    effect_of,
-    is_decided,
-    verdicts_of,
-)
-from torchmark.engine.execution import Began
-from torchmark.engine.paired.pairing import Turns, turns_of
-from torchmark.engine.paired.plan import Planned, Wish
-from torchmark.engine.paired.timing import Timing, timed
+from torchmark.analyse.pairs import effect_in, effect_of, is_decided, verdicts_of
+from torchmark.analyse.verdicts import Verdict
+from torchmark.engine.paired.pairing import TakenCrossover, take_crossover
+from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.errors import ZygoteError
+from torchmark.model.effort import FEWEST_REPLICATES, Effort
 from torchmark.model.result import Metric
+from torchmark.model.run import Began
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from torchmark.engine.paired.pairing import Side
     from torchmark.engine.paired.starting import Zygotes
-    from torchmark.model.ab_record import Turn
+    from torchmark.model.result import Crossover
 
 A_SECONDS = 1e-4
 PLENTY = 1000.0
 """A budget that nothing comes near to."""
 
-TURNS = 1
-EARLY_TURNS = 2
-"""Of a pair before the first look."""
+CROSSOVERS = 1
+EARLY_CROSSOVERS = 2
+"""Of a replicate before the first look."""
 
-MOST_TURNS = 6
-TURNS_TO_A_CONTROL = 6
-CONTROLS = len(range(0, FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+MOST_CROSSOVERS = 6
+CROSSOVERS_TO_A_CONTROL = 6
+CONTROLS = len(range(0, FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL))
 LOOKS = (5, 10, 20, 40)
 FIRST_LOOK, LATER_LOOK = 4.0, 12.0
 
 
-def timing(name: str = "case") -> Timing:
-    return Timing(planned=Planned(case=records.case(name)), a=name, b=name)
+def timing(name: str = "case") -> CaseTiming:
+    return CaseTiming(planned=planned(records.case(name)), a=name, b=name)
 
 
-def after_the_first_look(ratio: float = 1.0) -> Timing:
-    """A case that goes on to the next look, after as many pairs again."""
+def after_the_first_look(ratio: float = 1.0) -> CaseTiming:
+    """A case that goes on to the next look, after as many replicates again."""
     each = timing()
-    offs = [0.0002, -0.0002] * FEWEST_PAIRS
-    each.pairs += alone(math.log(ratio) + off for off in offs[:FEWEST_PAIRS])
+    offs = [0.0002, -0.0002] * FEWEST_REPLICATES
+    each.replicates += alone(math.log(ratio) + off for off in offs[:FEWEST_REPLICATES])
     return each
 
 
@@ -78,31 +72,34 @@ def world(b: float = 1.0, jitter: float = 0.0002) -> World:
 
 def running(
     within: World,
-    *timings: Timing,
+    *timings: CaseTiming,
     start: Any = None,
     budget: float = PLENTY,
-    pairs: int = FEWEST_PAIRS,
+    replicates: int = FEWEST_REPLICATES,
     hurry: bool = False,
     in_background: bool = False,
-) -> Generator[Began | Timing, None, None]:
-    return timed(
+) -> Generator[Began | CaseTiming, None, None]:
+    return take_replicates(
         timings,
         start or Starting(within),
         rng=random.Random(0),
         cores=[3],
-        wish=Wish(budget=budget, pairs=pairs, hurry=hurry, time_limit=7.0),
+        effort=Effort(budget=budget, replicates=replicates, hurry=hurry, timeout=7.0),
         cases=len(timings),
         in_background=in_background,
     )
 
 
 def that_settles(case: str) -> World:
-    """In the pairs before the first look B is now faster and now slower for this case."""
+    """In the replicates before the first look B is now faster and now slower for this case."""
     within = world()
     usual = within.cost
 
     def cost(opened: Opened) -> float:
-        is_unsettled = (opened.side, opened.case) == ("B", case) and opened.layout < FEWEST_PAIRS
+        is_unsettled = (opened.side, opened.case) == (
+            "B",
+            case,
+        ) and opened.layout < FEWEST_REPLICATES
         return usual(opened) * (1 + 0.01 * (opened.layout - 2) if is_unsettled else 1)
 
     within.cost = cost
@@ -117,28 +114,30 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> World:
     return within
 
 
-def numbers(pairs: Iterable[tuple[Turn, ...]]) -> Iterator[float]:
-    return (number for turns in pairs for turn in turns for number in turn)
+def numbers(replicates: Iterable[tuple[Crossover, ...]]) -> Iterator[float]:
+    return (number for each in replicates for crossover in each for number in crossover)
 
 
-def verdict_of(each: Timing) -> Verdict:
-    times = each.times()
-    return verdicts_of([effect_of(times.pairs, penalty=times.penalty)])[0]
+def verdict_of(each: CaseTiming) -> Verdict:
+    times = each.timing()
+    return verdicts_of([effect_of(times.replicates, penalty=times.penalty)])[0]
 
 
 @pytest.mark.parametrize(
     ("ratio", "verdict"), [(1.02, Verdict.SLOWER), (0.98, Verdict.FASTER), (1.0, Verdict.SAME)]
 )
-def test_what_is_steady_is_decided_after_the_fewest_pairs(ratio: float, verdict: Verdict) -> None:
+def test_what_is_steady_is_decided_after_the_fewest_replicates(
+    ratio: float, verdict: Verdict
+) -> None:
     within, each = world(ratio), timing()
     assert list(running(within, each))[-1] is each
     assert verdict_of(each) is verdict
-    assert len(each.pairs) == FEWEST_PAIRS
+    assert len(each.replicates) == FEWEST_REPLICATES
     assert each.penalty == FIRST_LOOK
-    assert list(numbers(each.times().pairs)) == pytest.approx(
-        [math.log(ratio)] * (2 * FEWEST_PAIRS), abs=0.0003
+    assert list(numbers(each.timing().replicates)) == pytest.approx(
+        [math.log(ratio)] * (2 * FEWEST_REPLICATES), abs=0.0003
     )
-    assert each.times().a_seconds == pytest.approx(A_SECONDS)
+    assert each.timing().a_seconds == pytest.approx(A_SECONDS)
 
 
 def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
@@ -146,19 +145,19 @@ def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
     each, budget = timing(), 20.0
     list(running(clocked, each, budget=budget))
     assert verdict_of(each) is Verdict.UNCLEAR
-    turn = each.seconds / (each.turns + len(each.control))
-    assert budget <= each.seconds < budget + 2.5 * turn, "the last pair may have a control"
+    turn = each.seconds / (each.crossovers + len(each.control))
+    assert budget <= each.seconds < budget + 2.5 * turn, "the last replicate may have a control"
     assert each.seconds == pytest.approx(clocked.now)
-    assert len(each.pairs) > FEWEST_PAIRS
+    assert len(each.replicates) > FEWEST_REPLICATES
 
 
-def takes_of(pairs: int) -> int:
-    """Times that processes take turns in so many pairs, with their controls."""
-    return TURNS * pairs + len(range(0, pairs, TURNS_TO_A_CONTROL))
+def takes_of(replicates: int) -> int:
+    """Crossovers in so many replicates, with their controls."""
+    return CROSSOVERS * replicates + len(range(0, replicates, CROSSOVERS_TO_A_CONTROL))
 
 
 @pytest.mark.parametrize(
-    ("pairs", "looks"),
+    ("replicates", "looks"),
     [
         (5, []),
         (6, [FIRST_LOOK]),
@@ -169,16 +168,16 @@ def takes_of(pairs: int) -> int:
     ],
 )
 def test_the_last_look_has_what_the_others_left(
-    clocked: World, pairs: int, looks: list[float]
+    clocked: World, replicates: int, looks: list[float]
 ) -> None:
     """All of them together make no more false alarms than one look would."""
     steady, each = timing(), timing()
     list(running(clocked, steady))
-    one = steady.seconds / takes_of(FEWEST_PAIRS)
+    one = steady.seconds / takes_of(FEWEST_REPLICATES)
     clocked.cost = world(jitter=0.02).cost
-    list(running(clocked, each, budget=one * (takes_of(pairs) - 0.5)))
-    assert len(each.pairs) == pairs
-    spent = sum(1 / look for look in [*looks, each.times().penalty])
+    list(running(clocked, each, budget=one * (takes_of(replicates) - 0.5)))
+    assert len(each.replicates) == replicates
+    spent = sum(1 / look for look in [*looks, each.timing().penalty])
     assert spent == pytest.approx(1)
 
 
@@ -188,20 +187,22 @@ def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: W
     budget = 3 * once.seconds
     list(running(clocked, each, budget=budget, hurry=True))
     assert each.seconds >= budget
-    assert len(each.pairs) > FEWEST_PAIRS
-    assert each.times().penalty == 1
+    assert len(each.replicates) > FEWEST_REPLICATES
+    assert each.timing().penalty == 1
 
 
-def test_in_a_hurry_as_many_pairs_as_wanted_are_taken_with_one_turn_each() -> None:
+def test_in_a_hurry_as_many_replicates_as_wanted_are_taken_with_one_crossover_each() -> None:
     within, each = world(), timing()
     starting = Starting(within)
     gate = starting.gates[1] = threading.Event()
-    news = running(within, each, start=starting, budget=0, pairs=9, hurry=True, in_background=True)
+    news = running(
+        within, each, start=starting, budget=0, replicates=9, hurry=True, in_background=True
+    )
     next(news)
     gate.set()
     list(news)
-    assert len(each.pairs) == 9
-    assert each.turns == 9, "none more for a start that was not ready"
+    assert len(each.replicates) == 9
+    assert each.crossovers == 9, "none more for a start that was not ready"
     assert len(each.control) == 1
     assert starting.layouts == list(range(9)), "and no start that nobody needs"
 
@@ -212,25 +213,25 @@ def test_who_stops_when_a_change_is_clear_has_an_interval_that_can_be_believed(
 ) -> None:
     """Stopping where a change looks large is no reason to miss the truth more often."""
     draw = random.Random(3)
-    trials, covered, pairs_taken = 1000, 0, []
+    trials, covered, taken = 1000, 0, []
 
-    def take(_a: Side, _b: Side) -> Turns:
+    def take(_a: Side, _b: Side) -> TakenCrossover:
         one, other = (draw.gauss(truth, 0.008) for _ in range(2))
-        return Turns(estimates=(one, other), a_seconds=A_SECONDS)
+        return TakenCrossover(estimates=(one, other), a_seconds=A_SECONDS)
 
-    zygotes, wish = Starting(world())(0), Wish(budget=PLENTY)
+    zygotes, effort = Starting(world())(0), Effort(budget=PLENTY)
     for _ in range(trials):
         each = timing()
         is_over = False
         while not is_over:
-            each.begin_pair(zygotes, take, wish)
-            if len(each.pairs) == 24:
+            each.begin_replicate(zygotes, take, effort)
+            if len(each.replicates) == 24:
                 each.seconds = PLENTY
-            is_over = each.end_pair(wish, cases=1)
-        low, high = effect_in(each.times()).interval
+            is_over = each.end_replicate(effort, cases=1)
+        low, high = effect_in(each.timing()).interval
         covered += low <= math.exp(truth) <= high
-        pairs_taken.append(len(each.pairs))
-    assert set(pairs_taken) == {5, 10, 20, 25}, "every look ends some of them"
+        taken.append(len(each.replicates))
+    assert set(taken) == {5, 10, 20, 25}, "every look ends some of them"
     assert 0.93 <= covered / trials <= 0.98
 
 
@@ -238,7 +239,7 @@ def test_between_two_looks_nothing_is_decided() -> None:
     """Pairs that begin to agree after the first look are decided by the second one."""
     within, each = that_settles("case"), timing()
     list(running(within, each))
-    assert (len(each.pairs), each.penalty) == (LOOKS[1], LATER_LOOK)
+    assert (len(each.replicates), each.penalty) == (LOOKS[1], LATER_LOOK)
     assert verdict_of(each) is Verdict.SAME
 
 
@@ -246,15 +247,15 @@ def test_every_case_is_over_by_itself_and_handed_on_at_once() -> None:
     within = that_settles("long")
     short, long = timing("short"), timing("long")
     news = list(running(within, short, long))
-    assert [each for each in news if isinstance(each, Timing)] == [short, long]
-    assert (len(short.pairs), len(long.pairs)) == (FEWEST_PAIRS, LOOKS[1])
+    assert [each for each in news if isinstance(each, CaseTiming)] == [short, long]
+    assert (len(short.replicates), len(long.replicates)) == (FEWEST_REPLICATES, LOOKS[1])
     later = news[news.index(short) :]
-    assert Began(short.planned.case, Metric.TIME) not in later
-    assert Began(long.planned.case, Metric.TIME) in later
+    assert Began(case=short.planned.case, metric=Metric.TIME) not in later
+    assert Began(case=long.planned.case, metric=Metric.TIME) in later
 
 
 @pytest.mark.parametrize("side", ["A", "B"])
-@pytest.mark.parametrize("when", ["at the start", "in its turns"])
+@pytest.mark.parametrize("when", ["at the start", "in its blocks"])
 def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: str) -> None:
     within, bad, good = world(), timing("bad"), timing("good")
 
@@ -265,12 +266,12 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: st
         within.fails = is_bad
     else:
         within.fails_late = is_bad
-    over = [each for each in running(within, bad, good) if isinstance(each, Timing)]
+    over = [each for each in running(within, bad, good) if isinstance(each, CaseTiming)]
     assert over == [bad, good]
     assert bad.failure is not None
     assert bad.failure.is_a is (side == "A")
     assert good.failure is None
-    assert len(good.pairs) == FEWEST_PAIRS
+    assert len(good.replicates) == FEWEST_REPLICATES
     assert {opened.layout for opened in within.opened if opened.case == "bad"} == {0}
 
 
@@ -278,7 +279,7 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: st
 def test_a_failure_of_the_control_is_a_failure_of_a(process: int) -> None:
     """There both processes are A's."""
     within, each = world(), timing()
-    before = 4 * TURNS
+    before = 4 * CROSSOVERS
     within.fails = lambda _: len(within.opened) == before + process
     list(running(within, each))
     assert {opened.side for opened in within.opened[before:]} == {"A"}
@@ -295,12 +296,12 @@ def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> N
         return starting(layout)
 
     list(running(within, each, start=start))
-    assert starting.layouts == list(range(FEWEST_PAIRS))
+    assert starting.layouts == list(range(FEWEST_REPLICATES))
     assert all(environment.closed for environment in within.environments)
     for layout in starting.layouts:
         sides = [opened.side for opened in within.opened if opened.layout == layout]
-        control = 4 if layout % TURNS_TO_A_CONTROL == 0 else 0
-        assert (sides.count("A"), sides.count("B")) == (2 * TURNS + control, 2 * TURNS)
+        control = 4 if layout % CROSSOVERS_TO_A_CONTROL == 0 else 0
+        assert (sides.count("A"), sides.count("B")) == (2 * CROSSOVERS + control, 2 * CROSSOVERS)
 
 
 def test_cores_and_limits_are_handed_on() -> None:
@@ -309,16 +310,16 @@ def test_cores_and_limits_are_handed_on() -> None:
     assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
 
 
-def test_the_control_of_every_sixth_turn_is_a_against_a() -> None:
+def test_the_control_of_every_sixth_crossover_is_a_compared_with_a() -> None:
     within, each = world(1.5), timing()
     list(running(within, each))
     assert each.control == [(0.0, 0.0)] * CONTROLS
-    assert each.times().control == tuple(each.control)
-    assert min(numbers(each.pairs)) > math.log(1.4)
+    assert each.timing().control == tuple(each.control)
+    assert min(numbers(each.replicates)) > math.log(1.4)
 
 
 def test_what_one_look_alone_would_decide_is_not_decided_by_the_first_of_several() -> None:
-    """With the penalty for looking the same pairs are not enough."""
+    """With the penalty for looking the same replicates are not enough."""
     within, each = world(), timing()
     within.cost = lambda opened: (
         A_SECONDS * math.exp(0.02 + (0.0055 if opened.layout % 2 else -0.0055))
@@ -326,12 +327,12 @@ def test_what_one_look_alone_would_decide_is_not_decided_by_the_first_of_several
         else A_SECONDS
     )
     news = running(within, each)
-    while len(each.pairs) < FEWEST_PAIRS:
+    while len(each.replicates) < FEWEST_REPLICATES:
         next(news)
-    assert is_decided(effect_of(each.pairs))
-    assert not is_decided(effect_of(each.pairs, penalty=FIRST_LOOK))
+    assert is_decided(effect_of(each.replicates))
+    assert not is_decided(effect_of(each.replicates, penalty=FIRST_LOOK))
     list(news)
-    assert len(each.pairs) > FEWEST_PAIRS
+    assert len(each.replicates) > FEWEST_REPLICATES
     assert verdict_of(each) is Verdict.SLOWER
 
 
@@ -352,13 +353,13 @@ def test_who_stops_early_leaves_no_zygotes(*, in_background: bool) -> None:
 def test_the_start_that_nobody_needs_any_more_is_closed_when_it_is_there() -> None:
     within, each = world(), timing()
     starting = Starting(within)
-    gate = starting.gates[FEWEST_PAIRS] = threading.Event()
+    gate = starting.gates[FEWEST_REPLICATES] = threading.Event()
     list(running(within, each, start=starting, in_background=True))
     assert not gate.is_set(), "nobody waited for it"
     gate.set()
-    starting.wait_for(FEWEST_PAIRS)
+    starting.wait_for(FEWEST_REPLICATES)
     wait_until(lambda: all(environment.closed for environment in within.environments))
-    assert len(within.environments) == 2 * (FEWEST_PAIRS + 1)
+    assert len(within.environments) == 2 * (FEWEST_REPLICATES + 1)
 
 
 def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() -> None:
@@ -371,7 +372,7 @@ def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() ->
 
     within.cost = cost
     list(running(within, each, start=starting, in_background=True))
-    assert starting.layouts == list(range(FEWEST_PAIRS + 1))
+    assert starting.layouts == list(range(FEWEST_REPLICATES + 1))
 
     within, each = world(), timing()
     alone = Starting(within)
@@ -382,17 +383,17 @@ def test_the_next_start_goes_on_meanwhile_only_where_there_is_a_core_for_it() ->
 
     within.cost = cost_alone
     list(running(within, each, start=alone, in_background=False))
-    assert alone.layouts == list(range(FEWEST_PAIRS))
+    assert alone.layouts == list(range(FEWEST_REPLICATES))
 
 
-def ready_after(turns: int, within: World, starting: Starting) -> None:
-    """Let every start be over in the last of so many turns of the one before."""
-    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_PAIRS + 1)}
+def ready_after(crossovers: int, within: World, starting: Starting) -> None:
+    """Let every start be over in the last of so many crossovers of the one before."""
+    starting.gates = {layout: threading.Event() for layout in range(1, FEWEST_REPLICATES + 1)}
 
     def cost(opened: Opened) -> float:
         taken = sum((before.layout, before.side) == (opened.layout, "B")
                     for before in within.opened)  # fmt: skip
-        if taken == 2 * turns:
+        if taken == 2 * crossovers:
             starting.gates[opened.layout + 1].set()
             starting.wait_for(opened.layout + 1)
         return A_SECONDS
@@ -400,33 +401,37 @@ def ready_after(turns: int, within: World, starting: Starting) -> None:
     within.cost = cost
 
 
-@pytest.mark.parametrize("turns", [TURNS, EARLY_TURNS])
-def test_more_turns_are_taken_only_while_the_next_start_is_not_ready(turns: int) -> None:
+@pytest.mark.parametrize("crossovers", [CROSSOVERS, EARLY_CROSSOVERS])
+def test_more_crossovers_are_taken_only_while_the_next_start_is_not_ready(crossovers: int) -> None:
     within, each = world(), timing()
     starting = Starting(within)
-    ready_after(turns, within, starting)
+    ready_after(crossovers, within, starting)
     list(running(within, each, start=starting, in_background=True))
-    assert len(each.pairs) == FEWEST_PAIRS
-    assert each.turns == turns * FEWEST_PAIRS
-    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+    assert len(each.replicates) == FEWEST_REPLICATES
+    assert each.crossovers == crossovers * FEWEST_REPLICATES
+    assert len(each.control) == len(
+        range(0, crossovers * FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL)
+    )
 
 
-@pytest.mark.parametrize("turns", [TURNS, 4, MOST_TURNS])
-def test_after_the_first_look_a_pair_may_have_more_of_them(turns: int) -> None:
+@pytest.mark.parametrize("crossovers", [CROSSOVERS, 4, MOST_CROSSOVERS])
+def test_after_the_first_look_a_replicate_may_have_more_of_them(crossovers: int) -> None:
     within, each = world(), after_the_first_look()
     starting = Starting(within)
-    ready_after(turns, within, starting)
+    ready_after(crossovers, within, starting)
     list(running(within, each, start=starting, in_background=True))
-    assert len(each.pairs) == LOOKS[1]
-    assert each.turns == turns * FEWEST_PAIRS
-    assert len(each.control) == len(range(0, turns * FEWEST_PAIRS, TURNS_TO_A_CONTROL))
+    assert len(each.replicates) == LOOKS[1]
+    assert each.crossovers == crossovers * FEWEST_REPLICATES
+    assert len(each.control) == len(
+        range(0, crossovers * FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL)
+    )
 
 
 def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
     """During a start they are made on the core that then measures them."""
     within, each = world(), timing()
     starting = Starting(within)
-    ready_after(EARLY_TURNS, within, starting)
+    ready_after(EARLY_CROSSOVERS, within, starting)
     beside = frozenset(os.sched_getaffinity(0))
     list(running(within, each, start=starting, in_background=True))
     assert set(within.environments[0].moves) == {beside | {3}}
@@ -434,65 +439,67 @@ def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
 
     within, each = world(), timing()
     starting = Starting(within)
-    ready_after(TURNS, within, starting)
+    ready_after(CROSSOVERS, within, starting)
     list(running(within, each, start=starting, in_background=True))
     turn_and_control = [opened.beside for opened in within.opened if opened.layout == 0]
     assert turn_and_control == [False] * 4 + [False, False, True, True]
     assert within.environments[0].moves[-1] == beside
 
 
-def test_a_wait_for_one_turn_more_goes_to_the_case_that_had_the_fewest() -> None:
+def test_a_wait_for_one_crossover_more_goes_to_the_case_that_had_the_fewest() -> None:
     """Every start is ready after the third turn of the one before, with two cases."""
     within, one, other = world(), timing("one"), timing("other")
     starting = Starting(within)
     ready_after(3, within, starting)
     list(running(within, one, other, start=starting, in_background=True))
-    assert one.turns + other.turns == 3 * FEWEST_PAIRS
-    assert abs(one.turns - other.turns) == 1, "of an odd number"
+    assert one.crossovers + other.crossovers == 3 * FEWEST_REPLICATES
+    assert abs(one.crossovers - other.crossovers) == 1, "of an odd number"
 
 
 @pytest.mark.parametrize(
-    ("each", "most"), [(timing(), EARLY_TURNS), (after_the_first_look(), MOST_TURNS)]
+    ("each", "most"), [(timing(), EARLY_CROSSOVERS), (after_the_first_look(), MOST_CROSSOVERS)]
 )
-def test_there_is_an_end_to_turns_however_long_a_start_takes(each: Timing, most: int) -> None:
+def test_there_is_an_end_to_crossovers_however_long_a_start_takes(
+    each: CaseTiming, most: int
+) -> None:
     within = world()
     zygotes = Starting(within)(layout=0)
-    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
-    each.begin_pair(zygotes, take, Wish())
-    while each.more_turns(zygotes, take, Wish(budget=PLENTY)):
-        assert each.turns <= most
-    assert each.turns == most
+    take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
+    each.begin_replicate(zygotes, take, Effort())
+    while each.take_more(zygotes, take, Effort(budget=PLENTY)):
+        assert each.crossovers <= most
+    assert each.crossovers == most
     assert len(each.control) == 1
 
 
 def test_a_case_whose_time_is_up_waits_for_no_other_start() -> None:
     within, each = world(), after_the_first_look()
     zygotes = Starting(within)(layout=0)
-    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
-    each.begin_pair(zygotes, take, Wish())
+    take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
+    each.begin_replicate(zygotes, take, Effort())
     each.seconds = 5.0
-    assert each.more_turns(zygotes, take, Wish(budget=5.1))
-    assert not each.more_turns(zygotes, take, Wish(budget=5.0))
+    assert each.take_more(zygotes, take, Effort(budget=5.1))
+    assert not each.take_more(zygotes, take, Effort(budget=5.0))
 
 
-def test_what_has_failed_takes_no_more_turns() -> None:
+def test_what_has_failed_takes_no_more() -> None:
     within, each = world(), timing()
     within.fails = lambda opened: opened.side == "B"
     zygotes = Starting(within)(layout=0)
-    take = partial(turns_of, rng=random.Random(0), cores=[], time_limit=1.0)
-    each.begin_pair(zygotes, take, Wish())
+    take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
+    each.begin_replicate(zygotes, take, Effort())
     tried = len(within.opened)
-    assert not each.more_turns(zygotes, take, Wish(budget=PLENTY))
+    assert not each.take_more(zygotes, take, Effort(budget=PLENTY))
     assert len(within.opened) == tried
 
 
-def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:
+def test_a_case_that_fails_in_such_a_crossover_has_failed() -> None:
     within, each = world(), timing()
     starting = Starting(within)
     starting.gates[1] = threading.Event()
 
     def fails(opened: Opened) -> bool:
-        if len(within.opened) <= 4 * TURNS + 4:
+        if len(within.opened) <= 4 * CROSSOVERS + 4:
             return False
         starting.gates[1].set()
         return opened.side == "B"
@@ -501,10 +508,10 @@ def test_a_case_that_fails_in_such_a_turn_has_failed() -> None:
     list(running(within, each, start=starting, in_background=True))
     assert each.failure is not None
     assert not each.failure.is_a
-    assert each.pairs == []
+    assert each.replicates == []
 
 
-def test_a_pair_has_all_turns_that_were_taken_in_it() -> None:
+def test_a_replicate_has_all_crossovers_that_were_taken_in_it() -> None:
     within, each = world(), after_the_first_look(1.1)
     starting = Starting(within)
     ratios = (1.0, 1.2, 1.1)
@@ -518,8 +525,10 @@ def test_a_pair_has_all_turns_that_were_taken_in_it() -> None:
 
     within.cost = cost
     list(running(within, each, start=starting, in_background=True))
-    for pair in each.pairs[FEWEST_PAIRS:]:
-        assert list(numbers([pair])) == pytest.approx([math.log(r) for r in ratios for _ in "ab"])
+    for replicate in each.replicates[FEWEST_REPLICATES:]:
+        assert list(numbers([replicate])) == pytest.approx(
+            [math.log(r) for r in ratios for _ in "ab"]
+        )
 
 
 @pytest.mark.parametrize("in_background", [True, False])

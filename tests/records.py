@@ -197,6 +197,20 @@ results = st.builds(
     payload=st.none() | payloads,
     facts=facts,
 )
+plain_results = st.builds(
+    Result,
+    case=cases,
+    metric=st.sampled_from([Metric.TIME, Metric.INSTRUCTIONS]),
+    status=st.sampled_from(Status),
+    finished=texts,
+    reason=texts,
+    stdout=texts,
+    stderr=texts,
+    payload=st.none() | timings | counts,
+    facts=facts,
+)
+"""Of one environment, with figures that can be: reports are made of them."""
+
 planned_results = st.builds(
     PlannedResult,
     case=cases,

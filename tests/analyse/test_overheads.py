@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import records
 from tests.records import case, count_result, failed_result, time_result
 from torchmark.analyse.overheads import Ladder, Rung, find_ladders, time_overhead
 from torchmark.analyse.times import MeasuredTime, time_of, time_of_measurement
@@ -22,11 +21,13 @@ OTHER = case("overrides", "F.relu", "SubTensor", stmt="F.relu(x)")
 
 
 def timed(seconds: float, spread: float = 0.005) -> MeasuredTime:
-    return time_of_measurement(records.timed(seconds, spread=spread))
+    time = time_of(time_result(PLAIN, seconds, spread=spread))
+    assert time is not None
+    return time
 
 
 def ladder_of(*results: Result) -> Ladder:
-    (ladder,) = find_ladders(results, "Tensor")
+    (ladder,) = find_ladders(results)
     return ladder
 
 
@@ -63,7 +64,7 @@ def test_the_plain_case_has_no_overhead_of_its_own() -> None:
 
 
 def test_calls_are_compared_with_their_own_plain_case_alone() -> None:
-    ladders = find_ladders([time_result(PLAIN), time_result(OTHER)], "Tensor")
+    ladders = find_ladders([time_result(PLAIN), time_result(OTHER)])
     assert [ladder.stmt for ladder in ladders] == ["x + y", "F.relu(x)"]
     assert ladders[1].rungs[0].time_overhead is None
 

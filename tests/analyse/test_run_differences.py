@@ -99,7 +99,7 @@ def test_scattered_samples_are_unclear() -> None:
 def test_an_interval_that_reaches_below_zero_knows_no_upper_end() -> None:
     times = (1e-9, 1.0) * 5 + (1e-9,) * 5
     scattered = time_in(Sampling(1, times, times, (1.0,) * 15, 1.0, 0.0))
-    steady = time_in(records.samples(1.0))
+    steady = time_in(records.timed(1.0).processes[0])
     assert scattered.interval.low < 0
     assert ratio_interval(scattered, steady).high == float("inf")
     assert ratio_interval(steady, scattered).low == 0
@@ -269,7 +269,7 @@ def test_slower_or_more_is_a_regression_and_faster_or_fewer_is_a_change() -> Non
     assert not compare([time, count], [time, count]).has_change
 
 
-@given(st.lists(records.results, max_size=4), st.lists(records.results, max_size=4))
+@given(st.lists(records.plain_results, max_size=4), st.lists(records.plain_results, max_size=4))
 def test_any_two_runs_can_be_compared(first: list[Result], second: list[Result]) -> None:
     differences = compare(first, second)
     keys = {result.key for result in [*first, *second]}
@@ -277,7 +277,7 @@ def test_any_two_runs_can_be_compared(first: list[Result], second: list[Result])
     assert len(told) <= len(keys)
 
 
-@given(st.lists(records.results, max_size=5))
+@given(st.lists(records.plain_results, max_size=5))
 def test_a_run_does_not_differ_from_itself(results: list[Result]) -> None:
     differences = compare(results, results)
     assert not differences.has_change

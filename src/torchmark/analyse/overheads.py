@@ -1,7 +1,7 @@
 """Ladders: what each kind of input costs over the plain one of the same call.
 
-Cases that share all of their labels but the last make a ladder, and the one whose last label is
-the plain kind is what the others are compared with.
+Cases of the suite `overrides` that share all of their labels but the last make a ladder, and the
+one whose last label is the plain kind is what the others are compared with.
 
 *Times* come from different processes, so the errors of two medians have nothing to do with each
 other. The interval of their difference reaches down by the root of the squares of how much lower
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from torchmark.analyse.times import MeasuredTime
     from torchmark.model.case import Case
     from torchmark.model.result import Result
+
+
+SUITE = "overrides"
+"""The first label of the cases that make ladders."""
+
+PLAIN = "Tensor"
+"""The kind that nobody overrides: what the others are compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +96,13 @@ class Ladder:
     """In the order in which the results name them."""
 
 
-def find_ladders(results: Iterable[Result], plain: str) -> tuple[Ladder, ...]:
+def find_ladders(results: Iterable[Result]) -> tuple[Ladder, ...]:
     """The ladders in the results; without a result of the plain kind one has no overheads."""
     ladders: dict[tuple[str, ...], dict[str, dict[Metric, Result]]] = {}
     for result in results:
         *call, kind = result.case.label
         ladders.setdefault(tuple(call), {}).setdefault(kind, {})[result.metric] = result
-    return tuple(
-        _ladder([_rung(found) for found in kinds.values()], plain) for kinds in ladders.values()
-    )
+    return tuple(_ladder([_rung(found) for found in kinds.values()]) for kinds in ladders.values())
 
 
 def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
@@ -118,8 +123,8 @@ def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | Non
     )
 
 
-def _ladder(rungs: list[Rung], plain: str) -> Ladder:
-    base = next((rung for rung in rungs if rung.kind == plain), None)
+def _ladder(rungs: list[Rung]) -> Ladder:
+    base = next((rung for rung in rungs if rung.kind == PLAIN), None)
     return Ladder(
         stmt=rungs[0].case.stmt,
         rungs=tuple(rung if base is None or rung is base else _above(base, rung) for rung in rungs),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from torchmark.model.case import Case
-    from torchmark.model.result import Result
+    from torchmark.model.result import Payload, Result
     from torchmark.model.run import Run
 
 TIME_THRESHOLD = 0.05
@@ -277,7 +277,7 @@ def _compare_counts(before: Result, after: Result, limits: Thresholds) -> CountC
         with_loop = not (counted_its_loop(old) and counted_its_loop(new))
         few, many = (instructions_of(each, with_loop=with_loop) for each in (old, new))
         verdict = judge_count(few, many, limits.count)
-    elif isinstance(old, PairedCounts) and isinstance(new, PairedCounts):
+    elif _has_both(old) and _has_both(new):
         first, second = judge_counts(before), judge_counts(after)
         few, many = first.b, second.b
         verdict = judge_count(few, many, limits.count)
@@ -286,6 +286,10 @@ def _compare_counts(before: Result, after: Result, limits: Thresholds) -> CountC
     else:
         return None
     return CountChange(case=after.case, before=few, after=many, verdict=verdict)
+
+
+def _has_both(payload: Payload | None) -> bool:
+    return isinstance(payload, PairedCounts) and bool(payload.a and payload.b)
 
 
 def _explain_gap(

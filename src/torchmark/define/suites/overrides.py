@@ -18,11 +18,9 @@ override that returned None would save the addition, and cost less than a Tensor
 
 from __future__ import annotations
 
+from torchmark.analyse.overheads import PLAIN
 from torchmark.define.grouped import GroupedSetup, GroupedStmts
 from torchmark.model.source_text import joined
-
-PLAIN = "Tensor"
-"""The kind that nobody overrides: what the others are compared with."""
 
 SEED_KINDS = (PLAIN, "SubTensor", "WithTorchFunction", "SubWithTorchFunction")
 """The kinds of input of seed 002; the others are beyond it."""

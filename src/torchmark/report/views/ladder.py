@@ -1,0 +1,204 @@
+"""Ladders: what each kind of input costs over a plain Tensor, in time and in instructions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchmark.analyse.overheads import SUITE, find_ladders
+from torchmark.analyse.times import time_of
+from torchmark.report.figures import first_line
+from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
+from torchmark.report.views.common import (
+    code_details,
+    count_statuses,
+    fact_table,
+    failure_sections,
+    instructions_cell,
+    lead_of,
+    results_in_order,
+    setting_facts,
+    skip_sections,
+    time_cell,
+    title_of,
+    value_row,
+    warning_texts,
+)
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
+    from torchmark.analyse.times import MeasuredTime
+    from torchmark.model.run import Run
+    from torchmark.report.view import Value
+
+_NO_FIGURE = "–"
+_FIGURES = (
+    "time: median of one call in us, and how far its 95 % interval reaches. over, ×: difference "
+    "from the plain call, and ratio to it. more: instructions beyond those of the plain call."
+)
+_LIMITS = (
+    "Processes of one environment differ by a few per cent, which the intervals do not include; "
+    "counts differ by far less."
+)
+_COLUMNS = (
+    Column(name="input"),
+    Column(name="time", kind=ColumnKind.SECONDS, hint="Median of one call in us"),
+    Column(name="over", kind=ColumnKind.SECONDS, hint="Longer than the plain call, in us"),
+    Column(name="95 % interval", kind=ColumnKind.NUMBER, hint="Of over, in us", is_wide_only=True),
+    Column(name="×", kind=ColumnKind.RATIO, hint="Ratio to the plain call"),
+    Column(name="instr.", kind=ColumnKind.INSTRUCTIONS, hint="Instructions of one call"),
+    Column(name="more", kind=ColumnKind.INSTRUCTIONS, hint="Beyond those of the plain call"),
+)
+
+
+def make_view(run: Run) -> View:
+    """The results of the suite in the run, which may have others too."""
+    run = keep_suite(run)
+    results = results_in_order(run)
+    ladders = find_ladders(results)
+    return View(
+        title=title_of(run, "Overrides ladder, run"),
+        lead=lead_of(run),
+        summary=f"{count_statuses(run)}.",
+        warnings=warning_texts(results),
+        notes=run.notes,
+        sections=(_ladders(ladders), *failure_sections(run), *skip_sections(run)),
+        environments=fact_table(run.environments),
+        settings=setting_facts(run),
+        data=_data(run, ladders),
+    )
+
+
+def keep_suite(run: Run) -> Run:
+    """The run without the results of other suites."""
+    return msgspec.structs.replace(
+        run,
+        plan=tuple(each for each in run.plan if each.case.label[:1] == (SUITE,)),
+        results=tuple(each for each in run.results if each.case.label[:1] == (SUITE,)),
+    )
+
+
+def _ladders(ladders: tuple[Ladder, ...]) -> Section:
+    rows = [
+        Row(cells=_cells(rung), group=ladder.stmt, details=code_details(rung.case))
+        for ladder in ladders
+        for rung in ladder.rungs
+    ]
+    table = Table(columns=_COLUMNS, rows=tuple(rows))
+    return Section(
+        id="ladder", title="Cost over a plain Tensor", table=table, footnotes=(_FIGURES, _LIMITS)
+    )
+
+
+def _cells(rung: Rung) -> tuple[Cell, ...]:
+    return (
+        Cell(value=rung.kind),
+        _time(rung),
+        *_overhead(rung.time_overhead),
+        instructions_cell(rung.count),
+        _more(rung),
+    )
+
+
+def _time(rung: Rung) -> Cell:
+    cell, time = time_cell(rung.time), time_of(rung.time)
+    if time is None:
+        return cell
+    reach = max(time.interval.high - time.median, time.median - time.interval.low)
+    return replace(cell, text=f"{micro(time.median)} ±{micro(reach)}")
+
+
+def _overhead(overhead: TimeOverhead | None) -> tuple[Cell, Cell, Cell]:
+    if overhead is None:
+        return (Cell(text=_NO_FIGURE),) * 3
+    low, high = overhead.interval
+    reach = max(overhead.seconds - low, high - overhead.seconds)
+    return (
+        Cell(
+            value=overhead.seconds,
+            text=f"{micro(overhead.seconds, sign='+')} ±{micro(reach)}",
+            interval=(low, high),
+        ),
+        Cell(value=low, text=f"[{micro(low)}, {micro(high)}]"),
+        Cell(
+            value=overhead.ratio,
+            text=f"{overhead.ratio:.2f}",
+            interval=(overhead.ratio_interval.low, overhead.ratio_interval.high),
+        ),
+    )
+
+
+def _more(rung: Rung) -> Cell:
+    if rung.more_instructions is None:
+        return Cell(text=_NO_FIGURE)
+    more = float(rung.more_instructions)
+    return Cell(value=more, text=f"{more:+,.0f}")
+
+
+def micro(seconds: float, sign: str = "-") -> str:
+    """
+    >>> micro(1.25e-6), micro(-12.34567e-6), micro(2.5e-6, sign="+"), micro(123.4567e-6)
+    ('1.250', '-12.35', '+2.500', '123.5')
+    """
+    value = seconds * 1e6
+    decimals = 3 if abs(value) < 9.9995 else 2 if abs(value) < 99.995 else 1
+    return f"{value:{sign}.{decimals}f}"
+
+
+_DATA = (
+    "run", "call", "input", "case", "time", "time_low", "time_high", "samples", "warnings",
+    "overhead", "overhead_low", "overhead_high", "ratio", "ratio_low", "ratio_high",
+    "instructions", "more_instructions", "reason",
+)  # fmt: skip
+
+
+def _data(run: Run, ladders: tuple[Ladder, ...]) -> Table:
+    """A row for each kind of input to each call; times in seconds."""
+    rows = []
+    for ladder in ladders:
+        for rung in ladder.rungs:
+            values = {
+                "run": run.id, "call": ladder.stmt, "input": rung.kind, "case": rung.case.id,
+                **_time_values(time_of(rung.time)), **_overhead_values(rung.time_overhead),
+                "instructions": _number(rung.instructions),
+                "more_instructions": _number(rung.more_instructions),
+                "reason": "; ".join(
+                    first_line(each.reason) for each in (rung.time, rung.count) if each
+                    and each.reason
+                ),
+            }  # fmt: skip
+            rows.append(value_row(values.get(name) for name in _DATA))
+    return Table(columns=tuple(Column(name=name) for name in _DATA), rows=tuple(rows))
+
+
+def _time_values(time: MeasuredTime | None) -> dict[str, Value]:
+    if time is None:
+        return {}
+    return {
+        "time": time.median,
+        "time_low": time.interval.low,
+        "time_high": time.interval.high,
+        "samples": time.samples,
+        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
+    }
+
+
+def _overhead_values(overhead: TimeOverhead | None) -> dict[str, Value]:
+    if overhead is None:
+        return {}
+    return {
+        "overhead": overhead.seconds,
+        "overhead_low": overhead.interval.low,
+        "overhead_high": overhead.interval.high,
+        "ratio": overhead.ratio,
+        "ratio_low": overhead.ratio_interval.low,
+        "ratio_high": overhead.ratio_interval.high,
+    }
+
+
+def _number(exact: Fraction | None) -> float | None:
+    return None if exact is None else float(exact)

@@ -14,7 +14,7 @@ from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.cpp.source import CppStatement
-from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.engine.zygote.process import Launch

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
-from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch

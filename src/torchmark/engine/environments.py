@@ -1,26 +1,30 @@
-"""An environment under test, given by a shell command: whatever makes `import torch` work.
+"""Interpreters and environments under test: which Python is found, and which torch it would import.
 
-This is the one place that runs shell text of the user's. The command is run once by bash; what it
-leaves behind (the interpreter, the variables that it changed, the working directory) is asked of
-the Python that is found after it, and from then on processes are started without a shell.
+An environment is given by a shell command: whatever makes `import torch` work. This is the one
+place that runs shell text of the user's. The command is run once by bash; what it leaves behind
+(the interpreter, the variables that it changed, the working directory) is asked of the Python that
+is found after it, and from then on processes are started without a shell. torch is found, not
+imported.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torchmark.engine.files import discard, make_private_directory
-from torchmark.engine.interpreters import Interpreter
 from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
 
 _SECONDS = 120
-"""How long a source command may take; conda on a slow disk takes ten."""
+"""How long a source command may take, and an interpreter to start; conda on a slow disk takes
+ten."""
 
 _COSMETIC = frozenset(
     {"PATH", "PS1", "PWD", "OLDPWD", "SHLVL", "_", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
@@ -33,6 +37,9 @@ _ALWAYS_KEPT = frozenset({"PYTHONPATH"})
 """Kept even where the command did not change it: a sitecustomize may lie there."""
 
 _SAY_WHAT_IS_LOADED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
+
+_ASK = 'import os; exec(open(os.environ["TORCHMARK_QUESTION"]).read())'
+_WITHOUT_THIS_DIRECTORY = "import sys; sys.path[:] = filter(None, sys.path); "
 
 _QUESTION = """
 import importlib.util, json, os, sys
@@ -62,11 +69,11 @@ try:
     with open(os.path.join(os.path.dirname(torch), "version.py")) as file:
         names = {}
         exec(file.read(), names)
-    version = str(names.get("__version__"))
+    version = names.get("__version__")
 except Exception:
     version = None
-answer = {"executable": sys.executable, "path": path, "torch": torch, "version": version,
-          "error": error,
+answer = {"executable": sys.executable, "path": path, "torch": torch,
+          "version": version and str(version), "error": error,
           "variables": dict(os.environ), "directory": here}
 with open(os.environ["TORCHMARK_ANSWER"], "w") as file:
     json.dump(answer, file)
@@ -79,7 +86,7 @@ TORCHMARK_WAS_python3=$(type -P python3)
 {command}
 TORCHMARK_STATUS=$?
 if [ $TORCHMARK_STATUS -ne 0 ]; then exit $TORCHMARK_STATUS; fi
-ask='import os; exec(open(os.environ["TORCHMARK_QUESTION"]).read())'
+ask={ask}
 case "$(type -t python):$(type -t python3)" in
   alias:*|function:*) TORCHMARK_CHOICE=python ;;
   *:alias|*:function) TORCHMARK_CHOICE=python3 ;;
@@ -98,6 +105,24 @@ esac
 """
 """The Python that the command led to: an alias, a function, or another file than before; where
 the command changed none of these it is the one that runs torchmark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python with a torch: one environment under test."""
+
+    executable: str
+    """The program, as a path."""
+
+    sys_path: tuple[str, ...]
+    """Where it looks for modules. PYTHONPATH is left out unless torch itself is found there:
+    what lies in such a directory would move every object that an import makes."""
+
+    torch_file: str
+    """The file that `import torch` would load."""
+
+    torch_version: str | None
+    """As torch's own version file has it, if that could be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +160,27 @@ class ActivatedEnvironment:
         )
 
 
+def ask_interpreter(executable: str) -> Interpreter:
+    """What the interpreter says, asked once; a torch in the working directory does not count."""
+    return _ask_once(executable, os.environ.get("PYTHONPATH", ""))
+
+
+@lru_cache
+def _ask_once(executable: str, _python_path: str) -> Interpreter:
+    try:
+        done, said = _ask([executable, "-c", _WITHOUT_THIS_DIRECTORY + _ASK])
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ZygoteError(f"{executable} does not run as a Python interpreter: {error}") from error
+    if said is None:
+        raise ZygoteError(f"{executable} does not run as a Python interpreter:\n{done.stderr}")
+    if said["torch"] is None:
+        raise MissingTorchError(
+            f"{executable} cannot import torch; install it with "
+            f"'{executable} -m pip install torch', or name an interpreter that has it"
+        )
+    return _interpreter(executable, said)
+
+
 def activate_environment(name: str, command: str) -> ActivatedEnvironment:
     """Run the source command and ask what it leads to; an error carries its own text."""
     bash = shutil.which("bash")
@@ -142,31 +188,40 @@ def activate_environment(name: str, command: str) -> ActivatedEnvironment:
         raise MissingToolError(
             "source commands are run by bash, which is not on PATH; install the package 'bash'"
         )
+    try:
+        done, said = _ask([bash, "-c", _SCRIPT.format(command=command, ask=shlex.quote(_ASK))])
+    except subprocess.TimeoutExpired as error:
+        raise ZygoteError(
+            f"the source command of {name} did not end within {_SECONDS} s:\n  {command}"
+        ) from error
+    if said is None:
+        raise ZygoteError(
+            f"the source command of {name} failed with status {done.returncode}:\n"
+            f"  {command}\n{done.stdout}{done.stderr}".rstrip()
+        )
+    if said["torch"] is None:
+        raise MissingTorchError(
+            f"{said['executable']}, which the source command of {name} leads to, cannot import "
+            f"torch:\n  {command}\n{said['error']}"
+        )
+    return ActivatedEnvironment(
+        name=name,
+        command=command,
+        interpreter=_interpreter(said["executable"], said),
+        variables=tuple(sorted(_changed_variables(said).items())),
+        directory=said["directory"],
+    )
+
+
+def _ask(
+    arguments: list[str],
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any] | None]:
+    """Run a command that ends in Python, and what that Python answered; None if it failed."""
     folder = make_private_directory()
     try:
         question, answer = folder / "question.py", folder / "answer.json"
         question.write_text(_QUESTION)
-        variables = {
-            **os.environ, "TORCHMARK_QUESTION": str(question), "TORCHMARK_ANSWER": str(answer),
-            "TORCHMARK_PYTHON": sys.executable,
-        }  # fmt: skip
-        done = _run([bash, "-c", _SCRIPT.format(command=command)], variables, name)
-        if done.returncode != 0 or not answer.exists():
-            raise ZygoteError(
-                f"the source command of {name} failed with status {done.returncode}:\n"
-                f"  {command}\n{done.stdout}{done.stderr}".rstrip()
-            )
-        said = json.loads(answer.read_text())
-    finally:
-        discard(folder)
-    return _environment(name, command, said)
-
-
-def _run(
-    arguments: list[str], variables: dict[str, str], name: str
-) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(  # noqa: S603 - the user's own source command
+        done = subprocess.run(  # noqa: S603 - an interpreter, or the user's own source command
             arguments,
             capture_output=True,
             text=True,
@@ -174,20 +229,30 @@ def _run(
             timeout=_SECONDS,
             check=False,
             stdin=subprocess.DEVNULL,
-            env=variables,
+            env={
+                **os.environ,
+                "TORCHMARK_QUESTION": str(question),
+                "TORCHMARK_ANSWER": str(answer),
+                "TORCHMARK_PYTHON": sys.executable,
+            },
         )
-    except subprocess.TimeoutExpired as error:
-        raise ZygoteError(
-            f"the source command of {name} did not end within {_SECONDS} s:\n  {arguments[-1]}"
-        ) from error
+        if done.returncode != 0 or not answer.exists():
+            return done, None
+        return done, json.loads(answer.read_text())
+    finally:
+        discard(folder)
 
 
-def _environment(name: str, command: str, said: dict[str, Any]) -> ActivatedEnvironment:
-    if said["torch"] is None:
-        raise MissingTorchError(
-            f"{said['executable']}, which the source command of {name} leads to, cannot import "
-            f"torch:\n  {command}\n{said['error']}"
-        )
+def _interpreter(executable: str, said: dict[str, Any]) -> Interpreter:
+    return Interpreter(
+        executable=executable,
+        sys_path=tuple(said["path"]),
+        torch_file=said["torch"],
+        torch_version=said["version"],
+    )
+
+
+def _changed_variables(said: dict[str, Any]) -> dict[str, str]:
     changed = {
         key: value
         for key, value in said["variables"].items()
@@ -197,18 +262,7 @@ def _environment(name: str, command: str, said: dict[str, Any]) -> ActivatedEnvi
     }
     if "PYTHONPATH" in changed:
         changed["PYTHONPATH"] = _as_seen_from(said["directory"], changed["PYTHONPATH"])
-    return ActivatedEnvironment(
-        name=name,
-        command=command,
-        interpreter=Interpreter(
-            executable=said["executable"],
-            sys_path=tuple(said["path"]),
-            torch_file=said["torch"],
-            torch_version=said["version"],
-        ),
-        variables=tuple(sorted(changed.items())),
-        directory=said["directory"],
-    )
+    return changed
 
 
 def _as_seen_from(directory: str, python_path: str) -> str:

@@ -21,7 +21,7 @@ from torchmark.define.suites.overrides import (
     SUITE,
 )
 from torchmark.engine.background import begin
-from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.language import Language

@@ -20,8 +20,12 @@ import pytest
 from tests.engine.test_old_torch import OLD_PYTHON
 from torchmark import __version__
 from torchmark.engine.backport import FOLDER, MARKER, PatchAction, patch, unpatch
-from torchmark.engine.environments import ActivatedEnvironment, activate_environment
-from torchmark.engine.interpreters import Interpreter, ask_interpreter
+from torchmark.engine.environments import (
+    ActivatedEnvironment,
+    Interpreter,
+    activate_environment,
+    ask_interpreter,
+)
 from torchmark.errors import BackportError, ForeignBackportError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torchmark.define.known_breaks import breaks_in, known_breaks, reason_to_ski
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.engine.cpp.compiler import toolchain_of
-from torchmark.engine.interpreters import ask_interpreter
+from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.workers import Workers

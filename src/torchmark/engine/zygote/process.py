@@ -23,7 +23,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from torchmark.engine.interpreters import Interpreter, ask_interpreter
+from torchmark.engine.environments import Interpreter, ask_interpreter
 from torchmark.engine.zygote.probe_archive import archive_bytes
 from torchmark.errors import MissingToolError, ZygoteError
 from torchmark_probe.zygote import messages, wire

@@ -1,4 +1,4 @@
-"""Two cases that take turns, in a real plain zygote."""
+"""Two cases whose blocks alternate, in a real plain zygote."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.session import Session
 
 
-def take_turns(a: Session, b: Session, turns: list[int], folder: Path, number: int = 10) -> None:
+def begin_both(a: Session, b: Session, order: list[int], folder: Path, number: int = 10) -> None:
     batons = (folder / "a", folder / "b")
     for baton in batons:
         os.mkfifo(baton)
-    a.begin(turns, 0, number, batons)
-    b.begin(turns, 1, number, batons)
+    a.begin(order, 0, number, batons)
+    b.begin(order, 1, number, batons)
 
 
-def taken(a: Session, b: Session, turns: list[int], folder: Path) -> list[list[float]]:
-    take_turns(a, b, turns, folder)
+def taken(a: Session, b: Session, order: list[int], folder: Path) -> list[list[float]]:
+    begin_both(a, b, order, folder)
     return [a.blocks(), b.blocks()]
 
 
-def test_two_sessions_take_their_turns(plain_zygote: Zygote, tmp_path: Path) -> None:
+def test_two_sessions_alternate(plain_zygote: Zygote, tmp_path: Path) -> None:
     small, large = case("x + x", "x = torch.ones(4)"), case("x + x", "x = torch.ones(3_000_000)")
     with (
         plain_zygote.session(small, limits=QUICK) as one,
@@ -60,7 +60,7 @@ def test_what_the_setup_made_lies_in_huge_pages(plain_zygote: Zygote, tmp_path: 
     assert re.search(r"AnonHugePages: +0 kB", file.read_text())
 
 
-def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:
+def test_blocks_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:
     """Each block writes its letter; the file shows who ran when."""
     file = tmp_path / "order"
     letters = [
@@ -71,13 +71,13 @@ def test_turns_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path
         plain_zygote.session(letters[1], limits=QUICK) as other,
     ):
         file.write_text("")
-        take_turns(one, other, [1, 0, 0, 1, 0, 1, 1, 0], tmp_path, number=1)
+        begin_both(one, other, [1, 0, 0, 1, 0, 1, 1, 0], tmp_path, number=1)
         one.blocks(), other.blocks()
     assert file.read_text() == "baababba"
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_a_session_beside_others_moves_to_its_cores_with_all_its_threads_when_its_turns_come(
+def test_a_session_beside_others_moves_to_its_cores_with_all_its_threads_for_its_blocks(
     plain_zygote: Zygote, tmp_path: Path, *, beside: bool
 ) -> None:
     core = min(os.sched_getaffinity(0))
@@ -104,7 +104,7 @@ def note_where():
     assert after == repr([[core], [core]])
 
 
-def test_a_compiled_statement_takes_turns_too(plain_zygote: Zygote, tmp_path: Path) -> None:
+def test_a_compiled_statement_alternates_too(plain_zygote: Zygote, tmp_path: Path) -> None:
     native = NativeCase(library=c_library(tmp_path), symbol="torchmark_run_0")
     with (
         plain_zygote.session(native, limits=QUICK) as one,
@@ -187,16 +187,16 @@ def test_a_case_that_fails_is_an_error_and_the_next_one_works(
 @pytest.mark.parametrize(
     ("fails", "kind"), [("raise KeyError('late')", "raised"), ("os.abort()", "crashed")]
 )
-def test_one_that_fails_in_its_turns_does_not_keep_the_other_waiting(
+def test_one_that_fails_in_its_blocks_does_not_keep_the_other_waiting(
     plain_zygote: Zygote, tmp_path: Path, fails: str, kind: str
 ) -> None:
     late = case(f"n += 1\nif n > 10**6: {fails}", "import os\nn = 0")
-    turns = [0, 1] * 3
+    order = [0, 1] * 3
     with (
         plain_zygote.session(late, limits=QUICK) as one,
         plain_zygote.session(case("pass"), limits=QUICK) as other,
     ):
-        take_turns(one, other, turns, tmp_path, number=400_000)
+        begin_both(one, other, order, tmp_path, number=400_000)
         assert len(other.blocks()) < 3
         with pytest.raises(CaseFailedError) as caught:
             one.blocks()

@@ -6,7 +6,6 @@ import os
 import stat
 import tempfile
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.engine.zygote_cases import wait_until
 from torchmark.engine.paired.starting import Zygotes
-from torchmark.engine.zygote.cases import Count
-from torchmark.engine.zygote.conversation import Output
+from torchmark.engine.zygote.cases import Count, Output
 from torchmark.errors import CaseFailedError
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ class World:
     """Whether no session can be opened."""
 
     fails_late: Callable[[Opened], bool] = lambda _: False
-    """Whether the session fails in its turns."""
+    """Whether the session fails in its blocks."""
 
     def clock(self) -> SimpleNamespace:
         """What stands in for the module `time`."""
@@ -72,10 +70,10 @@ class World:
 
 
 class Begun(NamedTuple):
-    """Turns that a session was told to take."""
+    """Blocks that a session was told to take."""
 
     side: str
-    turns: tuple[int, ...]
+    order: tuple[int, ...]
     role: int
     number: int
     batons: tuple[Path, Path]
@@ -130,22 +128,22 @@ class FakeSession:
         self.begun: Begun | None = None
 
     def begin(
-        self, turns: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+        self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
         for baton in batons:
             status = os.stat(baton)
             assert stat.S_ISFIFO(status.st_mode), "the other process waits for a pipe"
             assert stat.S_IMODE(status.st_mode) == 0o600
             assert stat.S_IMODE(os.stat(baton.parent).st_mode) == 0o700
-        self.begun = Begun(self._opened.side, tuple(turns), role, number, batons)
+        self.begun = Begun(self._opened.side, tuple(order), role, number, batons)
         self._world.begun.append(self.begun)
 
     def blocks(self) -> list[float]:
         assert self.begun is not None
         if self._world.fails_late(self._opened):
-            raise CaseFailedError("it fails in its turns", kind="raised")
+            raise CaseFailedError("it fails in its blocks", kind="raised")
         wall = self._cost * self.begun.number
-        count = self.begun.turns.count(self.begun.role)
+        count = self.begun.order.count(self.begun.role)
         self._world.now += wall * count
         return [wall] * count
 
@@ -221,8 +219,13 @@ class FakeUnderTest:
     def is_same_installation(self, other: FakeUnderTest) -> bool:
         return self.installation == other.installation
 
-    def zygote(self, **options: Any) -> FakeCounter:
-        zygote = FakeCounter(self, **options)
+    @property
+    def workers(self) -> FakeUnderTest:
+        return self
+
+    def fresh(self, threads: int, *, layout: int, under_callgrind: bool) -> FakeCounter:
+        assert under_callgrind
+        zygote = FakeCounter(self, threads, layout)
         self.zygotes.append(zygote)
         return zygote
 
@@ -231,14 +234,13 @@ class FakeUnderTest:
         return [zygote.layout for zygote in self.zygotes]
 
     def counted_in(self, layout: int) -> list[str]:
-        return [stmt for zygote in self.zygotes if zygote.layout == layout for stmt in zygote.asked]
+        return sorted(
+            stmt for zygote in self.zygotes if zygote.layout == layout for stmt in zygote.asked
+        )
 
 
 class FakeCounter:
-    def __init__(
-        self, under_test: FakeUnderTest, *, threads: int, under_callgrind: bool, layout: int
-    ) -> None:
-        assert under_callgrind
+    def __init__(self, under_test: FakeUnderTest, threads: int, layout: int) -> None:
         self._under_test = under_test
         self.threads = threads
         self.layout = layout
@@ -259,18 +261,14 @@ class FakeCounter:
         assert self.is_open
         self.log.append("started")
 
-    def submit_count(self, case: Any, *, number: int, time_limit: float) -> Future[Count]:
-        self.asked.append(case.stmt)
-        self.time_limits.add(time_limit)
-        future: Future[Count] = Future()
-        try:
-            future.set_result(self.count(case, number=number))
-        except CaseFailedError as error:
-            future.set_exception(error)
-        return future
-
-    def count(self, case: Any, *, number: int) -> Count:
+    def count(
+        self, case: Any, *, number: int, time_limit: float, memory_limit: int | None
+    ) -> Count:
         assert self.is_open
+        assert memory_limit is None
+        if case.stmt != "pass":
+            self.asked.append(case.stmt)
+            self.time_limits.add(time_limit)
         self.log.append(case.stmt)
         if case.stmt in (f"fails in {self._under_test.name}", "fails in both"):
             raise CaseFailedError(f"{case.stmt} does not work", kind="raised")

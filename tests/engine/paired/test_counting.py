@@ -10,21 +10,22 @@ import pytest
 from tests import records
 from tests.engine.paired.fakes import CountedBy, FakeUnderTest
 from tests.engine.zygote_cases import TORCH
-from torchmark.analyse.ab import count_row
-from torchmark.analyse.run_differences import CountVerdict
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.environments import activate_environment
-from torchmark.engine.execution import Stage
-from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, counted
-from torchmark.engine.paired.plan import Planned
+from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, count_cases
 from torchmark.engine.under_test import UnderTest
+from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.model.result import Metric, Status
+from torchmark.model.run import PlannedResult, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.engine.environments import ActivatedEnvironment
+    from torchmark.engine.zygote.process import Launch
     from torchmark.engine.zygote.zygote import Zygote
 
 ALL = list(range(LAYOUTS))
@@ -34,7 +35,7 @@ def counting(stmt: str, other: str | None = None, setup: str = "pass", **fields:
     case = records.case(stmt, stmt=stmt, setup=setup)
     in_b = None if other is None else records.case(other, stmt=other, setup=setup)
     return Counting(
-        planned=Planned(case=case, other=in_b),
+        planned=PlannedResult(case=case, metric=Metric.INSTRUCTIONS, other=in_b),
         a=PythonCase(stmt=stmt, setup=setup, globals=TORCH),
         b=PythonCase(stmt=stmt if other is None else other, setup=setup, globals=TORCH),
         **fields,
@@ -51,7 +52,7 @@ class Both:
         self.b = FakeUnderTest("B", folder, instructions, installation)
 
     def counted(self, *countings: Counting, threads: int = 1) -> list[Stage | Counting]:
-        news = counted(
+        news = count_cases(
             countings,
             self.a,  # type: ignore[arg-type]
             self.b,  # type: ignore[arg-type]
@@ -61,23 +62,23 @@ class Both:
         return list(news)
 
 
-def verdict(each: Counting) -> CountVerdict:
-    return count_row(each.compared()).verdict
+def verdict(each: Counting) -> Verdict:
+    return judge_counts(each.result()).verdict
 
 
 @pytest.mark.parametrize(
     ("in_b", "layouts", "expected"),
     [
-        (1000, [0], CountVerdict.SAME),
-        (1030, [0], CountVerdict.MORE),
-        (970, [0], CountVerdict.FEWER),
-        (1010, ALL, CountVerdict.MORE),
-        (990, ALL, CountVerdict.FEWER),
-        (1001, ALL, CountVerdict.MORE),
+        (1000, [0], Verdict.SAME),
+        (1030, [0], Verdict.MORE),
+        (970, [0], Verdict.FEWER),
+        (1010, ALL, Verdict.MORE),
+        (990, ALL, Verdict.FEWER),
+        (1001, ALL, Verdict.MORE),
     ],
 )
 def test_what_is_equal_or_far_apart_is_clear_at_once_and_the_rest_is_counted_more_often(
-    tmp_path: Path, in_b: int, layouts: list[int], expected: CountVerdict
+    tmp_path: Path, in_b: int, layouts: list[int], expected: Verdict
 ) -> None:
     both = Both(tmp_path, lambda where: 1000 if where.side == "A" else in_b)
     each = counting("x")
@@ -91,7 +92,7 @@ def test_a_difference_that_goes_with_the_layout_is_no_change(tmp_path: Path) -> 
     both = Both(tmp_path, lambda where: 1000 + (where.layout * 7 + (where.side == "B") * 5) % 9)
     each = counting("x")
     both.counted(each)
-    assert verdict(each) is CountVerdict.CLOSE
+    assert verdict(each) is Verdict.CLOSE
 
 
 def test_a_difference_that_another_layout_shows_to_be_none_needs_no_third(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_difference_that_another_layout_shows_to_be_none_needs_no_third(tmp_pa
     each = counting("x")
     both.counted(each)
     assert both.a.layouts == both.b.layouts == [0, 1]
-    assert verdict(each) is CountVerdict.SAME
+    assert verdict(each) is Verdict.SAME
 
 
 def test_only_what_is_not_clear_is_counted_again_and_the_clear_is_handed_on(
@@ -115,7 +116,7 @@ def test_only_what_is_not_clear_is_counted_again_and_the_clear_is_handed_on(
         cases["far"],
         cases["near"],
     ]
-    assert both.a.counted_in(0) == both.b.counted_in(0) == ["equal", "near", "far"]
+    assert both.a.counted_in(0) == both.b.counted_in(0) == ["equal", "far", "near"]
     for layout in ALL[1:]:
         assert both.a.counted_in(layout) == both.b.counted_in(layout) == ["near"]
 
@@ -134,8 +135,8 @@ def test_one_installation_has_one_zygote_and_one_layout_however_near_the_counts(
     each = counting("x", "xx")
     both.counted(each)
     assert (both.a.layouts, both.b.layouts) == ([0], [])
-    assert verdict(each) is CountVerdict.MORE
-    row = count_row(each.compared())
+    assert verdict(each) is Verdict.MORE
+    row = judge_counts(each.result())
     assert [row.a, row.b] == [1001, 1002], "of one run, without the loop"
 
 
@@ -145,8 +146,8 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(tmp_path: Path, sid
     bad, good = counting(f"fails in {side}"), counting("good")
     news = both.counted(bad, good)
     assert [each for each in news if isinstance(each, Counting)] == [bad, good]
-    row = bad.compared()
-    assert (row.kind, row.status, row.counts) == (Metric.INSTRUCTIONS, Status.FAILED, None)
+    row = bad.result()
+    assert (row.metric, row.status, row.payload) == (Metric.INSTRUCTIONS, Status.FAILED, None)
     assert row.reason.startswith(f"in {side}: fails in {side} does not work")
     assert len(good.counts_a) == LAYOUTS
     assert bad.planned.case.stmt not in both.a.counted_in(1)
@@ -174,16 +175,24 @@ def test_every_start_is_a_stage_that_begins_and_ends(tmp_path: Path) -> None:
     assert ["layout" in stage.text for stage in stages[::2]] == [False, True, True]
 
 
-def test_the_empty_loop_is_counted_before_there_is_a_queue(tmp_path: Path) -> None:
+def test_the_empty_loop_is_counted_once_in_each_zygote(tmp_path: Path) -> None:
     both = Both(tmp_path, lambda _: 1000)
     both.counted(counting("x"), counting("y"))
     for side in (both.a, both.b):
-        assert [zygote.log for zygote in side.zygotes] == [["started", "pass", "x", "y"]]
+        (zygote,) = side.zygotes
+        assert zygote.log[0] == "started"
+        assert sorted(zygote.log[1:]) == ["pass", "x", "y"]
 
 
 def test_who_stops_early_leaves_no_zygotes(tmp_path: Path) -> None:
     both = Both(tmp_path, lambda _: 1000)
-    news = counted([counting("x"), counting("y")], both.a, both.b, threads=1, time_limit=1.0)  # type: ignore[arg-type]
+    news = count_cases(
+        [counting("x"), counting("y")],
+        both.a,  # type: ignore[arg-type]
+        both.b,  # type: ignore[arg-type]
+        threads=1,
+        time_limit=1.0,
+    )
     assert isinstance(next(news), Stage)
     assert isinstance(next(news), Stage)
     assert isinstance(next(news), Counting)
@@ -197,20 +206,20 @@ def test_nothing_to_count_starts_nothing(tmp_path: Path) -> None:
     assert both.a.zygotes == both.b.zygotes == []
 
 
-class Watched(UnderTest):
+class Lent(ZygotePool):
     """Remembers which zygotes were asked for, and lends the one that all tests share."""
 
-    def __init__(self, environment: ActivatedEnvironment, lent: Zygote) -> None:
-        super().__init__(environment)
-        self.asked: list[dict[str, Any]] = []
+    def __init__(self, lent: Zygote) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, bool, int | None]] = []
         self._lent = lent
 
-    def zygote(self, **options: Any) -> Zygote:
-        self.asked.append(options)
+    def fresh(self, launch: Launch) -> Zygote:
+        self.asked.append((launch.threads, launch.under_callgrind, launch.layout))
         return nullcontext(self._lent)  # type: ignore[return-value]
 
 
-Exactly = tuple[dict[str, Counting], list[list[dict[str, Any]]]]
+Exactly = tuple[dict[str, Counting], list[list[tuple[int, bool, int | None]]]]
 
 
 @pytest.fixture(scope="module")
@@ -223,41 +232,44 @@ def exactly(callgrind_zygote: Zygote) -> Exactly:
         "another op": counting("x + x", "x.add(x).neg()", setup=setup),
         "fails in B": counting("a = 1", "nowhere"),
     }
-    sides = [Watched(activate_environment(name, ""), callgrind_zygote) for name in ("A", "B")]
-    list(counted(list(cases.values()), *sides, threads=1, time_limit=300.0))
-    return cases, [side.asked for side in sides]
+    sides = [UnderTest(activate_environment(name, "")) for name in ("A", "B")]
+    pools = [Lent(callgrind_zygote) for _ in sides]
+    for side, pool in zip(sides, pools, strict=True):
+        side.workers = Workers(pool=pool)
+    list(count_cases(list(cases.values()), *sides, threads=1, time_limit=300.0))
+    return cases, [pool.asked for pool in pools]
 
 
 def test_one_real_installation_is_started_once(exactly: Exactly) -> None:
     _, asked = exactly
-    assert asked == [[{"threads": 1, "under_callgrind": True, "layout": 0}], []]
+    assert asked == [[(1, True, 0)], []]
 
 
 def test_the_same_statement_takes_the_same_to_the_instruction(exactly: Exactly) -> None:
     cases, _ = exactly
-    row = count_row(cases["identical"].compared())
-    assert row.verdict is CountVerdict.SAME
+    row = judge_counts(cases["identical"].result())
+    assert row.verdict is Verdict.SAME
     assert row.a == row.b > 1000
     assert row.functions == ()
-    assert cases["identical"].counts_a[0].number_per_run == NUMBER
+    assert cases["identical"].counts_a[0].runs == NUMBER
 
 
 def test_a_few_instructions_more_are_found(exactly: Exactly) -> None:
     cases, _ = exactly
-    row = count_row(cases["a little more"].compared())
-    assert row.verdict is CountVerdict.MORE
+    row = judge_counts(cases["a little more"].result())
+    assert row.verdict is Verdict.MORE
     assert 0 < row.difference < 500
     assert sum(each.instructions for each in row.functions) == row.difference
 
 
 def test_functions_behind_another_op_are_named(exactly: Exactly) -> None:
     cases, _ = exactly
-    row = count_row(cases["another op"].compared())
-    assert row.verdict is CountVerdict.MORE
+    row = judge_counts(cases["another op"].result())
+    assert row.verdict is Verdict.MORE
     assert any("neg" in each.function for each in row.functions)
     assert sum(each.instructions for each in row.functions) == row.difference
 
 
 def test_a_real_failure_is_said_to_be_bs(exactly: Exactly) -> None:
     cases, _ = exactly
-    assert cases["fails in B"].compared().reason.startswith("in B: the case raised: NameError")
+    assert cases["fails in B"].result().reason.startswith("in B: the case raised: NameError")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torchmark.model.ab_record import PythonCalls
+    from torchmark.model.result import PythonCalls
 
 FUNCTIONS = """
 def helper(n):

@@ -1,4 +1,4 @@
-"""Fresh processes that take turns: who is started first, how often each runs, who failed."""
+"""Fresh processes that alternate: who is started first, how often each runs, who failed."""
 
 from __future__ import annotations
 
@@ -12,34 +12,39 @@ import pytest
 
 from tests.engine.paired.fakes import BLOCK_SECONDS, FakeSession, Opened, World
 from tests.engine.zygote_cases import wait_until
-from torchmark.engine.paired.pairing import Side, SideFailedError, Turns, turns_of
+from torchmark.engine.paired.pairing import Side, SideFailedError, TakenCrossover, take_crossover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MICROSECOND = 1e-6
 
+SECONDS = 0.075
+"""That the blocks of a process pair take together."""
+
 
 def world(a: float = MICROSECOND, b: float = MICROSECOND) -> World:
     return World(cost=lambda opened: a if opened.side == "A" else b)
 
 
-def turns_in(within: World, seed: int = 0, *, in_background: bool = False) -> Turns:
+def crossover_in(within: World, seed: int = 0, *, in_background: bool = False) -> TakenCrossover:
     a = Side(opens=within.opens("A"), case="stmt a")
     b = Side(opens=within.opens("B"), case="stmt b")
-    return turns_of(a, b, random.Random(seed), [3], time_limit=7.0, in_background=in_background)
+    return take_crossover(
+        a, b, random.Random(seed), [3], time_limit=7.0, seconds=SECONDS, in_background=in_background
+    )
 
 
 def test_the_ratio_and_the_time_of_a_come_from_the_blocks() -> None:
-    turns = turns_in(world(MICROSECOND, 1.1 * MICROSECOND))
-    assert turns.estimates == pytest.approx((math.log(1.1), math.log(1.1)))
-    assert turns.a_seconds == pytest.approx(MICROSECOND)
+    taken = crossover_in(world(MICROSECOND, 1.1 * MICROSECOND))
+    assert taken.estimates == pytest.approx((math.log(1.1), math.log(1.1)))
+    assert taken.a_seconds == pytest.approx(MICROSECOND)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_each_is_started_before_the_other_once(seed: int) -> None:
     within = world()
-    turns_in(within, seed)
+    crossover_in(within, seed)
     order = "".join(opened.side for opened in within.opened)
     assert order in ("ABBA", "BAAB")
 
@@ -48,7 +53,7 @@ def test_which_order_comes_first_is_drawn() -> None:
     firsts = set()
     for seed in range(8):
         within = world()
-        turns_in(within, seed)
+        crossover_in(within, seed)
         firsts.add(within.opened[0].side)
     assert firsts == {"A", "B"}
 
@@ -63,14 +68,14 @@ def test_what_the_two_orders_give_stands_in_its_place(seed: int) -> None:
         return MICROSECOND * (1.02 if is_first else 1.0) * (1.1 if opened.side == "B" else 1.0)
 
     within.cost = cost
-    a_first, b_first = turns_in(within, seed).estimates
+    a_first, b_first = crossover_in(within, seed).estimates
     assert a_first == pytest.approx(math.log(1.1 / 1.02))
     assert b_first == pytest.approx(math.log(1.1 * 1.02))
 
 
 def test_every_process_is_new_shaken_anew_and_told_its_cores_and_limit() -> None:
     within = world()
-    turns_in(within)
+    crossover_in(within)
     assert len({opened.shake for opened in within.opened}) == 4
     assert {opened.cores for opened in within.opened} == {(3,)}
     assert {opened.time_limit for opened in within.opened} == {7.0}
@@ -83,7 +88,7 @@ def test_every_process_is_new_shaken_anew_and_told_its_cores_and_limit() -> None
 
 def test_two_that_are_alike_run_equally_often_in_a_block() -> None:
     within = world(MICROSECOND, 2.5 * MICROSECOND)
-    turns_in(within)
+    crossover_in(within)
     own = {round(session.number) for session in within.sessions}
     assert len(own) == 2
     assert {begun.number for begun in within.begun} == {max(own)}
@@ -91,15 +96,15 @@ def test_two_that_are_alike_run_equally_often_in_a_block() -> None:
 
 def test_two_that_are_far_apart_run_as_often_as_fits_each() -> None:
     within = world(MICROSECOND, 10 * MICROSECOND)
-    turns = turns_in(within)
+    taken = crossover_in(within)
     numbers = {(begun.side, begun.number) for begun in within.begun}
     assert numbers == {("A", 100), ("B", 10)}
-    assert turns.estimates[0] == pytest.approx(math.log(10)), "of one run, not of a block"
+    assert taken.estimates[0] == pytest.approx(math.log(10)), "of one run, not of a block"
 
 
 def test_a_block_has_at_least_one_run() -> None:
     within = world(10.0, 10.0)
-    turns_in(within)
+    crossover_in(within)
     assert {begun.number for begun in within.begun} == {1}
 
 
@@ -126,39 +131,39 @@ def test_slow_statements_have_more_time_for_their_rounds_and_quick_ones_an_end_o
             pass
 
     side = Side(opens=Opens(), case="")  # type: ignore[arg-type]
-    turns_of(side, side, random.Random(0), [], time_limit=1.0)
-    assert {len(begun.turns) for begun in within.begun} == {2 * rounds}
+    take_crossover(side, side, random.Random(0), [], time_limit=1.0, seconds=SECONDS)
+    assert {len(begun.order) for begun in within.begun} == {2 * rounds}
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.15, 0.3])
-def test_what_turns_may_take_decides_how_many_rounds_they_have(seconds: float) -> None:
+def test_what_blocks_may_take_decides_how_many_rounds_they_have(seconds: float) -> None:
     within = world()
     a, b = (Side(opens=within.opens(side), case="") for side in "AB")
-    turns_of(a, b, random.Random(0), [], time_limit=1.0, seconds=seconds)
-    (length,) = {len(begun.turns) for begun in within.begun}
+    take_crossover(a, b, random.Random(0), [], time_limit=1.0, seconds=seconds)
+    (length,) = {len(begun.order) for begun in within.begun}
     assert length == pytest.approx(seconds / BLOCK_SECONDS, abs=2)
 
 
 def test_a_round_has_one_block_of_each_in_an_order_that_is_drawn() -> None:
     within = world()
-    turns_in(within)
+    crossover_in(within)
     one, other, *_ = within.begun
-    assert one.turns == other.turns, "the two agree on whose turn it is"
+    assert one.order == other.order, "the two agree on whose block it is"
     assert {one.role, other.role} == {0, 1}
-    rounds = set(zip(one.turns[::2], one.turns[1::2], strict=True))
+    rounds = set(zip(one.order[::2], one.order[1::2], strict=True))
     assert rounds == {(0, 1), (1, 0)}
-    assert within.begun[2].turns != one.turns
+    assert within.begun[2].order != one.order
 
 
 def test_a_block_seldom_follows_one_of_its_own() -> None:
     """It would find its data in the caches, which the ratio of that round would feel."""
     within = world()
     for seed in range(20):
-        turns_in(within, seed)
-    turns = [begun.turns for begun in within.begun]
-    again = sum(one == other for each in turns for one, other in itertools.pairwise(each))
-    assert 1 / 64 < again / sum(map(len, turns)) < 1 / 16
-    assert {each[0] for each in turns} == {0, 1}, "who has the first turn of all is drawn"
+        crossover_in(within, seed)
+    orders = [begun.order for begun in within.begun]
+    again = sum(one == other for each in orders for one, other in itertools.pairwise(each))
+    assert 1 / 64 < again / sum(map(len, orders)) < 1 / 16
+    assert {each[0] for each in orders} == {0, 1}, "who has the first block of all is drawn"
 
 
 def test_the_first_rounds_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +173,12 @@ def test_the_first_rounds_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> No
         def blocks(session: FakeSession) -> list[float]:
             begun = session.begun
             assert begun is not None
-            count = begun.turns.count(begun.role)
+            count = begun.order.count(begun.role)
             quick = 2.5e-5 if begun.side == "B" else 5e-5
             return [quick] * first + [5e-5] * (count - first)
 
         monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
-        return turns_in(world()).estimates[0]
+        return crossover_in(world()).estimates[0]
 
     in_settling_time = int(0.01 / 7.5e-5)
     assert estimate(in_settling_time) == 0
@@ -188,10 +193,10 @@ def test_rounds_that_are_long_count_from_the_first_one_on(
         begun = session.begun
         assert begun is not None
         first = 0.5 if begun.side == "B" else 1.0
-        return [seconds * first] + [seconds] * (begun.turns.count(begun.role) - 1)
+        return [seconds * first] + [seconds] * (begun.order.count(begun.role) - 1)
 
     monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
-    assert turns_in(world(seconds, seconds)).estimates[0] < 0
+    assert crossover_in(world(seconds, seconds)).estimates[0] < 0
 
 
 @pytest.mark.parametrize(
@@ -205,13 +210,13 @@ def test_the_middle_of_the_rounds_and_the_quiet_blocks_count_alike(
     def blocks(session: FakeSession) -> list[float]:
         begun = session.begun
         assert begun is not None
-        wall, count = MICROSECOND * begun.number, begun.turns.count(begun.role)
+        wall, count = MICROSECOND * begun.number, begun.order.count(begun.role)
         slowed = round(share * count) if begun.side == "B" else 0
         return [9 * wall] * slowed + [wall] * (count - slowed)
 
     monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
     expected = what_counts * math.log(9)
-    assert turns_in(world()).estimates == pytest.approx((expected, expected), abs=0.02)
+    assert crossover_in(world()).estimates == pytest.approx((expected, expected), abs=0.02)
 
 
 def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_core_for_it(
@@ -229,13 +234,13 @@ def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_
 
     monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
     is_in_background = True
-    turns = turns_in(within, in_background=True)
+    taken = crossover_in(within, in_background=True)
     assert seen == [4, 4, 4, 4]
     assert [opened.beside for opened in within.opened] == [False, False, True, True]
     assert [session.closed for session in within.sessions] == [1] * 4
 
     within, seen, is_in_background = world(), [], False
-    assert turns_in(within) == turns
+    assert crossover_in(within) == taken
     assert seen == [2, 2, 4, 4]
     assert not any(opened.beside for opened in within.opened)
 
@@ -245,7 +250,7 @@ def test_nothing_that_takes_long_is_made_beside_what_is_measured(
 ) -> None:
     monkeypatch.setattr("tests.engine.paired.fakes.BLOCK_SECONDS", 0.0003)
     within = world()
-    turns_in(within, in_background=True)
+    crossover_in(within, in_background=True)
     assert not any(opened.beside for opened in within.opened)
 
 
@@ -253,7 +258,7 @@ def test_the_second_two_failing_in_the_background_is_told() -> None:
     within = world()
     within.fails = lambda opened: len(within.opened) > 2 and opened.side == "B"
     with pytest.raises(SideFailedError) as caught:
-        turns_in(within, in_background=True)
+        crossover_in(within, in_background=True)
     assert not caught.value.is_a
     assert all(session.closed for session in within.sessions)
 
@@ -269,7 +274,7 @@ def test_the_first_two_failing_does_not_wait_for_the_second() -> None:
     within.fails = fails
     within.fails_late = lambda opened: opened.side == "A"
     with pytest.raises(SideFailedError):
-        turns_in(within, in_background=True)
+        crossover_in(within, in_background=True)
     assert not may_open.is_set()
     may_open.set()
     wait_until(lambda: len(within.sessions) == 4)
@@ -277,7 +282,7 @@ def test_the_first_two_failing_does_not_wait_for_the_second() -> None:
 
 
 @pytest.mark.parametrize("side", ["A", "B"])
-@pytest.mark.parametrize("when", ["at the start", "in its turns"])
+@pytest.mark.parametrize("when", ["at the start", "in its blocks"])
 def test_the_side_that_fails_is_named_and_nothing_is_left_open(side: str, when: str) -> None:
     within = world()
 
@@ -289,7 +294,7 @@ def test_the_side_that_fails_is_named_and_nothing_is_left_open(side: str, when: 
     else:
         within.fails_late = is_that_side
     with pytest.raises(SideFailedError) as caught:
-        turns_in(within)
+        crossover_in(within)
     assert caught.value.is_a is (side == "A")
     assert caught.value.error.kind == "raised"
     assert str(caught.value) == str(caught.value.error)
@@ -305,9 +310,9 @@ def test_the_pipes_are_gone_afterwards(fails: Callable[[Opened], bool]) -> None:
     within.fails_late = fails
     if fails(Opened("B", "", 0, 0, (), 0.0)):
         with pytest.raises(SideFailedError):
-            turns_in(within)
+            crossover_in(within)
     else:
-        turns_in(within)
+        crossover_in(within)
     folders = {baton.parent for begun in within.begun for baton in begun.batons}
     assert len(folders) == 1
     assert not folders.pop().exists()
@@ -315,7 +320,7 @@ def test_the_pipes_are_gone_afterwards(fails: Callable[[Opened], bool]) -> None:
 
 def test_both_processes_use_the_same_two_pipes_each_its_own() -> None:
     within = world()
-    turns_in(within)
+    crossover_in(within)
     assert len({begun.batons for begun in within.begun}) == 1
     own = {(begun.side, begun.batons[begun.role].name) for begun in within.begun}
     assert own == {("A", "a"), ("B", "b")}

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tests import ab_records
 from torchmark.engine.paired.sentries import remarks_of, sentries
 from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
-    from torchmark.model.ab_record import Compared, ComparedEnvironment
+    from torchmark.model.environment import Environment
+    from torchmark.model.result import Result
 
 PYTHON, BLAS, COMPILER = (each.planned.case for each in sentries())
 
 
-def environment(name: str, python: str, config: str) -> ComparedEnvironment:
+def environment(name: str, python: str, config: str) -> Environment:
     facts = {"python": python, "torch": {"version": "2.13", "config": config}}
-    return replace(ab_records.A, name=name, facts=facts)
+    return msgspec.structs.replace(ab_records.A, name=name, facts=facts)
 
 
 A = environment("A", "3.11.7", "PyTorch built with:\n  - GCC 12.2\n  BLAS_INFO=mkl, other=1")
 B = environment("new", "3.12.1", "PyTorch built with:\n  - clang 17.0.1\n  BLAS_INFO=open, x=2")
 
 
-def counts(python: int = 1000, blas: int = 1000, compiler: int = 1000) -> list[Compared]:
+def counts(python: int = 1000, blas: int = 1000, compiler: int = 1000) -> list[Result]:
     """A takes a thousand instructions of each."""
     figures = {PYTHON: python, BLAS: blas, COMPILER: compiler}
     return [
@@ -59,7 +61,7 @@ def test_each_that_differs_is_told() -> None:
 
 
 def test_an_environment_that_does_not_say_is_told_so() -> None:
-    silent = replace(B, facts={})
+    silent = msgspec.structs.replace(B, facts={})
     (remark,) = remarks_of(counts(blas=2000), A, silent)
     assert "new: does not say" in remark
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.paired.fakes import Starting, World
 from tests.engine.zygote_cases import wait_until
-from torchmark.engine.background import begun
+from torchmark.engine.background import begin
 from torchmark.engine.paired.starting import Starts, starter
 from torchmark.errors import ZygoteError
 
@@ -42,6 +42,9 @@ class Environment:
 
     def started(self, threads: int, *, under_callgrind: bool) -> FakeZygote:
         return self.zygote(threads=threads, is_tried_in=not under_callgrind)
+
+    def fresh(self, threads: int, *, layout: int) -> FakeZygote:
+        return self.zygote(threads=threads, layout=layout)
 
     def zygote(self, **options: Any) -> FakeZygote:
         self.zygotes.append(FakeZygote(options, works=self.works))
@@ -117,7 +120,7 @@ def test_a_start_has_all_cores_while_it_is_waited_for() -> None:
     gate = starting.gates[0] = threading.Event()
     everywhere = os.sched_getaffinity(0) | MEASURED
     with closing(Starts(starting, MEASURED, in_background=False)) as starts:
-        got = begun(starts.next, "test")
+        got = begin(starts.next, "test")
         wait_until(lambda: [each.moves for each in within.environments] == [[everywhere]] * 2)
         assert not got.done()
         gate.set()

@@ -77,7 +77,8 @@ def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has
     light = light_torch.put_into(tmp_path)
     looked_for = PythonCase(stmt="print('wave' in sys.modules)", global_setup="import sys")
     for modules, is_there in ((["no_such_module", "wave"], "True"), ([], "False")):
-        with closing(found("B", light, modules=modules)) as side, side.zygote() as zygote:
+        with closing(found("B", light, modules=modules)) as side:
+            zygote = side.workers.started(1, under_callgrind=False)
             assert zygote.run(looked_for).stdout.strip() == is_there
 
 

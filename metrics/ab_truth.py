@@ -32,11 +32,11 @@ from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
 from torchmark.analyse.run_differences import CountVerdict
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.execution import Stage
+from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, counted
 from torchmark.engine.paired.plan import Planned, Wish
 from torchmark.engine.paired.starting import starter
 from torchmark.engine.paired.timing import Timing, timed
-from torchmark.engine.processor import cpu_model
 from torchmark.engine.under_test import UnderTest, found
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case

@@ -9,14 +9,13 @@ import torch
 
 from tests import records
 from torchmark import __version__
+from torchmark.engine.cpp.compiler import find_compiler_version
 from torchmark.engine.environment_facts import (
-    compiler_version,
-    environment_of,
-    git_facts,
-    torch_facts,
+    describe_checkout,
+    describe_environment,
+    describe_torch,
 )
-from torchmark.engine.processor import cpu_model
-from torchmark.model.run_json import decode_run, encode_run
+from torchmark.model.codec import decode_run, encode_run
 from torchmark_probe.zygote import warmup
 
 
@@ -40,23 +39,23 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_the_environment_is_plain_json_and_has_the_facts_of_the_build() -> None:
-    environment = environment_of(warmup.facts(torch), Path.cwd())
-    run = records.run_of(environment=environment)
-    assert decode_run(encode_run(run)).environment == environment
-    assert environment["torchmark"] == __version__
-    assert environment["torch"]["version"] == torch.__version__
-    assert environment["torch"]["git"] == torch.version.git_version
-    assert environment["torch"]["config"] == torch.__config__.show()
-    assert environment["machine"]["usable_cores"] == len(os.sched_getaffinity(0))
+    environment = describe_environment(warmup.facts(torch), Path.cwd())
+    run = records.run_of(environments=(environment,))
+    assert decode_run(encode_run(run)).environments == (environment,)
+    assert environment.fact("torchmark") == __version__
+    assert environment.fact("torch", "version") == torch.__version__
+    assert environment.fact("torch", "git") == torch.version.git_version
+    assert environment.fact("torch", "config") == torch.__config__.show()
+    assert environment.fact("machine", "usable_cores") == len(os.sched_getaffinity(0))
 
 
 def test_an_old_probe_that_says_little_is_enough() -> None:
-    assert torch_facts({"torch": "1.13.0", "torch_git": None}) == {"version": "1.13.0"}
-    assert environment_of({}, Path.cwd())["torch"] == {}
+    assert describe_torch({"torch": "1.13.0", "torch_git": None}) == {"version": "1.13.0"}
+    assert describe_environment({}, Path.cwd()).fact("torch") == {}
 
 
 def test_a_clean_directory_has_its_commit(repository: Path) -> None:
-    facts = git_facts(repository)
+    facts = describe_checkout(repository)
     assert facts is not None
     assert len(facts["commit"]) == 40
     assert (facts["branch"], facts["dirty"]) == ("main", False)
@@ -64,8 +63,8 @@ def test_a_clean_directory_has_its_commit(repository: Path) -> None:
 
 def test_a_changed_file_makes_it_dirty_and_an_unknown_one_does_not(repository: Path) -> None:
     (repository / "notes").write_text("x")
-    clean, _ = git_facts(repository), (repository / "file").write_text("b")
-    dirty = git_facts(repository)
+    clean, _ = describe_checkout(repository), (repository / "file").write_text("b")
+    dirty = describe_checkout(repository)
     assert clean is not None
     assert dirty is not None
     assert (clean["dirty"], dirty["dirty"]) == (False, True)
@@ -74,16 +73,16 @@ def test_a_changed_file_makes_it_dirty_and_an_unknown_one_does_not(repository: P
 def test_a_directory_inside_of_the_repository_will_do(repository: Path) -> None:
     inner = repository / "a" / "b; touch broken"
     inner.mkdir(parents=True)
-    assert git_facts(inner) == git_facts(repository)
+    assert describe_checkout(inner) == describe_checkout(repository)
 
 
 def test_outside_of_git_or_without_it_there_are_no_facts(
     repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", "/")
-    assert git_facts(tmp_path_factory.mktemp("plain")) is None
+    assert describe_checkout(tmp_path_factory.mktemp("plain")) is None
     monkeypatch.setenv("PATH", "")
-    assert git_facts(repository) is None
+    assert describe_checkout(repository) is None
 
 
 def test_the_compiler_is_the_one_that_the_user_chose(
@@ -92,15 +91,8 @@ def test_the_compiler_is_the_one_that_the_user_chose(
     for name in ("mine++", "g++"):
         script(tmp_path / name, f"echo {name} 1.2")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert compiler_version() == "g++ 1.2"
+    assert find_compiler_version() == "g++ 1.2"
     monkeypatch.setenv("CXX", "mine++ -m64")
-    assert compiler_version() == "mine++ 1.2"
+    assert find_compiler_version() == "mine++ 1.2"
     monkeypatch.setenv("PATH", "")
-    assert compiler_version() is None
-
-
-def test_the_processor_has_a_name(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nmodel name\t: Fast One\nmodel name\t: Fast One\n")
-    assert cpu_model(cpuinfo) == "Fast One"
-    assert cpu_model(tmp_path / "nothing") != ""
+    assert find_compiler_version() is None

@@ -4,17 +4,18 @@ import os
 import stat
 import sys
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from torchmark.engine.machine import (
-    cores,
+    cpu_model,
+    describe_machine,
     find_tool,
     first_line_of,
-    listen,
-    noise_of,
     why_py_spy_cannot_attach,
 )
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def script(path: Path, text: str) -> str:
@@ -58,20 +59,11 @@ def test_a_py_spy_that_may_not_attach_is_told_with_its_reason(tmp_path: Path) ->
 
 
 def test_cores_are_those_this_process_may_use() -> None:
-    assert cores().usable == len(os.sched_getaffinity(0))
+    assert describe_machine()["usable_cores"] == len(os.sched_getaffinity(0))
 
 
-def test_noise_is_the_share_of_slow_beats_and_the_spread_of_the_others() -> None:
-    noise = noise_of([1.0] * 50 + [1.1] * 50 + [3.0] * 35, quiet_pace=1.0)
-    assert noise.disturbed == pytest.approx(0.5)
-    assert noise.spread == pytest.approx(0.1 / 1.05)
-
-
-def test_listening_gives_shares() -> None:
-    noise = listen()
-    assert 0 <= noise.disturbed <= 1
-    assert noise.spread >= 0
-
-
-def test_a_machine_that_never_has_its_best_pace_is_wholly_disturbed() -> None:
-    assert noise_of([3.0] * 10, quiet_pace=1.0).disturbed == 1.0
+def test_the_processor_has_a_name(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: Fast One\nmodel name\t: Fast One\n")
+    assert cpu_model(cpuinfo) == "Fast One"
+    assert cpu_model(tmp_path / "nothing") != ""

@@ -103,3 +103,19 @@ def test_a_user_without_a_home_has_no_cache_and_no_stray_directory(
     pace.save(1e-6)
     assert pace.load() is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_noise_is_the_share_of_slow_readings_and_the_spread_of_the_others() -> None:
+    noise = pace.noise_of([1.0] * 50 + [1.1] * 50 + [3.0] * 35, quiet_pace=1.0)
+    assert noise.disturbed == pytest.approx(0.5)
+    assert noise.spread == pytest.approx(0.1 / 1.05)
+
+
+def test_measured_noise_is_a_share() -> None:
+    noise = pace.measure_noise()
+    assert 0 <= noise.disturbed <= 1
+    assert noise.spread >= 0
+
+
+def test_a_machine_that_never_has_its_best_pace_is_wholly_disturbed() -> None:
+    assert pace.noise_of([3.0] * 10, quiet_pace=1.0).disturbed == 1.0

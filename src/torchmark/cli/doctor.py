@@ -12,13 +12,12 @@ from torchmark import __version__
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.engine.local_torch import import_torch
 from torchmark.engine.machine import (
-    cores,
+    describe_machine,
     find_tool,
     first_line_of,
-    listen,
     why_py_spy_cannot_attach,
 )
-from torchmark.engine.pace import path
+from torchmark.engine.pace import measure_noise, path
 from torchmark.errors import MissingTorchError
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
 
@@ -115,15 +114,16 @@ def _py_spy() -> Finding:
 
 
 def _cores() -> Finding:
-    found = cores()
-    busy = found.load > 0.5 * found.usable
+    machine = describe_machine()
+    usable, load = machine["usable_cores"], machine["load"]
+    busy = load > 0.5 * usable
     advice = "; others use them, close what you can" if busy else ""
-    text = f"{found.usable} usable, load {found.load:.2f}{advice}"
+    text = f"{usable} usable, load {load:.2f}{advice}"
     return Finding("cores", "look" if busy else "ok", text)
 
 
 def _noise() -> Finding:
-    noise = listen()
+    noise = measure_noise()
     if noise.disturbed == 1.0:
         text = f"the core never had its best known pace; if it has become slower, remove {path()}"
         return Finding("noise", "look", text)

@@ -15,14 +15,13 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.commands.suites import Selection, let_cases_import, load_suites, select_cases
-from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.workers import Workers
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.effort import Effort
-from torchmark.model.environment import Environment
 from torchmark.model.result import Metric
 from torchmark.model.run import PlannedResult, RunKind
 from torchmark.store import artifact_folder
@@ -60,7 +59,7 @@ def run(
     # Before a worker imports torch: a suite that cannot be read is told at once.
     loaded = load_suites(() if resume is not None else suites)
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
-        here = Environment(facts=environment_of(workers.facts(), Path.cwd()))
+        here = describe_environment(workers.facts(), Path.cwd())
         if resume is not None:
             started = find_run(kept, resume, [kind])
             started.check_same_environments((here,))

@@ -28,7 +28,7 @@ from torchmark.define.sweep.estimate import duration_text, seconds_for
 from torchmark.define.sweep.points import all_cases, configs_with_phases, number_of_points
 from torchmark.define.sweep.scales import sizes_of
 from torchmark.define.sweep.spec import read_spec, spec_of
-from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.local_torch import import_torch
 from torchmark.engine.machine_speeds import measure_speeds
 from torchmark.engine.sweeping import (
@@ -39,7 +39,6 @@ from torchmark.engine.sweeping import (
     measure_in_workers,
 )
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.environment import Environment
 from torchmark.model.result import Metric
 from torchmark.model.run import RunKind, Stage
 from torchmark.model.sweep_point import TORCH_DTYPES, Phase, point_of
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from torchmark.engine.cores import Division
     from torchmark.engine.workers import Workers
     from torchmark.model.case import Case
+    from torchmark.model.environment import Environment
     from torchmark.model.run import Progress, Run
     from torchmark.store import Store
 
@@ -223,7 +223,7 @@ def _environment(workers: Workers | None, threads: int) -> Environment:
         from torchmark_probe.zygote.warmup import facts as facts_of  # noqa: PLC0415 - torch's own
 
         facts = facts_of(import_torch())
-    return Environment(facts=environment_of(facts, Path.cwd()))
+    return describe_environment(facts, Path.cwd())
 
 
 def _announcements(

@@ -1,4 +1,4 @@
-"""The environment of a run as plain JSON: what may explain a difference between two runs.
+"""The environment of a run: what may explain a difference between two runs.
 
 torch is not imported here: what it says of itself comes from the zygote that has imported it, as
 the mapping that the probe's `facts` makes.
@@ -6,14 +6,14 @@ the mapping that the probe's `facts` makes.
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 from torchmark import __version__
-from torchmark.engine.machine import cores, find_tool, first_line_of
-from torchmark.engine.processor import cpu_model
+from torchmark.engine.cpp.compiler import find_compiler_version
+from torchmark.engine.machine import describe_machine, find_tool
+from torchmark.model.environment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,53 +22,28 @@ if TYPE_CHECKING:
 _GIT_SECONDS = 10
 """How long git may take to look at a working directory; a large one on a slow disk needs a few."""
 
-_COMPILERS = ("g++", "c++", "clang++")
 
-
-def environment_of(probe_facts: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+def describe_environment(probe_facts: Mapping[str, Any], directory: Path) -> Environment:
     """All that is known of where a run takes place; `directory` is the one it is started from."""
-    return {
+    facts = {
         "torchmark": __version__,
-        "torch": torch_facts(probe_facts),
+        "torch": describe_torch(probe_facts),
         "python": probe_facts.get("python", platform.python_version()),
         "executable": probe_facts.get("executable"),
-        "compiler": compiler_version(),
-        "machine": machine_facts(),
-        "git": git_facts(directory),
+        "compiler": find_compiler_version(),
+        "machine": describe_machine(),
+        "git": describe_checkout(directory),
     }
+    return Environment(facts=facts)
 
 
-def torch_facts(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
+def describe_torch(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
     """The build of torch: its version, the commit it was built from, and its flags."""
     names = {"version": "torch", "git": "torch_git", "config": "torch_config"}
     return {name: str(probe_facts[key]) for name, key in names.items() if probe_facts.get(key)}
 
 
-def machine_facts() -> dict[str, Any]:
-    """The processor, how much of it this process may use, and how much others use."""
-    found = cores()
-    return {
-        "host": platform.node(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "usable_cores": found.usable,
-        "load": round(found.load, 2),
-    }
-
-
-def compiler_version() -> str | None:
-    """What the C++ compiler says of itself; None if there is none."""
-    # CXX may have words after the compiler; the first is what runs.
-    chosen = os.environ.get("CXX", "").split()[:1]
-    for name in (*chosen, *_COMPILERS):
-        path = find_tool(name)
-        if path is not None:
-            return first_line_of(path, "--version")
-    return None
-
-
-def git_facts(directory: Path) -> dict[str, Any] | None:
+def describe_checkout(directory: Path) -> dict[str, Any] | None:
     """The commit that is checked out and whether files differ from it; None outside of git."""
     commit = _git(directory, "rev-parse", "HEAD")
     if commit is None:

@@ -1,47 +1,21 @@
-"""What is on this machine: tools, clock, cores, and how quiet it is."""
+"""What is on this machine: the processor, its cores, free memory, and installed tools."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sysconfig
-import time
-from dataclasses import dataclass
 from pathlib import Path
-
-from torchmark.engine.pace import process_reference_loop
-from torchmark_probe.loops.intervals import quantile_of_sorted
-from torchmark_probe.loops.sampling import QUIET_PACE
+from typing import Any
 
 _TOOL_SECONDS = 20
 """How long a tool may take to say its version."""
 
-_NOISE_SECONDS = 1.0
-"""How long the reference loop runs: a few of the disturbances seen on shared machines."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
-    """How steadily this machine runs a fixed bit of work."""
-
-    disturbed: float
-    """The share of the time in which something slowed the core by a quarter or more."""
-
-    spread: float
-    """The width of the middle half of the undisturbed readings, as a share of their median."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """What this process may use, and what others use already."""
-
-    usable: int
-    """Cores on which this process may run."""
-
-    load: float
-    """Processes that wanted to run, on average over the last minute."""
+_KEPT_FREE = 0.2
+"""Of the memory that is available, which a case does not get: others need some too."""
 
 
 def find_tool(name: str) -> str | None:
@@ -78,37 +52,6 @@ def why_py_spy_cannot_attach(py_spy: str) -> str | None:
     return (done.stderr or done.stdout).strip().partition("\n")[0]
 
 
-def cores() -> Cores:
-    return Cores(usable=len(os.sched_getaffinity(0)), load=os.getloadavg()[0])
-
-
-def listen() -> Noise:
-    """Let the reference loop run for a second and look at its times."""
-    reference = process_reference_loop()
-    seconds = []
-    stop = time.perf_counter() + _NOISE_SECONDS
-    while time.perf_counter() < stop:
-        seconds.append(reference.run())
-    reference.learn(seconds)
-    return noise_of(seconds, reference.quiet_pace)
-
-
-def noise_of(seconds: list[float], quiet_pace: float) -> Noise:
-    """The share of disturbed time, and the spread of the undisturbed seconds."""
-    limit = QUIET_PACE * quiet_pace
-    quiet = sorted(each for each in seconds if each <= limit)
-    if not quiet:
-        return Noise(disturbed=1.0, spread=0.0)
-    middle = quantile_of_sorted(quiet, 0.75) - quantile_of_sorted(quiet, 0.25)
-    return Noise(
-        disturbed=1 - sum(quiet) / sum(seconds), spread=middle / quantile_of_sorted(quiet, 0.5)
-    )
-
-
-_KEPT_FREE = 0.2
-"""Of the memory that is available, which a case does not get: others need some too."""
-
-
 def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
     """Bytes that a case may take; None where the kernel does not say."""
     try:
@@ -117,3 +60,28 @@ def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
         return None
     found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
     return None if found is None else int(int(found[1]) * 1024 * (1 - _KEPT_FREE))
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The name that the processor gives itself, or its kind where it has none."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in {"model name", "Model", "cpu model"} and value.strip():
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def describe_machine() -> dict[str, Any]:
+    """The processor, how much of it this process may use, and how much others use."""
+    return {
+        "host": platform.node(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 2),
+    }

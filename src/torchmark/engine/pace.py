@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import platform
 import sys
-import tempfile
 import time
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.files import cache_directory
-from torchmark.engine.processor import cpu_model
-from torchmark_probe.loops.sampling import ReferenceLoop
+from torchmark.engine.files import cache_directory, write_whole
+from torchmark.engine.machine import cpu_model
+from torchmark_probe.loops.intervals import quantile_of_sorted
+from torchmark_probe.loops.sampling import QUIET_PACE, ReferenceLoop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,9 @@ _FIRST_SECONDS = 0.3
 _WORTH_KEEPING = 0.98
 """A pace that is not at least 2 % better is not worth a write."""
 
+_NOISE_SECONDS = 1.0
+"""How long the loop runs to measure noise: a few of the disturbances seen on shared machines."""
+
 
 @cache
 def process_reference_loop() -> ReferenceLoop:
@@ -43,7 +46,7 @@ def process_reference_loop() -> ReferenceLoop:
     if known is not None:
         reference.quiet_pace = known
     else:
-        reference.learn(_run_for_a_while(reference))
+        reference.learn(_run_for(reference, _FIRST_SECONDS))
         save(reference.quiet_pace)
     return reference
 
@@ -70,20 +73,13 @@ def load() -> float | None:
 def save(pace: float) -> None:
     """Write the pace in one step, so that no other process reads half of it; or do without."""
     record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
-    file_path = path()
     with contextlib.suppress(OSError):
-        file_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=file_path.parent, prefix=file_path.name)
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(record, file)
-            os.replace(name, file_path)
-        except OSError:
-            os.unlink(name)
+        path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path(), json.dumps(record).encode())
 
 
-def _run_for_a_while(reference: ReferenceLoop) -> list[float]:
-    stop = time.perf_counter() + _FIRST_SECONDS
+def _run_for(reference: ReferenceLoop, duration: float) -> list[float]:
+    stop = time.perf_counter() + duration
     seconds = [reference.run()]
     while time.perf_counter() < stop:
         seconds.append(reference.run())
@@ -96,3 +92,34 @@ def path() -> Path:
 
 def _machine() -> dict[str, Any]:
     return {"host": platform.node(), "cpu": cpu_model(), "python": sys.version, "beat": "sum"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How steadily this machine runs a fixed bit of work."""
+
+    disturbed: float
+    """The share of the time in which something slowed the core by a quarter or more."""
+
+    spread: float
+    """The width of the middle half of the undisturbed readings, as a share of their median."""
+
+
+def measure_noise() -> Noise:
+    """Let the reference loop run for a second and look at its times."""
+    reference = process_reference_loop()
+    seconds = _run_for(reference, _NOISE_SECONDS)
+    reference.learn(seconds)
+    return noise_of(seconds, reference.quiet_pace)
+
+
+def noise_of(seconds: list[float], quiet_pace: float) -> Noise:
+    """The share of disturbed time, and the spread of the undisturbed readings."""
+    limit = QUIET_PACE * quiet_pace
+    quiet = sorted(each for each in seconds if each <= limit)
+    if not quiet:
+        return Noise(disturbed=1.0, spread=0.0)
+    middle = quantile_of_sorted(quiet, 0.75) - quantile_of_sorted(quiet, 0.25)
+    return Noise(
+        disturbed=1 - sum(quiet) / sum(seconds), spread=middle / quantile_of_sorted(quiet, 0.5)
+    )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark import __version__
 from torchmark.engine.cpp.compiler import toolchain_of
-from torchmark.engine.environment_facts import machine_facts, torch_facts
+from torchmark.engine.environment_facts import describe_torch
 from torchmark.engine.environments import ActivatedEnvironment, activate_environment
+from torchmark.engine.machine import describe_machine
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.errors import MissingToolError, TorchmarkError
@@ -78,10 +79,10 @@ class UnderTest:
             command=self.environment.command,
             facts={
                 "torchmark": __version__,
-                "machine": machine_facts(),
+                "machine": describe_machine(),
                 "executable": facts["executable"],
                 "python": facts["python"],
-                "torch": torch_facts(facts),
+                "torch": describe_torch(facts),
                 "torch_file": interpreter.torch_file,
                 "threads": facts["threads"],
                 "fixed_addresses": facts["fixed_addresses"],

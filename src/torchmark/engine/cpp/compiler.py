@@ -151,6 +151,14 @@ def toolchain_of(facts: Mapping[str, Any]) -> Toolchain:
     return _toolchain(_chosen_compiler(), facts)
 
 
+def find_compiler_version() -> str | None:
+    """What the compiler says of itself; None if there is none that runs."""
+    try:
+        return _version_of(_chosen_compiler())
+    except CompilerMissingError:
+        return None
+
+
 def _toolchain(command: tuple[str, ...], facts: Mapping[str, Any]) -> Toolchain:
     version = _version_of(command)
     libtorch = libtorch_of(facts)

@@ -29,6 +29,8 @@ from torchmark.model.result import (
 from torchmark.model.run import PlannedResult, Run, RunKind, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchmark.model.measurement import Measurement
 
 T = TypeVar("T")
@@ -123,8 +125,20 @@ def read_run(text: bytes) -> Run:
             for index, kind in record.plan
         ),
         environments=(Environment(facts=record.environment),),
-        settings=record.settings,
+        settings=_settings_of(record, cases),
     )
+
+
+def _settings_of(record: _Run, cases: Sequence[Case]) -> dict[str, Any]:
+    """Of a sweep: the sizes of every case, which 0.1 had in the rows and in the names of cases."""
+    if "sweep" not in record.settings:
+        return record.settings
+    sizes = {case.id: dict(pair.split("=") for pair in case.label[1].split()) for case in cases}
+    return {
+        "csv": record.settings["sweep"].get("csv"),
+        "dims": list(next(iter(sizes.values()), {})),
+        "sizes": {case_id: [int(size) for size in of.values()] for case_id, of in sizes.items()},
+    }
 
 
 def read_result(text: bytes) -> Result:

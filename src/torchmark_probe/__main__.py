@@ -18,10 +18,9 @@ from torchmark_probe.zygote import (
     children,
     failures,
     handlers,
-    keepers,
     messages,
+    serving,
     warmup,
-    watching,
     wire,
 )
 
@@ -32,7 +31,8 @@ def main() -> None:
     if not isinstance(wanted, messages.Start):
         return
     around = _start(wanted, channel)
-    (keepers if around.callgrind else watching).serve(channel, around)
+    serve = serving.serve_counts if around.callgrind else serving.serve_times
+    serve(channel, around)
 
 
 def _own_channel() -> socket.socket:

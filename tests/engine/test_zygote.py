@@ -18,6 +18,7 @@ import torch
 from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
+from torchmark.engine.zygote.conversation import Conversation
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
@@ -417,3 +418,57 @@ def test_threads_are_held_at_what_was_asked() -> None:
     with Zygote(Launch(threads=2)) as zygote:
         setup = "import os; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
         assert zygote.sample(case("pass", setup), limits=QUICK).output.stdout == "2 2\n"
+
+
+def test_what_a_case_reports_comes_back_with_its_times_and_not_with_what_it_printed(
+    plain_zygote: Zygote,
+) -> None:
+    setup = """
+        from torchmark_probe.zygote.reports import report
+        report(flops=1, remarks=["first"])
+        report(flops=2)
+        print("hello")
+    """
+    sample = plain_zygote.sample(case("pass", setup), limits=QUICK)
+    assert sample.facts == {"flops": 2, "remarks": ["first"]}
+    assert sample.output.stdout == "hello\n"
+    assert plain_zygote.run(case("pass", setup)).facts == sample.facts
+    assert plain_zygote.run(case("pass")).facts == {}, "of another case"
+
+
+def test_what_cannot_be_done_is_told_apart_from_what_failed(plain_zygote: Zygote) -> None:
+    setup = """
+        from torchmark_probe.replay.calls import rebuilt
+        rebuilt('{"op": "aten.no_such_operator.default"}')
+    """
+    with pytest.raises(CaseFailedError, match=r"^torch \S+ has no operator aten") as caught:
+        plain_zygote.sample(case("pass", setup), limits=QUICK)
+    assert caught.value.kind == "unsupported"
+
+
+def test_a_function_of_the_probe_is_called_if_it_is_offered(plain_zygote: Zygote) -> None:
+    paths = ["torch.func.vmap", "torch.nn.functional.relu", "torch.nowhere.f"]
+    found = plain_zygote.call("torchmark_probe.zygote.warmup.torch_has", paths)
+    assert found == dict(zip(paths, [True, True, False], strict=True))
+    for function in ("os.system", "torchmark_probe.zygote.warmup.facts"):
+        with pytest.raises(CaseFailedError, match="offers no function"):
+            plain_zygote.call(function, "true")
+
+
+def test_ctrl_c_ends_the_case_that_is_waited_for(
+    plain_zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pid"
+    setup = f"import os; open({str(file)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+
+    def interrupted(conversation: Conversation) -> None:
+        wait_until(lambda: file.exists() and file.read_text() != "")
+        conversation._wait(10)  # the process has been told by then
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Conversation, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            plain_zygote.run(case("pass", setup))
+    wait_until(lambda: is_gone(int(file.read_text())))
+    assert works(plain_zygote)

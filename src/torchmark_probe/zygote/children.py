@@ -1,7 +1,7 @@
 """A child for every case: what it does in its life, and what its parent does at its end.
 
-The parent is a keeper (`keepers.py`) or the zygote itself (`watching.py`). It tells the control
-side which process to kill when the time is up, and how the process ended.
+The parent is a keeper or the zygote itself (`serving.py`). It tells the control side which process
+to kill when the time is up, and how the process ended.
 """
 
 import contextlib

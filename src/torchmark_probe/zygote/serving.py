@@ -1,8 +1,14 @@
-"""A plain zygote: it forks for every case, and watches over those that are in haste itself.
+"""A zygote at work: it forks for every case that is handed over, in one of two ways.
 
-A fork of a process that has torch in it takes ten milliseconds and more, and so does its end. With
-a keeper in between (`keepers.py`) a case costs that twice: most of what a process costs that takes
-turns for a few hundredths of a second. Times do not mind what the zygote does meanwhile.
+*Under callgrind* it forks a keeper, and the keeper forks the child and waits for it. So the zygote
+does the same few things between any two forks, whatever becomes of a case: that is what makes
+counts repeat to the instruction. The keeper takes the case with it when the zygote dies, and a case
+that kills its parent costs nobody else.
+
+*Plainly* it does so too, but watches over those that are in haste itself. A fork of a process that
+has torch in it takes ten milliseconds and more, and so does its end; with a keeper in between a
+case costs that twice: most of what a process costs that alternates for a few hundredths of a
+second. Times do not mind what the zygote does meanwhile.
 """
 
 import contextlib
@@ -10,12 +16,71 @@ import os
 import select
 import signal
 import socket
-from typing import Dict
+from typing import Any, Dict
 
-from torchmark_probe.zygote import children, handlers, keepers, wire
+from torchmark_probe.zygote import children, handlers, messages, wire
 
 
-def serve(channel: socket.socket, around: handlers.Surroundings) -> None:
+def serve_counts(channel: socket.socket, around: handlers.Surroundings) -> None:
+    """Fork for every case that is handed over, until the control side is gone.
+
+    Nothing here depends on the case: the next fork finds the heap as the last one did.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the keepers
+    zygote = os.getpid()
+    while True:
+        case = wire.take_over(channel)
+        if case is None:
+            return
+        if _fork(case.files) == 0:
+            channel.close()
+            _keep(case.files, around, zygote)
+        for descriptor in case.files:
+            os.close(descriptor)
+
+
+def _fork(files: wire.CaseFiles) -> int:
+    """Fork for a case, as `os.fork` does; -1 where that cannot be, which the case is then told."""
+    try:
+        return os.fork()
+    except OSError as error:
+        not_forked = messages.NotForked(str(error))
+        wire.send(files.talk, messages.Answer(not_forked, {}))
+        return -1
+
+
+def _keep(files: wire.CaseFiles, around: handlers.Surroundings, zygote: int) -> None:
+    """Be the keeper of one case, and end with it. Called in a fork; never returns."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # Until the child is known there is nothing to take along, so the default will do.
+        children.die_with_parent(signal.SIGTERM)
+        if os.getppid() != zygote:
+            os._exit(1)
+        keeper = os.getpid()
+        child = os.fork()
+        if child == 0:
+            children.live(files, around, keeper)
+        _see_it_through(files.talk, child)
+    finally:
+        os._exit(1)
+
+
+def _see_it_through(talk: int, child: int) -> None:
+    """Wait for the child and tell how it ended."""
+
+    def take_along(_signal: int, _frame: Any) -> None:
+        children.kill_group(child)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, take_along)
+    children.introduce(child, talk)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    children.bury(child, talk)
+    children.be_gone()
+
+
+def serve_times(channel: socket.socket, around: handlers.Surroundings) -> None:
     """Fork for every case that is handed over, until the control side is gone; so are all cases."""
     # The end of the channel says it as well, and leaves time to take everybody along.
     children.die_with_parent(0)
@@ -63,10 +128,10 @@ class _Watch:
 
     def _begin(self, case: wire.Case) -> None:
         files = case.files
-        child = keepers.forked(files)
+        child = _fork(files)
         if child == 0:
             self._leave()
-            be = children.live if case.in_haste else keepers.keep
+            be = children.live if case.in_haste else _keep
             be(files, self._around, self._zygote)
         if child > 0 and case.in_haste:
             self._talks[child] = os.dup(files.talk)

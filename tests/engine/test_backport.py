@@ -388,7 +388,7 @@ def test_what_a_killed_process_left_is_removed(
 PATCHER = """
 import sys
 from pathlib import Path
-from tests.engine.paired.test_backport import environment_at
+from tests.engine.test_backport import environment_at
 from torchmark.engine.backport import patch
 environment = environment_at(Path(sys.argv[1]))
 print("ready", flush=True)

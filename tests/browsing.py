@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -52,13 +52,16 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[[Path], Visit]]:
-    """Opens a file in a page 1280 pixels wide, and fails in the end if there were complaints."""
+def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Opens a file in a page 1280 pixels wide, and fails in the end if there were complaints.
+
+    Options are those of a context of playwright, such as `java_script_enabled=False`.
+    """
     visits: list[Visit] = []
     contexts = []
 
-    def opened(file: Path) -> Visit:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
+    def opened(file: Path, **options: Any) -> Visit:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         visit = Visit(context.new_page())
         visit.page.set_default_timeout(120_000)  # milliseconds; for a page that hangs

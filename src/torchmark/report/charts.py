@@ -26,7 +26,8 @@ _CELL_WIDTH = 230
 """Pixels of one of several small charts: one fits the screen of a phone with its axis."""
 
 _PICTURE_WIDTH = 620
-_PICTURE_COLUMNS = 3
+_PICTURE_COLUMNS = (3, 2)
+"""Small charts in a row; preferred is a number that leaves no gap in the last one."""
 
 _TEXT = {"labelColor": "var(--quiet)", "titleColor": "var(--ink)", "titleFontWeight": 500}
 CONFIG: dict[str, Any] = {
@@ -98,9 +99,9 @@ def spec_for_page(chart: Chart) -> dict[str, Any]:
     series = find_series(spec)
     if series is not None:
         for encoding in _encodings(spec):
-            for channel in encoding.values():
-                if isinstance(channel, dict) and channel.get("field") == series.field:
-                    _hide_legend(encoding, channel, series)
+            for name in ("color", "shape", "strokeDash"):
+                if encoding.get(name, {}).get("field") == series.field:
+                    encoding[name]["legend"] = None
         shown = f"indexof({HIDDEN}, datum[{json.dumps(series.field)}]) < 0"
         spec["params"] = [{"name": HIDDEN, "value": []}, *spec.get("params", ())]
         spec["transform"] = [{"filter": shown}, *spec.get("transform", ())]
@@ -111,7 +112,9 @@ def spec_for_picture(chart: Chart, colours: Mapping[str, str]) -> dict[str, Any]
     """By itself, on white: with its title, and the colours by their values."""
     spec = _dressed(chart)
     if "facet" in spec:
-        spec.setdefault("columns", _PICTURE_COLUMNS)
+        panels = len({row.get(spec["facet"].get("field")) for row in _values(spec)})
+        full = [columns for columns in _PICTURE_COLUMNS if panels % columns == 0]
+        spec.setdefault("columns", (full or _PICTURE_COLUMNS)[0])
     elif not _is_composed(spec):
         spec.setdefault("width", _PICTURE_WIDTH)
     spec["title"] = {"text": chart.title, **({"subtitle": chart.note} if chart.note else {})}
@@ -129,14 +132,25 @@ def data_of(chart: Chart) -> tuple[list[str], list[list[Any]]]:
 
 
 def _dressed(chart: Chart) -> dict[str, Any]:
+    """In our style; every name of a series with its colour, also where others are hidden."""
     spec = copy.deepcopy(dict(chart.spec))
+    is_composed = _is_composed(spec)
+    ticks = {"axisX": (6, "ceil(width / 80)"), "axisY": (4, "ceil(height / 40)")}
     spec["config"] = {**CONFIG, **spec.get("config", {})}
+    for axis, (few, many) in ticks.items():
+        count = few if is_composed else {"expr": many}
+        spec["config"][axis] = {**spec["config"].get(axis, {}), "tickCount": count}
     if "facet" in spec:
         spec["spec"].setdefault("width", _CELL_WIDTH)
-    if not _is_composed(spec):
-        ticks = {"axisX": "ceil(width / 80)", "axisY": "ceil(height / 40)"}
-        for axis, number in ticks.items():
-            spec["config"][axis] = {**spec["config"].get(axis, {}), "tickCount": {"expr": number}}
+    series = find_series(spec)
+    for encoding in _encodings(spec):
+        channel = encoding.get("color")
+        if (
+            series is not None
+            and isinstance(channel, dict)
+            and channel.get("field") == series.field
+        ):
+            channel["scale"] = {"domain": list(series.names), "range": list(series.colours)}
     return spec
 
 
@@ -173,12 +187,3 @@ def _channels(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if isinstance(encoding.get("color"), dict) and "field" in encoding["color"]
     ]
     yield from sorted(found, key=lambda channel: "scale" not in channel)
-
-
-def _hide_legend(encoding: dict[str, Any], channel: dict[str, Any], series: Series) -> None:
-    """Colours stay with their names when others are hidden."""
-    if channel is encoding.get("color"):
-        channel["scale"] = {"domain": list(series.names), "range": list(series.colours)}
-        channel["legend"] = None
-    elif channel in (encoding.get("shape"), encoding.get("strokeDash")):
-        channel["legend"] = None

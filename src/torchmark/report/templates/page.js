@@ -72,7 +72,8 @@ function makeFilter(holder) {
   const table = holder.querySelector("table");
   const cases = casesOf(table.tBodies[0]);
   if (cases.length < 6) return;
-  const texts = cases.map(({ row }) => row.textContent.toLowerCase());
+  const words = ({ row }) => [...row.cells].filter((cell) => !cell.matches(".figure"));
+  const texts = cases.map((each) => words(each).map((cell) => cell.textContent).join(" ").toLowerCase());
   const groups = [...table.querySelectorAll("tr.group")];
   const tools = document.createElement("div");
   tools.className = "tools";
@@ -97,10 +98,10 @@ function makeFilter(holder) {
   search.addEventListener("input", filter);
 
   function filter() {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     cases.forEach(({ row, more }, at) => {
-      const isShown = words.every((word) => texts[at].includes(word))
+      const isShown = wanted.every((word) => texts[at].includes(word))
         && !(loud?.checked && row.classList.contains("quiet"));
       for (const each of [row, more]) each?.toggleAttribute("data-is-hidden", !isShown);
       count += isShown;
@@ -132,7 +133,7 @@ for (const holder of document.querySelectorAll("div.table")) {
   reveal();
 }
 
-// Charts are drawn when they come into sight, by the script that the page carries compressed.
+// Charts are drawn by the script that the page carries compressed; folded ones once they have a size.
 let vega = null;
 async function loadVega() {
   // Vega warns of what a chart's author may want to know; to a reader of the page it says nothing.
@@ -149,12 +150,14 @@ async function draw(figure) {
   const plot = figure.querySelector(".plot");
   const spec = JSON.parse(figure.querySelector("script").textContent);
   if (spec.facet && spec.spec) {
-    spec.columns = Math.max(1, Math.floor(plot.clientWidth / (spec.spec.width + 75)));
+    const most = Math.max(1, Math.floor(plot.clientWidth / (spec.spec.width + 75)));
+    const panels = new Set(spec.data.values.map((row) => row[spec.facet.field])).size;
+    spec.columns = [most, most - 1, most - 2].find((n) => n > 1 && panels % n === 0) ?? most;
   }
   spec.config.axis.labelLimit = Math.min(260, plot.clientWidth / 3);
   try {
     await (vega ??= loadVega());
-    const { view } = await window.vegaEmbed(plot, spec, {
+    const { view } = await window.vegaEmbed(plot.appendChild(document.createElement("div")), spec, {
       mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, logLevel: 1,
       tooltip: { disableDefaultStyle: true, theme: "custom" },
     });
@@ -176,5 +179,5 @@ const watcher = new IntersectionObserver((entries) => {
     watcher.unobserve(target);
     draw(target);
   }
-}, { rootMargin: "600px" });
+}, { rootMargin: "1000000px" });
 for (const figure of document.querySelectorAll(".chart:has(.plot)")) watcher.observe(figure);

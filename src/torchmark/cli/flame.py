@@ -16,7 +16,6 @@ from torchmark.cli.files import check_writable
 from torchmark.cli.following import heed_signals
 from torchmark.cli.one_case import case_meant
 from torchmark.cli.progress import Progress
-from torchmark.cli.statements import statement_names
 from torchmark.commands.flame import (
     ENDINGS,
     Profiling,
@@ -27,6 +26,7 @@ from torchmark.commands.flame import (
     render_difference,
     render_flame,
 )
+from torchmark.commands.statements import name_statements
 from torchmark.commands.suites import default_suites, installed_facts, load_suites
 from torchmark.define.suites import SHIPPED
 from torchmark.define.suites.loading import cases_of
@@ -152,7 +152,7 @@ def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case,
 
 
 def _statement(stmt: str, setup: str) -> Case:
-    return Case(label=tuple(statement_names([stmt])), stmt=stmt, setup=setup)
+    return Case(label=tuple(name_statements([stmt])), stmt=stmt, setup=setup)
 
 
 def _base(against: str | None, meant: Callable[[str], Case]) -> _Base:

@@ -20,8 +20,6 @@ FORMATS = ("text", "markdown", "csv", "json", "html")
 _VIEWS = {
     "overrides ladder": "ladder",
     "overrides report": "overrides",
-    "time": "statements",
-    "count": "statements",
 }
 """The module in `torchmark.report.views`, where it is not called like the kind of the run."""
 

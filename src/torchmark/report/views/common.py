@@ -21,12 +21,13 @@ from torchmark.report.figures import (
 from torchmark.report.view import Cell, Column, Detail, FactTable, Mark, Row, Section, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchmark.model.case import Case
     from torchmark.model.environment import Environment
     from torchmark.model.result import Result
     from torchmark.model.run import Run
+    from torchmark.report.view import Value
 
 _NAMED = 3
 """Cases that are named with a warning; more are counted."""
@@ -279,6 +280,14 @@ def skip_sections(run: Run) -> tuple[Section, ...]:
     return (Section(id="skipped", title="Skipped", listing=tuple(listing)),)
 
 
-def value_row(values: Iterable[str | int | float | bool | None]) -> Row:
-    """A row of plain values, as tables of data have them."""
+def data_table(names: Sequence[str], results: Iterable[Mapping[str, Value]]) -> Table:
+    """A table of plain values: a row for each result, empty where it lacks a name."""
+    return Table(
+        columns=tuple(Column(name=name) for name in names),
+        rows=tuple(value_row(values.get(name) for name in names) for values in results),
+    )
+
+
+def value_row(values: Iterable[Value]) -> Row:
+    """A row of plain values."""
     return Row(cells=tuple(Cell(value=value) for value in values))

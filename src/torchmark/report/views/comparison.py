@@ -11,10 +11,10 @@ from torchmark.model.environment import Environment
 from torchmark.report.figures import environment_facts, first_line, heading
 from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
 from torchmark.report.views.common import (
+    data_table,
     fact_table,
     group_of,
     name_in_group,
-    value_row,
     verdict_cell,
 )
 
@@ -231,10 +231,7 @@ def _data(differences: RunDifferences) -> Table:
         *map(_count_values, differences.counts),
         *map(_unmatched_values, differences.unmatched),
     ]
-    return Table(
-        columns=tuple(Column(name=name) for name in _DATA),
-        rows=tuple(value_row(values.get(name) for name in _DATA) for values in found),
-    )
+    return data_table(_DATA, found)
 
 
 def _names(change: TimeChange | CountChange | Unmatched) -> dict[str, Value]:

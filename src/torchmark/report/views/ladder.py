@@ -14,6 +14,7 @@ from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table,
 from torchmark.report.views.common import (
     code_details,
     count_statuses,
+    data_table,
     fact_table,
     failure_sections,
     instructions_cell,
@@ -23,7 +24,6 @@ from torchmark.report.views.common import (
     skip_sections,
     time_cell,
     title_of,
-    value_row,
     warning_texts,
 )
 
@@ -158,21 +158,27 @@ _DATA = (
 
 def _data(run: Run, ladders: tuple[Ladder, ...]) -> Table:
     """A row for each kind of input to each call; times in seconds."""
-    rows = []
-    for ladder in ladders:
-        for rung in ladder.rungs:
-            values = {
-                "run": run.id, "call": ladder.stmt, "input": rung.kind, "case": rung.case.id,
-                **_time_values(time_of(rung.time)), **_overhead_values(rung.time_overhead),
-                "instructions": _number(rung.instructions),
-                "more_instructions": _number(rung.more_instructions),
-                "reason": "; ".join(
-                    first_line(each.reason) for each in (rung.time, rung.count) if each
-                    and each.reason
-                ),
-            }  # fmt: skip
-            rows.append(value_row(values.get(name) for name in _DATA))
-    return Table(columns=tuple(Column(name=name) for name in _DATA), rows=tuple(rows))
+    return data_table(
+        _DATA,
+        (
+            {"run": run.id, "call": ladder.stmt, **_values(rung)}
+            for ladder in ladders
+            for rung in ladder.rungs
+        ),
+    )
+
+
+def _values(rung: Rung) -> dict[str, Value]:
+    reasons = [first_line(each.reason) for each in (rung.time, rung.count) if each]
+    return {
+        "input": rung.kind,
+        "case": rung.case.id,
+        **_time_values(time_of(rung.time)),
+        **_overhead_values(rung.time_overhead),
+        "instructions": _number(rung.instructions),
+        "more_instructions": _number(rung.more_instructions),
+        "reason": "; ".join(filter(None, reasons)),
+    }
 
 
 def _time_values(time: MeasuredTime | None) -> dict[str, Value]:

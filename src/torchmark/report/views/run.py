@@ -12,6 +12,7 @@ from torchmark.report.view import Cell, Column, ColumnKind, Detail, Row, Section
 from torchmark.report.views.common import (
     code_details,
     count_statuses,
+    data_table,
     fact_table,
     failure_sections,
     group_of,
@@ -23,7 +24,6 @@ from torchmark.report.views.common import (
     skip_sections,
     time_cell,
     title_of,
-    value_row,
     warning_texts,
 )
 
@@ -123,11 +123,13 @@ _DATA = (
 
 def data_of(run: Run) -> Table:
     """A row for each result, times in seconds."""
-    rows = []
-    for result in results_in_order(run):
-        figures = {"run": run.id, **_facts(result), **_time(result), **_counts(result)}
-        rows.append(value_row(figures.get(name) for name in _DATA))
-    return Table(columns=tuple(Column(name=name) for name in _DATA), rows=tuple(rows))
+    return data_table(
+        _DATA,
+        (
+            {"run": run.id, **_facts(result), **_time(result), **_counts(result)}
+            for result in results_in_order(run)
+        ),
+    )
 
 
 def _facts(result: Result) -> dict[str, Value]:

@@ -6,7 +6,6 @@ Where a promise is about the command, both environments have a torch that starts
 from __future__ import annotations
 
 import csv
-import json
 import os
 import shlex
 import signal
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -24,14 +23,23 @@ from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from tests.engine.test_old_torch import OLD_PYTHON
 from tests.patched_torch import sitecustomize
-from torchmark.analyse.pairs import FEWEST_PAIRS, LAYOUT_EFFECT
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.pairs import LAYOUT_EFFECT
 from torchmark.cli import ab as ab_command
+from torchmark.model.codec import decode_run
+from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.result import Metric, PairedTiming, Status
+from torchmark.model.run import RunState
+from torchmark.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchmark.model.result import Result
+    from torchmark.model.run import Run
+
 QUICK = ("--time", "--budget", "0.01")
-"""A budget that is over with the fewest pairs."""
+"""A budget that is over with the fewest replicates."""
 
 
 def ab(*args: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -46,11 +54,13 @@ def ab(*args: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-def results_in(file: Path) -> list[dict[str, Any]]:
-    """The results of the only comparison in a JSON document."""
-    (comparison,) = json.loads(file.read_text())["comparisons"]
-    results: list[dict[str, Any]] = comparison["results"]
-    return results
+def run_in(file: Path) -> Run:
+    return decode_run(file.read_text())
+
+
+def timing_of(result: Result) -> PairedTiming:
+    assert isinstance(result.payload, PairedTiming)
+    return result.payload
 
 
 @pytest.fixture
@@ -62,8 +72,8 @@ def light(tmp_path: Path) -> str:
 @pytest.fixture(scope="module")
 def patched(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]]:
-    """A torch beside itself with a `relu` that does a little more; and the JSON of it."""
+) -> Iterator[tuple[subprocess.CompletedProcess[str], Run]]:
+    """A torch and the same with a `relu` that does a little more; and the run."""
     folder = tmp_path_factory.mktemp("patched")
     light_torch.put_into(folder, "def relu(x):\n    return x * 2\n")
     # The length of a variable moves where objects lie, and then more layouts are needed: minutes.
@@ -77,29 +87,29 @@ def patched(
             "--fail-on", "slower", "--json", "ab.json",
             cwd=folder, XDG_CACHE_HOME=str(folder), XDG_DATA_HOME=str(folder),
         )  # fmt: skip
-        yield done, results_in(folder / "ab.json")
+        yield done, run_in(folder / "ab.json")
 
 
-Patched = tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]
+Patched = tuple[subprocess.CompletedProcess[str], "Run"]
 
 
-def verdicts(results: list[dict[str, Any]]) -> dict[str, str]:
+def verdicts(run: Run) -> dict[str, str]:
     """By statement; two that are close differ no more than layouts do."""
-    found = {each["case"]["stmt"]: each["meaning"]["verdict"] for each in results}
+    found = {each.case.stmt: judge_counts(each).verdict.value for each in run.results}
     return {stmt: "same" if verdict == "close" else verdict for stmt, verdict in found.items()}
 
 
 def test_by_its_count_a_function_that_does_more_fails_the_check_and_nothing_else_does(
     patched: Patched,
 ) -> None:
-    done, results = patched
+    done, run = patched
     assert done.returncode == 1, done.stderr
-    assert verdicts(results) == {"torch.relu(8)": "more", "x + x": "same"}
+    assert verdicts(run) == {"torch.relu(8)": "more", "x + x": "same"}
 
 
 def test_the_report_names_the_function_and_what_sets_the_two_apart(patched: Patched) -> None:
     done, _ = patched
-    assert "relu" in done.stdout.partition("bytecodes")[2].splitlines()[0], done.stdout
+    assert "relu" in done.stdout.partition("bytecodes")[2].splitlines()[1], done.stdout
     assert "_PyEval_EvalFrameDefault" in done.stdout
     assert "the same installation of torch, with other variables (PYTHONPATH)" in " ".join(
         done.stdout.split()
@@ -116,10 +126,10 @@ def test_by_its_time_a_function_that_does_more_fails_the_check_and_is_named(tmp_
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
-    (result,) = results_in(tmp_path / "ab.json")
-    assert result["times"]["layout_effect"] == LAYOUT_EFFECT, "the two load different files"
+    (result,) = run_in(tmp_path / "ab.json").results
+    assert timing_of(result).layout_effect == LAYOUT_EFFECT, "the two load different files"
     assert "slower" in done.stdout
-    assert "bytecodes  relu (torch/__init__.py)" in done.stdout
+    assert "relu (torch/__init__.py)" in done.stdout.partition("bytecodes")[2]
 
 
 def test_two_statements_give_a_table_and_every_document(tmp_path: Path, light: str) -> None:
@@ -133,10 +143,11 @@ def test_two_statements_give_a_table_and_every_document(tmp_path: Path, light: s
     assert "slower" in done.stdout
     assert "\033[" not in done.stdout, "no colours in a pipe"
     assert "no difference is expected" not in " ".join(done.stdout.split())
-    (result,) = results_in(tmp_path / "ab.json")
-    assert (result["case"]["stmt"], result["other"]["stmt"]) == ("sum(x)", "sum(x * 99)")
-    assert len(result["times"]["pairs"]) >= FEWEST_PAIRS
-    assert result["times"]["layout_effect"] == 0, "one environment for both"
+    (result,) = run_in(tmp_path / "ab.json").results
+    assert result.other is not None
+    assert (result.case.stmt, result.other.stmt) == ("sum(x)", "sum(x * 99)")
+    assert len(timing_of(result).replicates) >= FEWEST_REPLICATES
+    assert timing_of(result).layout_effect == 0, "one environment for both"
     (row,) = csv.DictReader((tmp_path / "ab.csv").read_text().splitlines())
     assert row["verdict"] == "slower"
     for name in ("ab.md", "ab.html"):
@@ -151,14 +162,14 @@ def test_an_old_torch_of_another_python_is_compared_with_this_one(tmp_path: Path
         "--json", "ab.json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (comparison,) = json.loads((tmp_path / "ab.json").read_text())["comparisons"]
-    versions = [comparison[side]["facts"]["torch"]["version"] for side in ("a", "b")]
+    run = run_in(tmp_path / "ab.json")
+    versions = [str(each.fact("torch", "version")) for each in run.environments]
     assert versions[0].startswith("1.")
     assert versions[1].startswith("2.")
     assert all(version in done.stdout for version in versions)
-    (result,) = comparison["results"]
-    assert result["times"]["a_seconds"] > 0
-    assert len(result["times"]["pairs"]) == FEWEST_PAIRS
+    (result,) = run.results
+    assert timing_of(result).a_seconds > 0
+    assert len(timing_of(result).replicates) == FEWEST_REPLICATES
 
 
 def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_compared_too(
@@ -170,70 +181,103 @@ def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_com
         "--setup", "import os", *QUICK, "--json", "ab.json", "--patch-a", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    first, second = json.loads((tmp_path / "ab.json").read_text())["comparisons"]
-    assert [each["b"]["name"] for each in (first, second)] == ["twin", "other"]
-    assert [result["outcome"] for result in first["results"]] == ["done", "done"]
-    assert "no difference is expected" in first["remarks"][0]
-    failed, measured = second["results"]
-    assert failed["outcome"] == "failed"
-    assert failed["reason"].startswith("in other: the case raised: ZeroDivisionError")
-    assert len(measured["times"]["pairs"]) >= FEWEST_PAIRS
-    assert "twin beside base" in done.stdout
-    assert "other beside base" in done.stdout
-    assert "FAILED" in done.stdout.partition("other beside base")[2]
-    assert "[2/2] time   sum(range(50))" in done.stderr
-    assert "base: the Timer is now in" in done.stderr
+    run = run_in(tmp_path / "ab.json")
+    assert [each.environments for each in run.plan] == [("base", "twin")] * 2 + [
+        ("base", "other")
+    ] * 2
+    found = {(each.case.stmt[0], each.environments[1]): each for each in run.results}
+    assert [found[key].status for key in (("1", "twin"), ("s", "twin"))] == [Status.DONE] * 2
+    failed, measured = found["1", "other"], found["s", "other"]
+    assert failed.status is Status.FAILED
+    assert failed.reason.startswith("in other: the case raised: ZeroDivisionError")
+    assert len(timing_of(measured).replicates) >= FEWEST_REPLICATES
+    text = " ".join(done.stdout.split())
+    assert "no difference is expected" in text
+    assert "twin compared with base; other compared with base" in text
+    assert "ZeroDivisionError" in text
+    assert "[4/4]" in done.stderr
+    assert any(note.startswith("base: the Timer is now in") for note in run.notes)
     assert (tmp_path / "light" / "torch" / "utils_backport").is_dir()
 
 
-def test_who_interrupts_gets_what_is_there(tmp_path: Path, light: str) -> None:
-    """Each process takes another time for the statements, so that times would never be clear."""
-    data = tmp_path / "data"
+def cut_short(number: signal.Signals, tmp_path: Path, light: str) -> tuple[str, str, Run]:
+    """Two comparisons, ended by a signal after the first result; what was said and is stored."""
+    store = tmp_path / "store.db"
+    names = [part for name in "abc" for part in ("--env", f"{name}={light}")]
     running = subprocess.Popen(
-        [*HEEDING_CTRL_C, sys.executable, "-u", "-m", "torchmark", "ab", "--A", light, "--B", light,
-         "--stmt", "sum(range(n))", "--stmt", "max(range(n))", "--setup",
-         "import os; n = 9 ** (os.getpid() % 4)", "--count", "--time", "--budget", "600",
-         "--markdown", "ab.md"],
+        [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark", "ab", *names, "--stmt", "1", "--stmt",
+         "2", *QUICK, "--store", str(store), "--markdown", "ab.md"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": site(), "XDG_DATA_HOME": str(data)},
+        env=os.environ | {"PYTHONPATH": site()},
     )  # fmt: skip
     assert running.stderr is not None
     for line in running.stderr:
-        if line.startswith("[2/"):
-            running.send_signal(signal.SIGINT)
+        if line.startswith("[1/"):
+            running.send_signal(number)
             break
     shown, said = running.communicate(timeout=900)
-    assert running.returncode == 130
-    assert "Instructions" in shown
+    assert running.returncode == (130 if number is signal.SIGINT else -number)
+    with open_store(store) as opened:
+        return shown, said, opened.run("latest")
+
+
+def finish(run: Run, tmp_path: Path) -> tuple[Run, str]:
+    """Resume it; every result is then there once, and the finished ones are as they were."""
+    done = ab("--resume", run.id, "--store", str(tmp_path / "store.db"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{4 - len(run.results)} measurements left" in done.stderr
+    with open_store(tmp_path / "store.db") as opened:
+        whole = opened.run(run.id)
+    assert whole.state is RunState.FINISHED
+    assert sorted(str(each.key) for each in whole.results) == sorted(
+        str(each.key) for each in run.plan
+    )
+    assert whole.results[: len(run.results)] == run.results
+    return whole, done.stdout
+
+
+def test_who_interrupts_gets_what_is_there_and_can_go_on(tmp_path: Path, light: str) -> None:
+    shown, said, run = cut_short(signal.SIGINT, tmp_path, light)
+    assert "b compared with a" in shown
     assert "Traceback" not in said
-    (kept,) = (data / "torchmark" / "ab").iterdir()
-    assert f"interrupted; the figures are in {kept}" in said
-    (comparison,) = json.loads(kept.read_text())["comparisons"]
-    assert comparison["is_complete"] is False
-    assert [result["kind"] for result in comparison["results"]] == ["count", "count"]
-    assert "Instructions" in (tmp_path / "ab.md").read_text()
+    assert f"Resume with: torchmark ab --resume {run.id} --store" in said
+    assert run.state is RunState.INTERRUPTED
+    assert 1 <= len(run.results) < 4
+    assert "b compared with a" in (tmp_path / "ab.md").read_text()
+    finish(run, tmp_path)
+
+
+def test_a_run_that_was_killed_goes_on_with_what_is_missing(tmp_path: Path, light: str) -> None:
+    shown, _, run = cut_short(signal.SIGKILL, tmp_path, light)
+    assert shown == ""
+    assert run.state is RunState.RUNNING
+    assert 1 <= len(run.results) < 4
+    _, text = finish(run, tmp_path)
+    assert "not measured" not in text
+    assert " ".join(text.split()).count("of 2 cases") == 2
 
 
 def test_an_environment_that_breaks_meanwhile_costs_nothing_that_is_there(
     tmp_path: Path, light: str
 ) -> None:
-    flag, data = tmp_path / "flag", tmp_path / "data"
+    flag = tmp_path / "flag"
     breaking = light_torch.put_into(
         tmp_path / "breaking",
         f"import os\nif os.path.exists({str(flag)!r}): raise OSError('libfoo.so.3 is gone')",
     )
     break_it = f"open({str(flag)!r}, 'w').close()"
     done = ab("--A", light, "--B", breaking, "--stmt", "1 / 0", "--stmt", break_it, *QUICK,
-              cwd=tmp_path, XDG_DATA_HOME=str(data))  # fmt: skip
+              "--store", "store.db", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 4
     assert "ZeroDivisionError" in done.stdout
-    (kept,) = (data / "torchmark" / "ab").iterdir()
     assert "OSError: libfoo.so.3 is gone" in done.stderr
-    assert f"Until then: the figures are in {kept}" in done.stderr
-    assert [result["outcome"] for result in results_in(kept)] == ["failed"]
+    with open_store(tmp_path / "store.db") as store:
+        run = store.run("latest")
+    assert f"Resume with: torchmark ab --resume {run.id}" in done.stderr
+    assert [each.status for each in run.results] == [Status.FAILED]
 
 
 def test_an_environment_without_torch_ends_it_before_anything_is_measured(tmp_path: Path) -> None:
@@ -272,9 +316,9 @@ def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) 
         (["--A", "true", "--env", "nonsense"], "'nonsense' is not NAME=CMD"),
         (["--A", "true", "--env", "=true"], "'=true' is not NAME=CMD"),
         (["--env", "one=true"], "two environments with different names, got one"),
-        (["--env", "one=true", "--env", "one=false"], "different names, got one, one"),
-        (["--A-stmt", "pass"], "--A-stmt and --B-stmt come together"),
-        (["--B-stmt", "pass", "--A", "true"], "--A-stmt and --B-stmt come together"),
+        (["--env", "one=true", "--env", "one=false"], "two environments are called one"),
+        (["--A-stmt", "pass"], "the statements of A and B come together"),
+        (["--B-stmt", "pass", "--A", "true"], "the statements of A and B come together"),
         (["--A", "true", "--suite", "standard", "--stmt", "pass"], "not both"),
         (["--suite", "standard", "--A-stmt", "1", "--B-stmt", "2"], "not both"),
         (["--A", "true", "--suite", "nowhere.py"], "nowhere.py"),
@@ -282,6 +326,7 @@ def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) 
         (["--A", "true", "--stmt", "pass", "--json", "no/such/x.json"], "cannot be written"),
         (["--A", "true", "--stmt", "pass", "--html", "."], "directory"),
         (["--A", "true", "--stmt", "pass", "--fail-on", "rain"], "--fail-on"),
+        (["--resume", "latest", "--A", "true"], "leave --A out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -360,12 +405,25 @@ def test_the_help_shows_how_environments_are_given() -> None:
     assert 'torchmark ab --A "source activate base"' in done.stdout
 
 
-def test_ctrl_c_before_anything_was_compared_names_no_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_options_of_the_command_are_those_of_the_function(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(ab_command, "compare_all", lambda *_, **__: KeyboardInterrupt())
-    told = CliRunner().invoke(ab_command.command, ["--A-stmt", "1", "--B-stmt", "2"])
-    assert told.exit_code == 130
-    assert told.output == "torchmark: interrupted before anything was compared\n"
-    assert not list(tmp_path.rglob("*.json"))
+    given = {}
+
+    def fake_ab(**options: object) -> None:
+        given.update(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ab_command, "ab", fake_ab)
+    arguments = ["--A", "a", "--env", "C=c d=e", "--suite", "s", "-k", "add", "--time",
+                 "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--tag", "t"]  # fmt: skip
+    told = CliRunner().invoke(ab_command.command, arguments)
+    assert told.exit_code != 0
+    progress = given.pop("progress")
+    assert callable(progress)
+    assert given == {
+        "A": "a", "B": None, "environments": {"C": "c d=e"}, "suites": ("s",), "pattern": "add",
+        "statements": (), "setup": "pass", "a_stmt": None, "b_stmt": None,
+        "metrics": [Metric.TIME], "cpp": False, "patch": ["B"], "backtest": True, "budget": 3.0,
+        "tags": ("t",), "store": None, "resume": None,
+    }  # fmt: skip

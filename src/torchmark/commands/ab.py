@@ -161,7 +161,7 @@ def _compare_environments(
     path = _import_path(names)
     with use_store(store) as kept, contextlib.ExitStack() as stack:
         sides = activate(stack, commands, path)
-        said = [str(put_timer_into(side.environment)) for side in sides if side.name in patch]
+        said = _patch(sides, patch)
         described = describe(sides, progress)
         wanted, why_not = _choose_metrics(metrics, described)
         run = begin_run(
@@ -340,6 +340,15 @@ def _import_path(suites: Sequence[str]) -> list[str]:
     """Where cases find what lies beside the user and beside the suites."""
     places = [Path(name) for name in suites if Path(name).exists()]
     return ["", *(str((p if p.is_dir() else p.parent).resolve()) for p in places)]
+
+
+def _patch(sides: Sequence[UnderTest], names: Collection[str]) -> list[str]:
+    """Put the Timer into environments; "A" and "B" are the first two, whatever their names."""
+    of_name = {**{side.name: side for side in sides}, **dict(zip("AB", sides, strict=False))}
+    unknown = [name for name in names if name not in of_name]
+    if unknown:
+        raise InvalidArgumentError(f"there is no environment {unknown[0]} to patch")
+    return [str(put_timer_into(of_name[name].environment)) for name in names]
 
 
 def _choose_metrics(

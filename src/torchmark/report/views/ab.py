@@ -280,8 +280,10 @@ def _function_details(
         rows=tuple(Row(cells=cells) for cells in rows[:_MOST_FUNCTIONS]),
         most_rows=_TEXT_FUNCTIONS,
     )
-    more = (f"{left_out:,} more functions differ",) if left_out > 0 else ()
-    return (Detail(table=table, lines=more, is_page_only=is_page_only),)
+    details = [Detail(table=table, is_page_only=is_page_only)]
+    if left_out > 0:
+        details.append(Detail(lines=(f"{left_out:,} more functions differ",), is_page_only=True))
+    return tuple(details)
 
 
 def _code(case: Case, other: Case | None) -> tuple[Detail, ...]:

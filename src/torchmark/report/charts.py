@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ _CELL_WIDTH = 230
 """Pixels of one of several small charts: one fits the screen of a phone with its axis."""
 
 _PICTURE_WIDTH = 620
+_PICTURE_LETTERS = 100
+"""Characters of a line of the note, so that it does not make the picture wider."""
+
 _PICTURE_COLUMNS = (3, 2)
 """Small charts in a row; preferred is a number that leaves no gap in the last one."""
 
@@ -117,7 +121,8 @@ def spec_for_picture(chart: Chart, colours: Mapping[str, str]) -> dict[str, Any]
         spec.setdefault("columns", (full or _PICTURE_COLUMNS)[0])
     elif not _is_composed(spec):
         spec.setdefault("width", _PICTURE_WIDTH)
-    spec["title"] = {"text": chart.title, **({"subtitle": chart.note} if chart.note else {})}
+    note = textwrap.wrap(chart.note, _PICTURE_LETTERS)
+    spec["title"] = {"text": chart.title, **({"subtitle": note} if note else {})}
     spec["background"], spec["padding"] = colours["paper"], 12
     text = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], json.dumps(spec))
     resolved: dict[str, Any] = json.loads(text)

@@ -148,7 +148,11 @@ def _time_sections(rows: Sequence[SweepRow]) -> list[Section]:
     if more:
         found.append(
             Section(
-                id="time-more", title=more.title, charts=(more,), is_folded=True, is_page_only=True
+                id="time-more",
+                title="Time with other sizes held",
+                charts=(more,),
+                is_folded=True,
+                is_page_only=True,
             )
         )
     return found

@@ -30,7 +30,7 @@ def size_axis(dim: str, sizes: Sequence[int]) -> dict[str, Any]:
         "field": "size",
         "title": dim,
         "scale": {"type": scale, "zero": False, "nice": False, "padding": 12},
-        "axis": {"values": list(sizes), "grid": False, "format": "d"},
+        "axis": {**_at(sizes), "grid": False, "format": "d"},
     }
 
 
@@ -39,7 +39,7 @@ def times_axis(ends: Sequence[float]) -> dict[str, Any]:
     if spans_a_decade(ends):
         return {"title": None, **log_axis(ends, label)}
     high = max(ends) * (1 + _AIR)
-    axis = {"labelExpr": label, "values": _linear_ticks(0.0, high)}
+    axis = {"labelExpr": label, **_at(_linear_ticks(0.0, high))}
     return {"title": None, "scale": {"domain": [0.0, high], "nice": False}, "axis": axis}
 
 
@@ -55,8 +55,13 @@ def log_axis(values: Sequence[float], label: str) -> dict[str, Any]:
     low, high = least / factor, most * factor
     return {
         "scale": {"type": "log", "domain": [low, high], "nice": False},
-        "axis": {"labelExpr": label, "values": _log_ticks(low, high)},
+        "axis": {"labelExpr": label, **_at(_log_ticks(low, high))},
     }
+
+
+def _at(ticks: Sequence[float]) -> dict[str, Any]:
+    """Exactly there: without their number Vega leaves some out."""
+    return {"values": list(ticks), "tickCount": len(ticks)}
 
 
 def spans_a_decade(values: Iterable[float]) -> bool:

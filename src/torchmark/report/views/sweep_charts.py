@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Valued = Callable[[SweepRow], tuple[float, float, float] | None]
     """The value of a row, and from where to where it may be."""
 
-WIDTH, HEIGHT = 230, 200
+WIDTH, HEIGHT = 270, 210
 """Pixels of a panel: one fits the screen of a phone with its axis."""
 
 _COLUMNS = 3
@@ -86,8 +86,8 @@ def scaling(rows: Sequence[SweepRow]) -> Chart | None:
     held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
     return _line_chart(
         "scaling",
-        "Time",
-        f"Median of one run, with its 95 % interval.{held}",
+        "Median time of one run",
+        f"Medians have their 95 % intervals.{held}",
         rows,
         _panels(rows, cuts, _time, times_axis),
     )
@@ -102,7 +102,7 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
         for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
     ]
-    title = "Time with other sizes held"
+    title = "Median time of one run, other sizes held"
     return _line_chart("scaling-more", title, "", rows, _panels(rows, others, _time, times_axis))
 
 
@@ -115,11 +115,11 @@ def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
         return (ratio.value, ratio.low, ratio.high) if ratio else None
 
     note = (
-        f"How many times as fast as {EAGER} with the same dtype, phase and sizes: above 1 is "
-        "faster. Intervals take both at their worst ends."
+        f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
+        "Intervals take both at their worst ends."
     )
     panels = _panels(rows, first_slices(rows), valued, ratios_axis, at_one=True)
-    return _line_chart("speedup", f"Speed-up over {EAGER}", note, rows, panels)
+    return _line_chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
 
 
 def chart_of(

@@ -54,7 +54,7 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
     )
     return chart_of(
         "roofline",
-        "Roofline: FLOP/s over FLOP per byte",
+        "Achieved FLOP/s over FLOP per byte",
         note,
         f"Achieved FLOP/s over FLOP per byte. {note}",
         rows,

@@ -15,7 +15,7 @@ from torchmark.analyse.call_natures import Nature, nature_of, share_explained
 from torchmark.analyse.instructions import instructions_of
 from torchmark.analyse.times import time_of
 from torchmark.analyse.traffic import bytes_moved
-from torchmark.capture.traces.reading import checked_call
+from torchmark.capture.traces.reading import check_call
 from torchmark.model.replay_record import settings_of
 from torchmark.model.result import Counts, Facts, Metric, Status
 
@@ -198,7 +198,7 @@ def analyse_replay(run: Run) -> ReplayAnalysis:
 
 
 def recorded_call_of(call: TracedCall) -> RecordedCall:
-    return checked_call(json.loads(call.record))
+    return check_call(json.loads(call.record))
 
 
 def _outcomes(call: TracedCall, settings: ReplaySettings, results: Results) -> tuple[Outcome, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from torchmark.capture.compiled import never_compiled, set_eval_frame
+from torchmark.capture.compiled_code import never_compiled, set_eval_frame
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.keys import key_of, shapes_of, without_floats
 from torchmark.capture.known import KnownCall
@@ -90,9 +90,9 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     pair: int | None = expected.pair
                 else:
                     key = key_of(call, args, kwargs)
-                    pair = self._looked_up(call, args, kwargs, key, known)
+                    pair = self._look_up(call, args, kwargs, key, known)
             except Exception as error:  # never into the program
-                self._record.trouble(func, error)
+                self._record.note_trouble(func, error)
             else:
                 if pair is None:
                     return self._unknown_call(func, args, kwargs or {}, key, known)
@@ -101,7 +101,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
         return call(*args, **kwargs) if kwargs else call(*args)
 
-    def _looked_up(
+    def _look_up(
         self, call: Any, args: Any, kwargs: dict[str, Any] | None, key: Key, known: KnownCalls
     ) -> int | None:
         """The pair of a call that was not the expected one, if it is known from this place."""
@@ -149,7 +149,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
             with self._on_our_own(func):
                 if description is not None:
-                    number = self._record.add_call(key, func, description.finished(result))
+                    number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
@@ -171,7 +171,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if number is None:
             with self._on_our_own(func):
                 description = CallDescription(args, kwargs, exact=self._exact)
-                number = self._record.add_call(key, func, description.finished(result))
+                number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
             self._add(self._record.pair_of(number, known.place))
         return result
@@ -184,7 +184,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
                 yield
         except Exception as error:
-            self._record.trouble(func, error)
+            self._record.note_trouble(func, error)
         finally:
             set_eval_frame(prior)
 

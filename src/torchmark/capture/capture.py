@@ -16,15 +16,13 @@ from torch.utils._python_dispatch import (
 )
 
 from torchmark.capture.calls import CallMode
-from torchmark.capture.compiled import watched_compiled_code
-from torchmark.capture.compiled_calls import CompiledCalls
-from torchmark.capture.files import TraceFile, require_safetensors, save_contents
+from torchmark.capture.compiled_code import watch_compiled_code
+from torchmark.capture.compiled_graphs import CompiledCalls
 from torchmark.capture.hooks import Hooks
 from torchmark.capture.labels import Labels, ModuleNames
-from torchmark.capture.processes import watched_processes
-from torchmark.capture.record import Record
-from torchmark.capture.steps import StepEnds
-from torchmark.capture.threads import watched_threads
+from torchmark.capture.record import Record, StepEnds
+from torchmark.capture.started_work import watch_processes, watch_threads
+from torchmark.capture.trace_file import TraceFile, require_safetensors, save_contents
 from torchmark.capture.traces.writing import write_trace
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
 
@@ -158,16 +156,16 @@ class Capture:
             t.name for t in threading.enumerate() if t is not threading.current_thread()
         ]
         if running_before:
-            self._record.not_seen(
+            self._record.note_unseen(
                 "threads that were there before the capture: what they call is not in here "
                 f"({', '.join(running_before)})"
             )
         self._hooks.start()
         undo = self._undo
-        undo.enter_context(watched_compiled_code(self._hooks))
-        undo.enter_context(CompiledCalls(self._record).watched())
-        undo.enter_context(watched_processes(self._record, self._in_child))
-        undo.enter_context(watched_threads(self._captured_thread))
+        undo.enter_context(watch_compiled_code(self._hooks))
+        undo.enter_context(CompiledCalls(self._record).watch())
+        undo.enter_context(watch_processes(self._record, self._in_child))
+        undo.enter_context(watch_threads(self._captured_thread))
         mode = self._new_mode()
         undo.callback(mode.labels.functions.stop)
         mode.labels.functions.start()

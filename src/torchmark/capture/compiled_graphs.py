@@ -6,19 +6,26 @@ inductor makes of it is known again when it runs. Two functions of inductor are 
 once somebody imports it, so that who compiles nothing does not wait for that import. Its own cache
 is used as always, by the same keys; that of AOTAutograd is not asked while we watch, because what
 comes out of it has no graph any more.
+
+The calls of a graph go into the record each time that the graph runs. What the mode would see of
+such a run (the few operators that inductor calls as they are) is in the graph already, as the
+program called it; so the mode looks away meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from torchmark.capture.compiled import never_compiled
+from torchmark.capture.calls import CallMode
+from torchmark.capture.compiled_code import never_compiled
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.when_imported import when_imported
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from torchmark.capture.keys import Key
+    from torchmark.capture.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +60,7 @@ class CompiledGraph:
 
 
 @contextlib.contextmanager
-def watched_compiled_graphs(
+def watch_compiled_graphs(
     running: Callable[[CompiledGraph | None], AbstractContextManager[None]],
 ) -> Iterator[None]:
     """Each run of compiled code happens within `running(graph)`, in the thread that runs it.
@@ -123,7 +131,7 @@ def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
 
 def _call(node: torch.fx.Node) -> GraphCall:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
-    description = GraphDescription(args, kwargs).finished(node.meta.get("val"))
+    description = GraphDescription(args, kwargs).finish(node.meta.get("val"))
     said = json.dumps([description.args, description.kwargs, description.outputs])
     return GraphCall(func=node.target, description=description, key=("compiled", node.target, said))
 
@@ -167,3 +175,66 @@ class GraphDescription(CallDescription):
 
 def _hint(size: int | torch.SymInt) -> int:
     return int(size.node.hint) if isinstance(size, torch.SymInt) else size
+
+
+class CompiledCalls:
+    """Adds the calls of a graph to the record, at the place of the thread that runs the graph."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._places: dict[int, int] = {}
+        self._pairs: dict[tuple[int, int], list[int]] = {}
+        self._is_over = False
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        with watch_compiled_graphs(self._running):
+            try:
+                yield
+            finally:
+                self._is_over = True
+
+    @contextlib.contextmanager
+    def _running(self, graph: CompiledGraph | None) -> Iterator[None]:
+        modes = _get_current_dispatch_mode_stack()
+        mode = next((mode for mode in modes if isinstance(mode, CallMode)), None)
+        if mode is None or not mode.is_on:
+            yield
+        elif graph is None:
+            self._record.note_unseen(
+                "{n} times code ran that torch.compile had compiled before the capture: the "
+                "operators that it fused into kernels are not in here"
+            )
+            yield
+        else:
+            self._add(graph, mode.labels.known_calls().place)
+            mode.is_on = False
+            try:
+                yield
+            finally:
+                mode.is_on = not self._is_over
+
+    def _add(self, graph: CompiledGraph, place: int) -> None:
+        pairs = self._pairs.get((id(graph), place))
+        if pairs is None:
+            pairs = self._pairs[id(graph), place] = self._pairs_of(graph, place)
+        self._record.sequence.extend(pairs)
+        self._record.note_unseen(
+            "{n} times a graph ran that torch.compile had compiled: the operators of the graph are "
+            "in here, marked as compiled, and not the kernels that they were fused into"
+        )
+        for name in graph.left_out:
+            self._record.note_unseen(
+                f"{{n}} times {name} in a compiled graph, which is no operator"
+            )
+
+    def _pairs_of(self, graph: CompiledGraph, place: int) -> list[int]:
+        record = self._record
+        compiled = self._places.get(place)
+        if compiled is None:
+            where = dataclasses.replace(record.places[place], compiled=True, function=None)
+            compiled = self._places[place] = record.add_place(where)
+        return [
+            record.pair_of(record.add_call(call.key, call.func, call.description), compiled)
+            for call in graph.calls
+        ]

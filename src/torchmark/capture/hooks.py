@@ -37,7 +37,7 @@ def _never_raising(hook: Callable[..., None]) -> Callable[..., None]:
         try:
             hook(self, *args)
         except Exception as error:
-            self._record.not_seen(f"a label may be wrong ({type(error).__name__}: {error})")
+            self._record.note_unseen(f"a label may be wrong ({type(error).__name__}: {error})")
 
     return guarded
 
@@ -117,7 +117,7 @@ class Hooks:
         if labels := self._labels_here():
             labels.entered(module)
         else:
-            self._record.not_seen(
+            self._record.note_unseen(
                 f"modules ran in thread {threading.current_thread().name!r}, which was there "
                 "before the capture: its calls are not in here"
             )

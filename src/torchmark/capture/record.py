@@ -3,6 +3,11 @@
 The order is kept as numbers of pairs, a call and its place, because one number a call is what the
 hot path can afford. Several threads add to it at once: adding to `sequence` is one operation that
 Python does not interrupt, everything else holds the lock.
+
+A step ends with the optimizers, or where the user says so. An iteration may have several
+optimizers, as that of a GAN has. The first step ends where the last optimizer had stepped before
+one of them steps again; from then on a step ends as soon as all of those have stepped.
+`trace.step()` turns this off: from then on the user ends every step.
 """
 
 from __future__ import annotations
@@ -120,14 +125,14 @@ class Record:
         """Whether this very call has a number, rather than one of its family."""
         return key in self._numbers
 
-    def not_seen(self, sentence: str) -> None:
+    def note_unseen(self, sentence: str) -> None:
         """Kept once; `{n}` in it stands for how often it was said."""
         self._unseen[sentence] += 1
 
-    def trouble(self, func: Any, error: Exception) -> None:
+    def note_trouble(self, func: Any, error: Exception) -> None:
         """The recorder failed on a call: the program goes on, and the trace says so."""
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        self.not_seen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
+        self.note_unseen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
 
     def unseen(self) -> list[str]:
         sentences = [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
@@ -180,3 +185,37 @@ def op_name(func: Any) -> str:
 def _schema(func: Any) -> str | None:
     schema = getattr(func, "_schema", None)
     return None if schema is None else str(schema)
+
+
+class StepEnds:
+    """Told of every optimizer that has stepped, and where that was; says where to cut."""
+
+    def __init__(self) -> None:
+        self._by_hand = False
+        self._stepped: set[int] = set()
+        self._cycle: frozenset[int] = frozenset()
+        self._last = 0
+
+    def by_hand(self) -> None:
+        self._by_hand = True
+
+    def optimizer_stepped(self, optimizer: int, position: int) -> list[int]:
+        """Lengths of the steps that end now, of `position` calls that belong to none yet."""
+        if self._by_hand:
+            return []
+        lengths = []
+        if optimizer in self._stepped:
+            lengths.append(self._last)
+            position -= self._last
+            self._cycle = frozenset(self._stepped)
+            self._stepped.clear()
+        self._stepped.add(optimizer)
+        self._last = position
+        if self._cycle and self._stepped >= self._cycle:
+            lengths.append(position)
+            self._stepped.clear()
+        return lengths
+
+    def rest(self) -> list[int]:
+        """At the end: the length of a first step that no second one has shown to be over."""
+        return [self._last] if self._stepped and not self._cycle and not self._by_hand else []

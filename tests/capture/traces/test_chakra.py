@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from scripts.composite_operators import composite_operators
 from torchmark.capture.traces.chakra import _composite_operators, read_chakra
 from torchmark.capture.traces.loading import load_trace
-from torchmark.capture.traces.schemas import parsed_schema
+from torchmark.capture.traces.schemas import parse_schema
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.suites.recorded import call_text
 from torchmark.errors import TraceFileError
@@ -245,7 +245,7 @@ def test_another_form_is_refused(tmp_path: Path) -> None:
 def test_every_schema_of_torch_is_understood() -> None:
     wrong = []
     for schema in torch._C._jit_get_all_schemas():
-        read = parsed_schema(str(schema))
+        read = parse_schema(str(schema))
         names = [argument.name for argument in schema.arguments]
         if read is None or [argument.name for argument in read.arguments] != names:
             wrong.append(str(schema))

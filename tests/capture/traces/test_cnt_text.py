@@ -8,7 +8,7 @@ import pytest
 
 from tests.capture.traces.files import tensor
 from torchmark.capture.traces.cnt_text import read_cnt
-from torchmark.capture.traces.cnt_values import parsed_arguments
+from torchmark.capture.traces.cnt_values import parse_arguments
 from torchmark.capture.traces.loading import load_trace
 from torchmark.errors import TraceFileError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def value(text: str) -> Any:
-    args, kwargs = parsed_arguments(f"(({text},), {{}})")
+    args, kwargs = parse_arguments(f"(({text},), {{}})")
     assert kwargs == {}
     return args[0]
 
@@ -86,7 +86,7 @@ def test_a_sparse_tensor_is_like_a_gradient_of_rows() -> None:
 
 
 def test_arguments_by_name() -> None:
-    args, kwargs = parsed_arguments("((), {'dtype': torch.bool, 'device': 'cuda', 'p': 0.5,})")
+    args, kwargs = parse_arguments("((), {'dtype': torch.bool, 'device': 'cuda', 'p': 0.5,})")
     assert args == []
     assert kwargs == {"dtype": {"dtype": "bool"}, "device": {"device": "cuda"}, "p": 0.5}
 

@@ -19,7 +19,8 @@ from tests.capture.traces.files import (
     text_of,
     written,
 )
-from torchmark.capture.traces import files, steps
+from torchmark.capture.traces import steps
+from torchmark.capture.traces import text as trace_text
 from torchmark.capture.traces.loading import load_trace
 from torchmark.capture.traces.reading import read_trace
 from torchmark.capture.traces.writing import TraceWriter
@@ -285,13 +286,13 @@ def test_a_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
         read_trace(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 4 * files.LONGEST_LINE
+    assert peak < 4 * trace_text.LONGEST_LINE
 
 
 def test_a_file_that_unpacks_to_more_than_any_trace_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LARGEST_TEXT", 1_000)
+    monkeypatch.setattr(trace_text, "LARGEST_TEXT", 1_000)
     lines = [HEADER, call(), PLACE, *[step(0) for _ in range(50)]]
     with pytest.raises(TraceFileError, match="unpacks to more than"):
         read_trace(written(tmp_path, lines))

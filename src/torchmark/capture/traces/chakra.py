@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 from torchmark.capture.traces.chakra_nodes import NodeText
 from torchmark.capture.traces.chakra_values import NodeValues
 from torchmark.capture.traces.checking import WrongValueError
-from torchmark.capture.traces.files import text_of
-from torchmark.capture.traces.names import harmless
-from torchmark.capture.traces.reading import checked_call
-from torchmark.capture.traces.schemas import parsed_schema
+from torchmark.capture.traces.names import sanitize
+from torchmark.capture.traces.reading import check_call
+from torchmark.capture.traces.schemas import parse_schema
 from torchmark.capture.traces.steps import StepCollector
+from torchmark.capture.traces.text import text_of
 from torchmark.errors import TraceFileError
 from torchmark.model.trace import Place, RecordedCall, Trace
 
@@ -128,7 +128,7 @@ class _Reader:
         version = (self._text.head or {}).get("schema")
         if not isinstance(version, str) or not version.startswith(_KNOWN):
             raise WrongValueError(
-                f"is an execution trace of the form {harmless(repr(version), 40)}; "
+                f"is an execution trace of the form {sanitize(repr(version), 40)}; "
                 f"those of {_KNOWN}x can be read"
             )
 
@@ -141,7 +141,7 @@ class _Reader:
         attributes = _attributes(record)
         if attributes.get("kernel_backend"):
             self._kernels += 1
-        schema = parsed_schema(str(attributes.get("op_schema") or ""))
+        schema = parse_schema(str(attributes.get("op_schema") or ""))
         is_composite = schema is not None and schema.op in _composite_operators()
         call = None
         if schema is not None and not is_composite:
@@ -160,7 +160,7 @@ class _Reader:
                 raise WrongValueError(f"node {number} {error}") from error
         thread = attributes.get("tid")
         self._nodes[number] = _Node(
-            number, parent, harmless(name), thread if type(thread) is int else 0, is_composite, call
+            number, parent, sanitize(name), thread if type(thread) is int else 0, is_composite, call
         )
 
     def _number_of(self, body: dict[str, Any]) -> int:
@@ -172,7 +172,7 @@ class _Reader:
                     f"makes more than {_LARGEST_RECORDS // 2**20} MiB of distinct calls"
                 )
             self._numbers[key] = len(self._calls)
-            self._calls.append(checked_call(body))
+            self._calls.append(check_call(body))
         return self._numbers[key]
 
     def _unseen(self, *, is_whole: bool) -> Iterator[str]:
@@ -199,9 +199,13 @@ class _Tree:
 
     def trace(self, calls: list[RecordedCall], unseen: tuple[str, ...]) -> Trace:
         collector = StepCollector()
-        steps = _merged(self._steps())
-        for numbers, places, repeats in steps:
-            collector.add(numbers, places, repeats=repeats)
+        last: tuple[list[int], list[int]] | None = None
+        for step in self._steps():
+            if step == last:
+                collector.again(1)
+            else:
+                collector.add(*step)
+            last = step
         return Trace(
             source="chakra",
             calls=tuple(calls[number] for number in self._numbers),
@@ -234,23 +238,6 @@ class _Tree:
     def _place(self, node: _Node, around: _Surroundings) -> Place:
         thread = self._threads.setdefault(node.thread, len(self._threads))
         return Place(phase=around.phase, function=around.function, thread=thread)
-
-
-def _merged(
-    steps: Iterator[tuple[list[int], list[int]]],
-) -> Iterator[tuple[list[int], list[int], int]]:
-    """Steps that repeat the one before as one."""
-    last: tuple[list[int], list[int]] | None = None
-    repeats = 0
-    for step in steps:
-        if step == last:
-            repeats += 1
-            continue
-        if last is not None:
-            yield *last, repeats
-        last, repeats = step, 1
-    if last is not None:
-        yield *last, repeats
 
 
 def _attributes(record: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from torchmark.capture.traces.checking import WrongValueError
-from torchmark.capture.traces.names import harmless
-from torchmark.capture.traces.signatures import is_contiguous
-from torchmark.capture.traces.torch_names import (
+from torchmark.capture.traces.names import (
     DTYPES_BY_NUMBER,
     LAYOUTS_BY_NUMBER,
     MEMORY_FORMATS_BY_NUMBER,
+    sanitize,
 )
+from torchmark.capture.traces.signatures import is_contiguous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ class NodeValues:
             return None
         dtype = _dtype(kind)
         if not isinstance(value, list) or len(value) < 6 or dtype is None:
-            return {"opaque": harmless(f"Tensor({kind})", 80)}
+            return {"opaque": sanitize(f"Tensor({kind})", 80)}
         _, storage, offset, _, _, device = value[:6]
         if not device:  # the file has that of strided tensors alone
             return {"opaque": f"a tensor of {dtype} that is not strided"}
@@ -150,7 +150,7 @@ def _plain(value: Any, kind: str) -> Any:
         return {"device": value}
     if kind == "Generator":
         return {"generator": "cpu"}
-    return {"opaque": harmless(kind, 80)}
+    return {"opaque": sanitize(kind, 80)}
 
 
 def _float(value: Any) -> Any:

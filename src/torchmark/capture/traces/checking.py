@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchmark.capture.traces.names import harmless, is_device, is_word
+from torchmark.capture.traces.names import is_device, is_word, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,7 @@ def _tagged(value: Any) -> tuple[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return harmless(repr(value) if not isinstance(value, (list, dict)) else f"{value!r:.80}", 80)
+    return sanitize(repr(value) if not isinstance(value, (list, dict)) else f"{value!r:.80}", 80)
 
 
 def _fail(what: str) -> NoReturn:

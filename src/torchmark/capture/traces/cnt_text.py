@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchmark.capture.traces.checking import WrongValueError, checked_number
-from torchmark.capture.traces.cnt_values import parsed_arguments
-from torchmark.capture.traces.files import lines_of
-from torchmark.capture.traces.names import harmless, is_operator
-from torchmark.capture.traces.reading import checked_call
+from torchmark.capture.traces.cnt_values import parse_arguments
+from torchmark.capture.traces.names import is_operator, sanitize
+from torchmark.capture.traces.reading import check_call
+from torchmark.capture.traces.text import lines_of
 from torchmark.errors import TraceFileError
 from torchmark.model.trace import Place, RecordedCall, Trace
 
 if TYPE_CHECKING:
     import os
 
-    from torchmark.capture.traces.files import Line
+    from torchmark.capture.traces.text import Line
 
 _LONGEST_LINE = 2**20
 """Bytes: a call with a thousand tensors has fifty kilobytes."""
@@ -115,7 +115,7 @@ class _Reader:
         self._add(self._op, count[2], checked_number(int(count[1]), "a count", smallest=1))
 
     def _add(self, op: str, arguments: str, count: int) -> None:
-        args, kwargs = parsed_arguments(arguments.strip())
+        args, kwargs = parse_arguments(arguments.strip())
         call: dict[str, Any] = {"op": op, "args": args, "kwargs": kwargs}
         key = json.dumps(call, sort_keys=True)
         if key not in self._numbers:
@@ -123,7 +123,7 @@ class _Reader:
             if self._bytes > _LARGEST_RECORDS:
                 _fail(f"makes more than {_LARGEST_RECORDS // 2**20} MiB of distinct calls")
             self._numbers[key] = len(self.calls)
-            self.calls.append(checked_call(call))
+            self.calls.append(check_call(call))
         self.counts[self._numbers[key]] += count
 
 
@@ -131,7 +131,7 @@ def _checked_operator(name: str) -> str:
     """The operator with its overload, which files may leave out where there is one alone."""
     full = f"{name}.default" if name.count(".") == 1 else name
     if not is_operator(full):
-        _fail(f"names the operator {harmless(repr(name), 80)}; it must be like aten.add.Tensor")
+        _fail(f"names the operator {sanitize(repr(name), 80)}; it must be like aten.add.Tensor")
     return full
 
 

@@ -14,8 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from torchmark.capture.traces.checking import WrongValueError
-from torchmark.capture.traces.names import harmless
-from torchmark.capture.traces.torch_names import DEVICES, DTYPES_BY_SHORT_NAME, tagged_attribute
+from torchmark.capture.traces.names import DEVICES, DTYPES_BY_SHORT_NAME, sanitize, tagged_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +56,7 @@ class _Call(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def parsed_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+def parse_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The positional arguments and those by name, as tagged JSON."""
     return _Parser(text).arguments()
 
@@ -94,7 +93,7 @@ class _Parser:
         if token.kind == "text":
             return _text_value(_unquoted(token.text))
         if token.kind == "unknown":
-            return {"opaque": harmless(token.text.strip("<>"), 80)}
+            return {"opaque": sanitize(token.text.strip("<>"), 80)}
         return self._named(token.text, depth)
 
     def _list_or_tuple(self, opening: str, depth: int) -> Any:
@@ -144,7 +143,7 @@ class _Parser:
             call = self._call(depth)
             make = _MAKERS.get(name.rpartition(".")[2])
             made = None if make is None else make(call)
-            return {"opaque": harmless(name, 80)} if made is None else made
+            return {"opaque": sanitize(name, 80)} if made is None else made
         if name in DTYPES_BY_SHORT_NAME:
             return {"dtype": DTYPES_BY_SHORT_NAME[name]}
         prefix, _, attribute = name.rpartition(".")
@@ -214,7 +213,7 @@ class _Parser:
 
     def _fail(self, what: str, token: _Token | None = None) -> NoReturn:
         column = (token or self._token).column
-        near = harmless(self._text[column - 1 : column + 20], 40)
+        near = sanitize(self._text[column - 1 : column + 20], 40)
         raise WrongValueError(
             f"cannot be read, at character {column} of the arguments: {what}, not {near!r}"
         )

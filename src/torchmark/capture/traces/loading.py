@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from torchmark.capture.traces.chakra import read_chakra
 from torchmark.capture.traces.cnt_text import read_cnt
-from torchmark.capture.traces.files import first_bytes
 from torchmark.capture.traces.reading import read_trace
+from torchmark.capture.traces.text import first_bytes
 from torchmark.errors import TraceFileError
 
 if TYPE_CHECKING:

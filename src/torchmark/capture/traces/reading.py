@@ -17,9 +17,9 @@ from torchmark.capture.traces.checking import (
     checked_number,
     checked_value,
 )
-from torchmark.capture.traces.files import lines_of
-from torchmark.capture.traces.names import harmless, is_keyword, is_operator
+from torchmark.capture.traces.names import is_keyword, is_operator, sanitize
 from torchmark.capture.traces.steps import LONGEST_ORDER, StepCollector
+from torchmark.capture.traces.text import lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
 from torchmark.model.trace import VERSION, Place, RecordedCall, Trace
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from torchmark.capture.traces.files import Line
+    from torchmark.capture.traces.text import Line
 
 _LARGEST_RECORDS = 128 * 2**20
 """Bytes of all lines that are kept as objects: calls and places. They take some ten times as much
@@ -92,7 +92,7 @@ class _Reader:
             self._cut_after = line.number - 1
             return
         if kind not in self._takers:
-            _fail(f"is of the unknown kind {harmless(repr(kind), 80)}")
+            _fail(f"is of the unknown kind {sanitize(repr(kind), 80)}")
         if (self.header is None) != (kind == "trace"):
             _fail("must begin the trace" if self.header is None else "begins a second trace")
         if self._end is not None:
@@ -115,7 +115,7 @@ class _Reader:
             counts=dict(self._steps.counts),
             torch=_shown(self.header.get("torch")),
             python=_shown(self.header.get("python")),
-            command=None if command is None else tuple(map(harmless, command)),
+            command=None if command is None else tuple(map(sanitize, command)),
             unseen=tuple(self._unseen()),
         )
 
@@ -133,7 +133,7 @@ class _Reader:
         self.header = body
 
     def _take_call(self, body: Any) -> None:
-        self._calls.append(checked_call(body))
+        self._calls.append(check_call(body))
 
     def _take_place(self, body: Any) -> None:
         checked_keys(body, "a place", ("phase",), _PLACE_KEYS)
@@ -185,7 +185,7 @@ class _Reader:
 
     def _unseen(self) -> Iterator[str]:
         if self._end is not None:
-            yield from map(harmless, self._end["unseen"])
+            yield from map(sanitize, self._end["unseen"])
             counted = sum(self._steps.counts.values())
             if counted != self._end["calls"]:
                 yield f"the file ends with {self._end['calls']:,} calls and has {counted:,}"
@@ -197,17 +197,17 @@ class _Reader:
             yield f"the order of calls beyond {LONGEST_ORDER:,} is not kept; they are counted"
 
 
-def checked_call(body: Any) -> RecordedCall:
+def check_call(body: Any) -> RecordedCall:
     """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
     checked_keys(body, "a call", ("op", "args", "kwargs"), _CALL_KEYS)
     op, args, kwargs = body["op"], body["args"], body["kwargs"]
     if not isinstance(op, str) or not is_operator(op):
-        _fail(f"has an operator {harmless(repr(op), 80)}; it must be like aten.add.Tensor")
+        _fail(f"has an operator {sanitize(repr(op), 80)}; it must be like aten.add.Tensor")
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         _fail("has a call whose args are no list, or whose kwargs are no object")
     wrong = next((name for name in kwargs if not is_keyword(name)), None)
     if wrong is not None:
-        _fail(f"has an argument {harmless(repr(wrong), 80)}, which is no such name")
+        _fail(f"has an argument {sanitize(repr(wrong), 80)}, which is no such name")
     _check_texts(body, "schema")
     return RecordedCall(
         op=op,
@@ -237,7 +237,7 @@ def _content_of(line: Line) -> tuple[str, Any]:
     except RecursionError as error:
         raise WrongValueError("is nested too deeply") from error
     except ValueError as error:  # wrong JSON, wrong UTF-8, numbers of thousands of digits
-        raise WrongValueError(f"is no JSON ({harmless(str(error), 120)})") from error
+        raise WrongValueError(f"is no JSON ({sanitize(str(error), 120)})") from error
     if not isinstance(content, dict) or len(content) != 1:
         _fail("is no object with one key, as every line of a trace is")
     return next(iter(content.items()))
@@ -259,7 +259,7 @@ def _check_range(numbers: Any, end: int, what: str) -> None:
         _fail(f"has no list of {what}s")
     for number in numbers:
         if type(number) is not int or not 0 <= number < end:
-            _fail(f"names {what} {harmless(repr(number), 40)}; there are {end} so far")
+            _fail(f"names {what} {sanitize(repr(number), 40)}; there are {end} so far")
 
 
 def _check_texts(body: dict[str, Any], *keys: str) -> None:
@@ -281,7 +281,7 @@ def _flag(body: dict[str, Any], key: str) -> bool:
 
 
 def _shown(text: str | None) -> str | None:
-    return None if text is None else harmless(text)
+    return None if text is None else sanitize(text)
 
 
 def _fail(what: str) -> NoReturn:

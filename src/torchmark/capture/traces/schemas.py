@@ -37,10 +37,10 @@ class Schema:
     arguments: tuple[SchemaArgument, ...]
 
 
-def parsed_schema(text: str) -> Schema | None:
+def parse_schema(text: str) -> Schema | None:
     """The schema in a text; None if it is none.
 
-    >>> schema = parsed_schema("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor")
+    >>> schema = parse_schema("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor")
     >>> schema.op, [argument.name for argument in schema.arguments]
     ('aten.sum.default', ['self', 'dtype'])
     """

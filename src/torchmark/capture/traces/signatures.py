@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture.traces.names import harmless
+from torchmark.capture.traces.names import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ def signature_of(call: RecordedCall) -> str:
     parts = [value_text(value) for value in call.args]
     given = {name: value for name, value in call.kwargs.items() if value is not None}
     parts += [f"{name}={value_text(value)}" for name, value in given.items()]
-    return harmless(", ".join(parts), _LONGEST)
+    return sanitize(", ".join(parts), _LONGEST)
 
 
 def value_text(value: Any) -> str:
@@ -51,7 +51,7 @@ def value_text(value: Any) -> str:
     ('1.0', '0.1')
     """
     if isinstance(value, str):
-        return repr(harmless(value, _LONGEST_TEXT))
+        return repr(sanitize(value, _LONGEST_TEXT))
     if isinstance(value, list):
         return _list_text(value, "[", "]")
     if isinstance(value, float) and len(repr(value)) > _LONGEST_FLOAT:
@@ -111,6 +111,6 @@ _BY_TAG: dict[str, Callable[[Any], str]] = {
     "dict": _dict_text,
     "complex": lambda parts: f"complex({value_text(parts[0])}, {value_text(parts[1])})",
     "generator": lambda device: f"generator on {device}",
-    "opaque": lambda name: f"<{harmless(name, _LONGEST_TEXT)}>",
+    "opaque": lambda name: f"<{sanitize(name, _LONGEST_TEXT)}>",
 }
 """The other kinds are names, and are shown as they are."""

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture.traces.names import harmless
+from torchmark.capture.traces.names import sanitize
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.skips import SkipCondition
 from torchmark.define.timer_args import TimerArgs
@@ -83,7 +83,7 @@ def _first_opaque(values: list[Any]) -> str | None:
         inner: list[Any] = value if isinstance(value, list) else []
         if isinstance(value, dict):
             if "opaque" in value:
-                return harmless(str(value["opaque"]), 80)
+                return sanitize(str(value["opaque"]), 80)
             inner = [
                 *value.get("tuple", []),
                 *(part for pair in value.get("dict", ()) for part in pair),

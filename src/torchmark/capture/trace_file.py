@@ -60,7 +60,7 @@ class TraceFile:
             write()
         except TraceWriteError as error:
             self.error = error
-            self._record.not_seen(f"{error}: what came after is missing from that file")
+            self._record.note_unseen(f"{error}: what came after is missing from that file")
             with contextlib.suppress(TraceWriteError):
                 self._writer.close()
 

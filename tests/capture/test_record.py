@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchmark.capture.steps import StepEnds
+from torchmark.capture.record import StepEnds
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ set_eval_frame = _C_MODULE.set_eval_frame
 
 
 @contextlib.contextmanager
-def watched_compiled_code(hooks: Hooks) -> Iterator[None]:
+def watch_compiled_code(hooks: Hooks) -> Iterator[None]:
     """Tells `hooks` when compiled code begins in a thread, and when it ends."""
 
     def watched(callback: Any) -> Any:

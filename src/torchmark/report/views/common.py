@@ -211,7 +211,7 @@ def failure_sections(run: Run) -> tuple[Section, ...]:
                     Cell(value=" and ".join(ordered_unique(r.metric.value for r in results))),
                     Cell(value=first_line(reason), mark=Mark.BAD),
                 ),
-                details=(Detail(lines=_reason_lines(reason)), *_outputs(results)),
+                details=(Detail(lines=(_cut_reason(reason),)), *_outputs(results)),
                 id=failure_id(case) if is_first else "",
             )
         )
@@ -235,18 +235,17 @@ def failure_sections(run: Run) -> tuple[Section, ...]:
     )
 
 
-def _reason_lines(reason: str) -> tuple[str, ...]:
+def _cut_reason(reason: str) -> str:
     given = printable(reason).strip().splitlines()
     more = len(given) - _REASON_LINES
-    return (*given[:_REASON_LINES], *([f"… {more} more lines"] if more > 0 else []))
+    return "\n".join([*given[:_REASON_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 
 
 def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
-    """For pages: the whole reason where it is long, what was printed, and what ran."""
+    """For pages: the whole reason where it has several lines, what was printed, and what ran."""
     first = results[0]
-    is_long = len(first.reason.strip().splitlines()) > _REASON_LINES
     parts = [
-        ("Reason", first.reason if is_long else ""),
+        ("Reason", first.reason if "\n" in first.reason.strip() else ""),
         *((f"Standard output ({each.metric.value})", each.stdout) for each in results),
         *((f"Standard error ({each.metric.value})", each.stderr) for each in results),
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import records
 from torchmark.errors import (
@@ -17,8 +18,9 @@ from torchmark.errors import (
     TorchmarkError,
     UnknownRunError,
 )
+from torchmark.model.environment import Environment
 from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Run, RunState
+from torchmark.model.run import MachineSpeeds, PlannedResult, Run, RunKind, RunState
 from torchmark.store import RunSummary, Store, open_store
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
@@ -39,7 +41,7 @@ def test_a_new_store_has_no_runs(store: Store) -> None:
 
 def test_a_run_comes_back_as_it_was_created(store: Store, run: Run) -> None:
     assert store.run(run.id) == run
-    assert store.results(run.id) == []
+    assert store.run(run.id).results == ()
 
 
 def test_results_come_back_as_they_were_in_the_order_they_came(store: Store, run: Run) -> None:
@@ -52,32 +54,33 @@ def test_results_come_back_as_they_were_in_the_order_they_came(store: Store, run
         records.time_result(ADD),
     ]
     assert [store.add(run.id, result) for result in kept] == [True] * 4
-    assert store.results(run.id) == kept
+    assert store.run(run.id).results == tuple(kept)
 
 
 def test_another_process_would_see_all_of_it(place: str, store: Store, run: Run) -> None:
     store.add(run.id, records.time_result(ADD))
     store.finish(run.id, RunState.FINISHED)
     with open_store(place) as other:
-        assert other.run(run.id) == replace(run, state=RunState.FINISHED)
-        assert other.results(run.id) == [records.time_result(ADD)]
+        assert other.run(run.id) == replace(
+            run, state=RunState.FINISHED, results=(records.time_result(ADD),)
+        )
 
 
-@pytest.mark.parametrize("outcome", [Status.DONE, Status.SKIPPED])
-def test_a_finished_case_is_held_once(store: Store, run: Run, status: Status) -> None:
-    first = replace(records.time_result(ADD), status=outcome)
+def test_a_finished_case_is_held_once(store: Store, run: Run) -> None:
+    first = records.time_result(ADD)
     assert store.add(run.id, first)
     assert not store.add(run.id, records.time_result(ADD, 5e-6))
     assert not store.add(run.id, records.failed_result(ADD))
-    assert store.results(run.id) == [first]
+    assert store.run(run.id).results == (first,)
 
 
-def test_a_failed_result_is_replaced(store: Store, run: Run) -> None:
-    assert store.add(run.id, records.failed_result(ADD))
+@pytest.mark.parametrize("status", [Status.FAILED, Status.SKIPPED])
+def test_a_result_that_is_not_done_is_replaced(store: Store, run: Run, status: Status) -> None:
+    assert store.add(run.id, replace(records.failed_result(ADD), status=status))
     assert store.add(run.id, records.failed_result(ADD, reason="again"))
-    assert store.results(run.id) == [records.failed_result(ADD, reason="again")]
+    assert store.run(run.id).results == (records.failed_result(ADD, reason="again"),)
     assert store.add(run.id, records.time_result(ADD))
-    assert store.results(run.id) == [records.time_result(ADD)]
+    assert store.run(run.id).results == (records.time_result(ADD),)
 
 
 def test_several_threads_may_use_one_store(store: Store) -> None:
@@ -86,7 +89,7 @@ def test_several_threads_may_use_one_store(store: Store) -> None:
     with ThreadPoolExecutor(6) as pool:
         added = list(pool.map(lambda case: store.add("run", records.time_result(case)), cases))
     assert all(added)
-    assert {result.case for result in store.results("run")} == set(cases)
+    assert {result.case for result in store.run("run").results} == set(cases)
 
 
 def test_a_run_id_is_given_once(store: Store, run: Run) -> None:
@@ -98,11 +101,12 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
     store.create(records.run_of(ADD, id="20261116-000000-ffffff", started="2026-11-16T00:00:00Z"))
     store.add(run.id, records.time_result(ADD))
     store.add(run.id, records.failed_result(MUL))
-    store.add(run.id, replace(records.count_result(ADD), status=Status.SKIPPED, counts=None))
+    store.add(run.id, replace(records.count_result(ADD), status=Status.SKIPPED, payload=None))
     store.finish(run.id, RunState.INTERRUPTED)
     first, second = store.runs()
     assert first == RunSummary(
         id=run.id,
+        kind=RunKind.RUN,
         started=run.started,
         state=RunState.INTERRUPTED,
         tags=("nightly",),
@@ -110,7 +114,7 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
         done=1,
         failed=1,
         skipped=1,
-        environment=run.environment,
+        environments=run.environments,
     )
     assert (second.done, second.planned, second.state) == (0, 2, RunState.RUNNING)
 
@@ -169,7 +173,7 @@ def test_a_removed_run_is_gone_and_the_others_stay(store: Store, run: Run) -> No
         store.add(run_id, records.time_result(ADD))
     store.remove(run.id)
     assert [summary.id for summary in store.runs()] == [other.id]
-    assert store.results(other.id) == [records.time_result(ADD)]
+    assert store.run(other.id).results == (records.time_result(ADD),)
     assert store.run("nightly").id == other.id
 
 
@@ -179,42 +183,92 @@ def test_a_run_that_is_not_there_is_told_by_every_method(store: Store) -> None:
         lambda: store.finish("gone", RunState.FINISHED),
         lambda: store.tag("gone", "x"),
         lambda: store.remove("gone"),
-        lambda: store.results("gone"),
+        lambda: store.update(records.run_of(id="gone")),
     ):
         with pytest.raises(UnknownRunError, match="gone"):
             call()
 
 
 MANY = [ADD, MUL, records.case("c"), records.case("d")]
-outcomes = st.sampled_from([Status.DONE, Status.FAILED, Status.SKIPPED])
+ENVIRONMENTS = [("",), ("A", "B"), ("A", "C"), ('A", "B',)]
+keys = st.tuples(st.sampled_from(MANY), st.sampled_from(Metric), st.sampled_from(ENVIRONMENTS))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(
-    added=st.lists(
-        st.tuples(st.sampled_from(MANY), st.sampled_from(Metric), outcomes, st.text(max_size=3)),
-        max_size=12,
-    ),
+    added=st.lists(st.tuples(keys, st.sampled_from(Status), st.text(max_size=3)), max_size=12),
     number=st.integers(0, 10**9),
 )
-def test_whatever_is_added_the_first_that_did_not_fail_or_else_the_last_is_held(
-    store: Store, added: list[tuple[object, Metric, Status, str]], number: int
+def test_whatever_is_added_the_first_that_is_done_or_else_the_last_is_held(
+    store: Store, added: list[tuple[Any, Status, str]], number: int
 ) -> None:
     run_id = f"run-{number}"
-    expected: dict[object, Result] = {}
+    expected: dict[Any, Result] = {}
     store.create(records.run_of(*MANY, id=run_id))
     try:
-        for case, kind, outcome, reason in added:
-            assert isinstance(case, type(ADD))
-            result = replace(records.failed_result(case, kind, reason=reason), status=outcome)
-            held = expected.get((case.id, kind))
-            is_new = held is None or held.status is Status.FAILED
+        for (case, metric, environments), status, reason in added:
+            result = replace(
+                records.failed_result(case, metric, reason=reason),
+                status=status,
+                environments=environments,
+            )
+            held = expected.get(result.key)
+            is_new = held is None or held.status is not Status.DONE
             if is_new:
-                expected[case.id, kind] = result
+                expected[result.key] = result
             assert store.add(run_id, result) is is_new
-        found = {(each.case.id, each.metric): each for each in store.results(run_id)}
-        assert found == expected
-        assert len(store.results(run_id)) == len(expected)
+        results = store.run(run_id).results
+        assert {each.key: each for each in results} == expected
+        assert len(results) == len(expected)
+    finally:
+        store.remove(run_id)
+
+
+def test_an_update_changes_the_record_and_nothing_else(store: Store, run: Run) -> None:
+    store.add(run.id, records.time_result(ADD))
+    store.tag(run.id, "kept")
+    store.finish(run.id, RunState.INTERRUPTED)
+    speeds = MachineSpeeds(small_call_seconds=1e-6, bytes_per_second={64: 1e9}, flops_per_second={})
+    environments = (Environment(name="A"), Environment(name="B", facts={"git": {"commit": "f00"}}))
+    changed = replace(run, notes=("slow",), speeds=speeds, environments=environments)
+    store.update(replace(changed, tags=(), results=(), state=RunState.FINISHED))
+    assert store.run(run.id) == replace(
+        changed,
+        state=RunState.INTERRUPTED,
+        tags=("nightly", "kept"),
+        results=(records.time_result(ADD),),
+    )
+    (summary,) = store.runs()
+    assert summary.environments == environments
+
+
+@pytest.mark.parametrize("kind", RunKind)
+def test_every_kind_of_run_is_kept_and_listed(store: Store, kind: RunKind) -> None:
+    paired = replace(records.time_result(ADD), environments=("A", "B"), other=MUL)
+    plan = PlannedResult(case=ADD, metric=Metric.TIME, environments=("A", "B"), other=MUL)
+    run = records.run_of(kind=kind, plan=(plan,))
+    store.create(run)
+    assert store.run(run.id).missing() == [plan]
+    store.add(run.id, paired)
+    assert store.run(run.id) == replace(run, results=(paired,))
+    assert store.run(run.id).missing() == []
+    assert [(each.kind, each.planned, each.done) for each in store.runs()] == [(kind, 1, 1)]
+
+
+def test_a_run_may_be_created_with_its_results(store: Store) -> None:
+    run = records.run_of(ADD, results=(records.time_result(ADD), records.failed_result(MUL)))
+    store.create(run)
+    assert store.run(run.id) == run
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(result=records.results, number=st.integers(0, 10**9))
+def test_every_payload_comes_back_as_it_was(store: Store, result: Result, number: int) -> None:
+    run_id = f"run-{number}"
+    store.create(records.run_of(id=run_id))
+    try:
+        assert store.add(run_id, result)
+        assert store.run(run_id).results == (result,)
     finally:
         store.remove(run_id)
 

@@ -96,30 +96,30 @@ def test_a_directory_is_no_store(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_torchmark_says_so(sqlite_path: Path) -> None:
-    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 2")
-    with pytest.raises(NewerStoreError, match=r"version 2.*Update torchmark"):
+    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 3")
+    with pytest.raises(NewerStoreError, match=r"version 3.*Update torchmark"):
         open_store(sqlite_path)
 
 
 def test_a_store_without_its_version_is_damaged(sqlite_path: Path) -> None:
     execute(filled(sqlite_path), "DELETE FROM torchmark_version")
-    with pytest.raises(DamagedStoreError, match=r"which version it is but \[\]"):
+    with pytest.raises(DamagedStoreError, match=r"which version it has but \[\]"):
         open_store(sqlite_path)
 
 
 @pytest.mark.parametrize(
     "record", [b"", b"no zlib", zlib.compress(b"{}"), zlib.compress(b'{"torchmark": "run"')]
 )
+@pytest.mark.parametrize("table", ["torchmark_runs", "torchmark_results"])
 def test_a_damaged_record_is_told_with_its_run_and_can_be_removed(
-    sqlite_path: Path, record: bytes
+    sqlite_path: Path, record: bytes, table: str
 ) -> None:
     filled(sqlite_path)
-    execute(sqlite_path, "UPDATE torchmark_runs SET record = ?", record)
-    execute(sqlite_path, "UPDATE torchmark_results SET record = ?", record)
+    execute(sqlite_path, f"UPDATE {table} SET record = ?", record)
     with open_store(sqlite_path) as store:
-        for call in (lambda: store.run("latest"), lambda: store.results(RUN.id)):
-            with pytest.raises(DamagedStoreError, match=f"{RUN.id}.*torchmark rm"):
-                call()
+        assert len(store.runs()) == 1
+        with pytest.raises(DamagedStoreError, match=f"{RUN.id}.*torchmark rm"):
+            store.run("latest")
         store.remove(store.id_of("latest"))
         assert store.runs() == []
 
@@ -130,8 +130,9 @@ def test_a_damaged_record_is_told_with_its_run_and_can_be_removed(
         "started = x'05'",
         "planned = 'many'",
         "state = 'asleep'",
-        "environment = '[1]'",
-        "environment = '{'",
+        "environments = '[1]'",
+        "environments = '{'",
+        "kind = 'party'",
         "state = x'00ff'",
     ],
 )
@@ -179,7 +180,6 @@ def test_whatever_is_wrong_with_the_file_the_error_is_ours(
         with open_store(damaged) as store:
             for summary in store.runs():
                 store.run(summary.id)
-                store.results(summary.id)
     except TorchmarkError as error:
         said = str(error)
     assert str(damaged) in said
@@ -192,7 +192,7 @@ def test_a_full_disk_says_so_and_loses_nothing(sqlite_path: Path) -> None:
         big = records.failed_result(records.case("big"), stdout=os.urandom(500_000).hex())
         with pytest.raises(StoreUnavailableError, match=r"disk is full.*rm"):
             store.add(RUN.id, big)
-        assert len(store.results(RUN.id)) == 2
+        assert len(store.run(RUN.id).results) == 2
 
 
 def _allow_no_more_pages(dbapi_connection: sqlite3.Connection, _: object) -> None:
@@ -206,7 +206,7 @@ def test_a_lock_that_is_never_released_says_so(sqlite_path: Path) -> None:
     with open_store(sqlite_path) as store:
         event.listen(store._engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=0"))
         store._engine.dispose()
-        assert len(store.results(RUN.id)) == 2, "readers do not wait for a writer"
+        assert len(store.run(RUN.id).results) == 2, "readers do not wait for a writer"
         with pytest.raises(StoreUnavailableError, match="locked"):
             store.tag(RUN.id, "x")
     other.close()

@@ -66,7 +66,7 @@ def _given(stream: IO[str] | None) -> IO[str]:
 
 def held(place: str, run_id: str) -> list[int]:
     with open_store(place) as store:
-        return [int(result.case.label[1]) for result in store.results(run_id)]
+        return [int(result.case.label[1]) for result in store.run(run_id).results]
 
 
 def test_two_runs_at_the_same_time_into_one_store_lose_nothing(place: str) -> None:
@@ -84,8 +84,8 @@ def test_two_runs_at_the_same_time_into_one_store_lose_nothing(place: str) -> No
         assert each.process.returncode == 0
     with open_store(place) as store:
         for run_id in ("run-a", "run-b"):
-            results = store.results(run_id)
-            assert results == [writer.result(number) for number in numbers]
+            results = store.run(run_id).results
+            assert results == tuple(writer.result(number) for number in numbers)
 
 
 def test_two_processes_that_go_on_with_one_run_complete_it(place: str) -> None:
@@ -144,4 +144,4 @@ def test_a_process_that_is_killed_while_it_makes_the_store_leaves_one_that_opens
     with open_store(place) as store:
         store.create(writer.planned_run("run", 1))
         assert store.add("run", writer.result(0))
-        assert len(store.results("run")) == 1
+        assert len(store.run("run").results) == 1

@@ -11,7 +11,7 @@ import sys
 
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Run
+from torchmark.model.run import PlannedResult, Run, RunKind
 from torchmark.store import open_store
 
 
@@ -28,8 +28,8 @@ def result(number: int) -> Result:
 
 
 def planned_run(run_id: str, count: int) -> Run:
-    plan = tuple((case(number), Metric.TIME) for number in range(count))
-    return Run(id=run_id, started="2026-11-15T22:15:30Z", plan=plan)
+    plan = tuple(PlannedResult(case=case(number), metric=Metric.TIME) for number in range(count))
+    return Run(id=run_id, kind=RunKind.RUN, started="2026-11-15T22:15:30Z", plan=plan)
 
 
 def main(place: str, run_id: str, *numbers: str) -> None:

@@ -22,7 +22,7 @@ def copy_beside(path: Path, version: int) -> Path:
     """
     part = path.with_name(f"{path.name}.copying")
     try:
-        part.unlink(missing_ok=True)
+        _discard(part)
         with (
             contextlib.closing(sqlite3.connect(path)) as source,
             contextlib.closing(sqlite3.connect(part)) as target,
@@ -31,11 +31,18 @@ def copy_beside(path: Path, version: int) -> Path:
         shutil.copymode(path, part)
         return part.rename(_free_name(path, version))
     except (sqlite3.Error, OSError) as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            _discard(part)
         raise StoreUnavailableError(
             f"the store {path} is of version {version} and is not converted, because it cannot be "
             f"copied first ({error}); make room beside it and let this user write there"
         ) from error
+
+
+def _discard(part: Path) -> None:
+    """With its journal, which SQLite would otherwise apply to the next file of that name."""
+    for name in (part.name, f"{part.name}-journal"):
+        part.with_name(name).unlink(missing_ok=True)
 
 
 def _free_name(path: Path, version: int) -> Path:

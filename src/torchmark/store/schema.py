@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import (
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -87,10 +88,16 @@ results = Table(
     Column("environments", Text, nullable=False),  # their names, as JSON
     Column("status", Text, nullable=False),
     Column("record", LargeBinary, nullable=False),
-    # A result is held once, whoever writes it.
-    UniqueConstraint(
-        "run_id", "case_id", "metric", "environments", name="torchmark_results_held_once"
-    ),
+)
+
+# A result is held once, whoever writes it.
+Index(
+    "torchmark_results_held_once",
+    results.c.run_id,
+    results.c.case_id,
+    results.c.metric,
+    results.c.environments,
+    unique=True,
 )
 
 

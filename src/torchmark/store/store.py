@@ -31,7 +31,7 @@ from torchmark.store.run_names import check_tag, resolve_name
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
     from sqlalchemy.engine import Connection, Engine
@@ -268,17 +268,22 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
     same = delete(schema.results).filter_by(**key)
     connection.execute(same.where(schema.results.c.status != Status.DONE.value))
     row = {**key, "status": result.status.value, "record": _compress(encode_result(result))}
-    return _insert_once(connection, schema.results, row)
+    return _insert_once(connection, schema.results, row, key)
 
 
 def _add_tag(connection: Connection, run_id: str, tag: str) -> None:
-    _insert_once(connection, schema.tags, {"run_id": run_id, "tag": tag})
+    row = {"run_id": run_id, "tag": tag}
+    _insert_once(connection, schema.tags, row, row)
 
 
-def _insert_once(connection: Connection, table: Any, row: Mapping[str, Any]) -> bool:
-    """Whether the row is new; one with the same key is left as it is."""
+def _insert_once(
+    connection: Connection, table: Any, row: Mapping[str, Any], key: Iterable[str]
+) -> bool:
+    """Whether the row is new; one that is the same in the columns of the key is left as it is."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(dict(row)).on_conflict_do_nothing()
+    statement = (
+        dialect.insert(table).values(dict(row)).on_conflict_do_nothing(index_elements=[*key])
+    )
     # Without the option SQLAlchemy forgets how many rows an INSERT made.
     done = connection.execute(statement, execution_options={"preserve_rowcount": True})
     return done.rowcount == 1

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 revision = "2"
 down_revision = "1"
 
-_UNREADABLE = (ValueError, TypeError, zlib.error)
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, zlib.error)
+"""What reading a damaged record may raise."""
 
 
 def upgrade() -> None:
@@ -34,11 +35,10 @@ def upgrade() -> None:
 
 
 def _change_columns_of_runs() -> None:
-    with op.batch_alter_table("torchmark_runs") as table:
-        table.add_column(Column("kind", Text, nullable=False, server_default="run"))
-        table.add_column(Column("git_commit", Text))
-        table.add_column(Column("git_branch", Text))
-        table.alter_column("environment", new_column_name="environments")
+    op.add_column("torchmark_runs", Column("kind", Text, nullable=False, server_default="run"))
+    op.add_column("torchmark_runs", Column("git_commit", Text))
+    op.add_column("torchmark_runs", Column("git_branch", Text))
+    _rename_column("torchmark_runs", "environment", "environments")
 
 
 def _change_columns_of_results() -> None:
@@ -46,12 +46,16 @@ def _change_columns_of_results() -> None:
     names = {"uq": "%(table_name)s_%(column_0_N_name)s_key"}
     with op.batch_alter_table("torchmark_results", naming_convention=names) as table:
         table.drop_constraint("torchmark_results_run_id_case_id_kind_key", type_="unique")
-        table.alter_column("kind", new_column_name="metric")
-        table.alter_column("outcome", new_column_name="status")
         table.add_column(Column("environments", Text, nullable=False, server_default='[""]'))
-        table.create_unique_constraint(
-            "torchmark_results_held_once", ["run_id", "case_id", "metric", "environments"]
-        )
+    _rename_column("torchmark_results", "kind", "metric")
+    _rename_column("torchmark_results", "outcome", "status")
+    key = ["run_id", "case_id", "metric", "environments"]
+    op.create_index("torchmark_results_held_once", "torchmark_results", key, unique=True)
+
+
+def _rename_column(table: str, old: str, new: str) -> None:
+    """Alembic would copy the whole table in SQLite, which has long known how to do it in place."""
+    op.execute(text(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}"))
 
 
 def _convert_runs() -> None:
@@ -95,8 +99,9 @@ def _convert_each(table: str, key: str, convert: Callable[[Any], dict[str, Any]]
     keys = connection.execute(text(f"SELECT {key} FROM {table}")).scalars().all()  # noqa: S608
     chosen = text(f"SELECT * FROM {table} WHERE {key} = :key")  # noqa: S608 - names of our own
     for each in keys:
+        row = connection.execute(chosen, {"key": each}).one()
         try:
-            columns = convert(connection.execute(chosen, {"key": each}).one())
+            columns = convert(row)
         except _UNREADABLE:
             continue
         given = ", ".join(f"{name} = :{name}" for name in columns)

@@ -101,6 +101,7 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         ),
     ]
     name = cut_line(judged.a.name, 30)
+    of_b = f" of {cut_line(judged.b.name, 30)}" if suffix else ""
     found = [
         _times(judged, suffix, lead) if judged.times else None,
         _counts(judged, suffix, lead) if judged.counts else None,
@@ -109,7 +110,7 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         else None,
         Section(
             id=f"control{suffix}",
-            title=f"{lead}Control: {name} compared with {name}",
+            title=f"Control{of_b}: {name} compared with {name}",
             paragraphs=(control,),
         )
         if control

@@ -24,13 +24,14 @@ _COLOURS = {
 _SHAPES = ("triangle-up", "triangle-down", "circle", "diamond")
 """So that a verdict is told by more than a colour."""
 
-_MOST_CASES = 120
-"""That have a place; the greatest changes come first."""
+_MOST_CASES = 200
+"""That have a place; the greatest changes have it first."""
 
 _SMALLEST_REACH = math.log(1.02)
 """The axis shows at least two per cent to each side, or noise would fill it."""
 
-_CHANGES = (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 75, 100, 200, 300, 900, 9900)
+_LARGEST_REACH = math.log(4)
+_CHANGES = (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 75, 100, 200, 300)
 """Changes in per cent that may have a label, to either side."""
 
 _LABEL_GAP = 0.23
@@ -38,22 +39,24 @@ _LABEL_GAP = 0.23
 
 
 def chart_ratios(judged: Judged, names: Sequence[str], suffix: str = "") -> Chart:
-    rows = judged.times[:_MOST_CASES]
+    rows = list(zip(judged.times, names, strict=True))[:_MOST_CASES]
+    rows.sort(key=lambda each: -each[0].effect.ratio)
     b, a = cut_line(judged.b.name, 30), cut_line(judged.a.name, 30)
-    reach = _reach(rows)
+    reach = reach_of([row.effect.ratio for row, _ in rows])
+    beyond = sum(abs(math.log(row.effect.ratio)) > reach for row, _ in rows)
     left_out = len(judged.times) - len(rows)
+    notes = [
+        f"The band is what counts as the same: {SAME_WITHIN * 100:g} % to either side.",
+        f"Cases beyond the axis stand at its end: {beyond}." if beyond else "",
+        f"Cases with smaller changes that are left out: {left_out}." if left_out else "",
+    ]
     return Chart(
         id=f"ratios{suffix}",
         title=f"Time in {b} over time in {a}",
         description=f"For each case the ratio of its time in {b} to that in {a} with its 95 % "
         "interval; to the right of 0 is slower.",
-        spec=_spec(
-            [_values(row, name) for row, name in zip(rows, names, strict=False)],
-            f"change of {b}'s time",
-            reach,
-        ),
-        note=f"The band is what counts as the same: {SAME_WITHIN:.0%} to either side."
-        + (f" {left_out} cases with smaller changes are left out." if left_out else ""),
+        spec=_spec([_values(*row) for row in rows], f"change of {b}'s time", reach),
+        note=" ".join(filter(None, notes)),
     )
 
 
@@ -71,10 +74,10 @@ def _values(row: TimeRow, name: str) -> dict[str, Any]:
 
 
 def _spec(values: list[dict[str, Any]], title: str, reach: float) -> dict[str, Any]:
-    scale = {"type": "log", "domain": [math.exp(-reach), math.exp(reach)], "nice": False}
+    scale = {"type": "log", "domain": [math.exp(-reach), math.exp(reach)], "clamp": True}
     axis = {
         "title": title,
-        "values": [1 + change / 100 for change in _labels(reach)],
+        "values": [1 + change / 100 for change in axis_labels(reach)],
         "labelExpr": "datum.value == 1 ? '0' : format(datum.value - 1, '+.3~p')",
         "grid": True,
     }
@@ -97,7 +100,7 @@ def _spec(values: list[dict[str, Any]], title: str, reach: float) -> dict[str, A
     x = {"type": "quantitative", "scale": scale, "axis": axis}
     band = {
         "data": {"values": [{"from": 1 / (1 + SAME_WITHIN), "to": 1 + SAME_WITHIN}]},
-        "mark": {"type": "rect", "color": "var(--soft)", "clip": True, "tooltip": False},
+        "mark": {"type": "rect", "color": "var(--soft)", "tooltip": False},
         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"}},
     }
     middle = {
@@ -106,7 +109,7 @@ def _spec(values: list[dict[str, Any]], title: str, reach: float) -> dict[str, A
         "encoding": {"x": {**x, "field": "one"}},
     }
     interval = {
-        "mark": {"type": "rule", "strokeWidth": 2, "clip": True},
+        "mark": {"type": "rule", "strokeWidth": 2},
         "encoding": {
             "x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": colour,
             "tooltip": tooltip,
@@ -125,19 +128,21 @@ def _spec(values: list[dict[str, Any]], title: str, reach: float) -> dict[str, A
     return {"data": {"values": values}, "layer": [band, middle, interval, point]}
 
 
-def _reach(rows: Sequence[TimeRow]) -> float:
-    """The log of the largest ratio that has a place: that of every mark, not of every interval."""
-    marks = max((abs(math.log(row.effect.ratio)) for row in rows), default=0.0)
-    ends = max(
-        (abs(math.log(end)) for row in rows for end in row.effect.interval if end > 0), default=0.0
-    )
-    return max(_SMALLEST_REACH, 1.1 * marks, min(1.05 * ends, 2 * max(marks, _SMALLEST_REACH)))
+def reach_of(ratios: Sequence[float]) -> float:
+    """The log of the largest ratio that has a place: wide enough for nine marks in ten."""
+    distances = sorted(abs(math.log(ratio)) for ratio in ratios)
+    ordinary = distances[int(0.9 * (len(distances) - 1))] if distances else 0.0
+    reach = min(_LARGEST_REACH, max(_SMALLEST_REACH, 1.3 * ordinary))
+    # A case or two somewhat further out do not squeeze the others: they get their place.
+    if distances and distances[-1] <= 2 * reach:
+        reach = min(_LARGEST_REACH, max(reach, 1.1 * distances[-1]))
+    return reach
 
 
-def _labels(reach: float) -> list[float]:
+def axis_labels(reach: float) -> list[float]:
     """Changes in per cent that have a label, from the left.
 
-    >>> _labels(math.log(1.02))
+    >>> axis_labels(math.log(1.02))
     [-1, -0.5, 0, 0.5, 1, 2]
     """
     less = _spaced([-change for change in _CHANGES if change < 100], reach)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.report import made_up_views
 from torchmark.errors import MissingToolError
-from torchmark.report.charts import data_of, find_series, spec_for_page
+from torchmark.report.charts import find_series, spec_for_page
 from torchmark.report.formats.pictures import light_colours, png_of, svg_of
 
 
@@ -69,9 +69,3 @@ def test_colours_that_a_chart_gives_are_taken() -> None:
     page = spec_for_page(made_up_views.chart(spec=spec))
     assert [layer["encoding"]["color"]["legend"] for layer in page["layer"]] == [None, None]
     assert "legend" not in spec["layer"][0]["encoding"]["color"]  # the view's own is untouched
-
-
-def test_a_chart_has_its_data_as_a_table() -> None:
-    names, rows = data_of(made_up_views.chart())
-    assert names == ["size", "seconds", "backend"]
-    assert rows[0] == [1, 2e-6, "eager"]

@@ -1,4 +1,4 @@
-"""Charts made ready to be drawn: how they look, which series they have, and their data as a table.
+"""Charts made ready to be drawn: how they look, and which series they have.
 
 Views say what a chart shows (`torchmark.report.view.Chart`). Here it gets the colours of the page,
 and in a page a legend of its own, whose boxes are reached by keyboard and hide a series: the names
@@ -127,13 +127,6 @@ def spec_for_picture(chart: Chart, colours: Mapping[str, str]) -> dict[str, Any]
     text = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], json.dumps(spec))
     resolved: dict[str, Any] = json.loads(text)
     return resolved
-
-
-def data_of(chart: Chart) -> tuple[list[str], list[list[Any]]]:
-    """The figures behind the chart: the names of the columns, and the rows."""
-    rows = _values(chart.spec)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return names, [[row.get(name) for name in names] for row in rows]
 
 
 def _dressed(chart: Chart) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata, resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jinja2
 import markupsafe
 
-from torchmark.report.charts import data_of, find_series, spec_for_page
+from torchmark.report.charts import find_series, spec_for_page
 from torchmark.report.figures import printable
 from torchmark.report.formats.tracks import axes_of
 from torchmark.report.formats.values import interval_text, is_figure, quiet_text, value_text
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _LONGEST_CODE = 20_000
 """Characters of code or output that a page shows: a megabyte would make it unreadable."""
-
-_MOST_DATA = 500
-"""Rows of the table behind a chart."""
 
 
 def render(view: View) -> str:
@@ -52,15 +49,14 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"shorten": _shorten, "svg": markupsafe.Markup, "number": _number}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    environment.filters |= {"shorten": _shorten, "svg": markupsafe.Markup}
     environment.tests["differs"] = lambda values: len(set(values)) > 1
     environment.globals |= {
         "axes_of": axes_of,
-        "data_of": data_of,
         "find_series": find_series,
         "interval_text": interval_text,
         "is_figure": is_figure,
-        "most_data": _MOST_DATA,
         "quiet_text": quiet_text,
         "sorted_by": _sorted_by,
         "spec_for_page": spec_for_page,
@@ -79,10 +75,6 @@ def _sorted_by(cell: Cell) -> str:
     if isinstance(cell.value, str) or cell.value is None:
         return ""
     return f"{float(cell.value):.9g}".replace("inf", "Infinity")
-
-
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _shorten(text: str) -> str:

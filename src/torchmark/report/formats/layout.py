@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _GAP = "  "
-_NARROWEST = 20
+_NARROWEST = 15
 """A column of words is not made narrower than this, even if the table then is too wide."""
 
 

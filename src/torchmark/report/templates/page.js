@@ -146,14 +146,20 @@ async function loadVega() {
   document.head.append(script);
 }
 
+// As many small charts in a row as fit; preferred is a number that leaves no gap in the last row.
+function fitColumns(spec, room) {
+  const first = spec.facet ? spec.spec : spec.concat?.[0];
+  if (!first) return;
+  const most = Math.max(1, Math.floor(room / (first.width + 75)));
+  const panels = spec.concat?.length ?? new Set(spec.data.values.map((row) => row[spec.facet.field])).size;
+  if (spec.columns <= most) return;
+  spec.columns = [most, most - 1, most - 2].find((n) => n > 1 && panels % n === 0) ?? most;
+}
+
 async function draw(figure) {
   const plot = figure.querySelector(".plot");
   const spec = JSON.parse(figure.querySelector("script").textContent);
-  if (spec.facet && spec.spec) {
-    const most = Math.max(1, Math.floor(plot.clientWidth / (spec.spec.width + 75)));
-    const panels = new Set(spec.data.values.map((row) => row[spec.facet.field])).size;
-    spec.columns = [most, most - 1, most - 2].find((n) => n > 1 && panels % n === 0) ?? most;
-  }
+  fitColumns(spec, plot.clientWidth);
   spec.config.axis.labelLimit = Math.min(260, plot.clientWidth / 3);
   try {
     await (vega ??= loadVega());
@@ -169,8 +175,43 @@ async function draw(figure) {
       view.signal("torchmark_hidden", off).runAsync();
     });
   } catch (error) {
-    plot.textContent = `This chart cannot be drawn here (${error.message}); its data are below.`;
+    plot.textContent = `This chart cannot be drawn here (${error.message}); its data follow.`;
   }
+}
+
+// For those who cannot see a chart, or want its figures: made when it is asked for.
+function tabulate(figure) {
+  const { values } = JSON.parse(figure.querySelector("script").textContent).data;
+  const names = [...new Set(values.flatMap(Object.keys))];
+  const table = document.createElement("table");
+  table.className = "plain";
+  const head = table.createTHead().insertRow();
+  for (const name of names) {
+    const cell = head.appendChild(document.createElement("th"));
+    cell.scope = "col";
+    cell.textContent = name;
+  }
+  const body = table.createTBody();
+  for (const value of values) {
+    const row = body.insertRow();
+    for (const name of names) {
+      const cell = row.insertCell();
+      const isFigure = typeof value[name] === "number";
+      cell.className = isFigure ? "figure" : "";
+      cell.textContent = isFigure ? Number(value[name].toPrecision(6)) : value[name] ?? "";
+    }
+  }
+  const box = document.createElement("div");
+  box.className = "box";
+  box.tabIndex = 0;
+  box.append(table);
+  return box;
+}
+
+for (const figure of document.querySelectorAll(".chart")) {
+  const data = figure.querySelector(".data");
+  data.hidden = false;
+  data.addEventListener("toggle", () => data.append(tabulate(figure)), { once: true });
 }
 
 const watcher = new IntersectionObserver((entries) => {

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torchmark.commands.ab import ab
     from torchmark.commands.functions import FunctionsCompared
     from torchmark.commands.sweep import Sweep, sweep
+    from torchmark.commands.replay import replay
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (
@@ -100,6 +101,7 @@ _HOMES = {
     "torchmark.engine.transfer": ("CopyIfCallgrind",),
     "torchmark.commands.sweep": ("Sweep", "sweep"),
     "torchmark.define.sweep": ("indices", "linspace", "logspace"),
+    "torchmark.commands.replay": ("replay",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
     "torchmark.commands.ab": ("ab",),
@@ -153,6 +155,7 @@ __all__ = [
     "measure",
     "measure_together",
     "ordered_unique",
+    "replay",
     "select_unit",
     "selected",
     "set_torch_threads",

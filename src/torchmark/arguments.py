@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
+from typing import TypeVar
 
 from torchmark.errors import InvalidArgumentError
+
+Member = TypeVar("Member", bound=enum.Enum)
 
 
 def checked_count(name: str, value: object) -> int:
@@ -25,3 +29,12 @@ def checked_positive(name: str, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise InvalidArgumentError(f"{name} must be finite and above zero, got {value!r}")
     return number
+
+
+def checked_member(what: str, value: Member | str, kind: type[Member]) -> Member:
+    """The member of an enumeration that `value` is, or that has it as its value."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(str(member.value) for member in kind)
+        raise InvalidArgumentError(f"{value!r} is no {what}; choose some of {known}") from None

@@ -1,165 +1,248 @@
-"""From results to rows: reasons, facts, what is measured again, the order of a step."""
+"""Calls measured by themselves and in their order, with a zygote that has no processes."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from typing import Any
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests import records
-from tests.replays import call, done, tensor, time
-from torchmark.engine.measuring import failed
-from torchmark.engine.replaying import (
-    ReplayWish,
-    calls_of,
-    calls_to_repeat,
-    facts_in,
-    with_result,
-)
-from torchmark.engine.replaying_in_order import OrderReplay, usual_step
-from torchmark.engine.zygote.conversation import Ending, Output
+from tests.records import NOW
+from tests.replays import ENVIRONMENT, recorded, summary
+from torchmark.define.replay_plan import plan_replay
+from torchmark.engine.measuring import failed_result
+from torchmark.engine.replaying import BUDGET, HotReplay, Undecided, limits_for
+from torchmark.engine.replaying_in_order import OrderReplay
+from torchmark.engine.zygote.cases import Output, Sample
+from torchmark.engine.zygote.conversation import Ending
 from torchmark.errors import CaseFailedError
-from torchmark.model.replay_record import Backend, Replayed
-from torchmark.model.result import Metric, Status
-from torchmark.model.trace import Place, RecordedCall, Step, Trace
+from torchmark.model.effort import Effort
+from torchmark.model.replay_record import Backend, ReplayMode
+from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary, Timing
+from torchmark.model.run import Run, RunKind
+from torchmark.model.trace import Place, Step, Trace
 from torchmark_probe.loops.sampling import Sampling
+from torchmark_probe.replay.messages import ReplayedInOrder
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+EFFORT = Effort(limits=limits_for(BUDGET))
 CASE = records.case("aten.relu.default", "float32[4, 4]")
-BARE = call(0, "aten.relu.default")
 
 
-def relu(size: int) -> RecordedCall:
-    x = tensor(size)
-    return RecordedCall(op="aten.relu.default", schema=None, args=(x,), kwargs={}, outputs=x)
+def run_of(trace: Trace, **asked: Any) -> Run:
+    settings, planned = plan_replay(trace, "t", **asked)
+    return Run(
+        id="20261116-090000-a1b2c3",
+        kind=RunKind.REPLAY,
+        started=NOW,
+        plan=tuple(planned),
+        environments=(ENVIRONMENT,),
+        settings={"replay": msgspec.json.decode(msgspec.json.encode(settings))},
+    )
 
 
-TRACE = Trace(
-    source="capture",
-    calls=(relu(1), relu(2), relu(3)),
-    places=(Place(phase="forward", module="a"), Place(phase="backward")),
-    steps=(
-        Step(calls=(2, 0), places=(0, 0)),
-        Step(calls=(0, 1, 0), places=(0, 0, 1), repeats=3),
-        Step(calls=(1,), places=(0,), repeats=3),
-    ),
-    counts={(2, 0): 1, (0, 0): 4, (1, 0): 6, (0, 1): 3},
-)
+def trace_of(counts: list[int], order: tuple[int, ...] = ()) -> Trace:
+    """Calls of relu on so many elements as their number says, each that often."""
+    return Trace(
+        source="capture",
+        calls=tuple(recorded("aten.relu.default", number) for number in range(len(counts))),
+        places=(Place(phase="forward"),),
+        steps=(Step(calls=order, places=(0,) * len(order)),) if order else (),
+        counts={(number, 0): count for number, count in enumerate(counts)},
+    )
 
 
-def failure(message: str, kind: str = "raised") -> Any:
-    return failed(CASE, Metric.TIME, CaseFailedError(message, kind=kind))
+class FakeZygote:
+    """Takes for a call what the test says; knows calls that crash or cannot be done."""
 
+    def __init__(self, seconds: list[float], wide: Collection[int] = ()) -> None:
+        self._seconds, self._wide = seconds, wide
+        self.crashing: set[int] = set()
+        self.unsupported: set[int] = set()
+        self.longest = math.inf
+        """Seconds of a budget above which every call crashes."""
 
-@pytest.mark.parametrize(
-    ("message", "outcome", "reason"),
-    [
-        ("the case raised: torchmark_probe.replay.x.UnknownOperatorError: no such thing\nat",
-         Status.SKIPPED, "no such thing"),
-        ("the case ran out of memory: torchmark_probe.replay.x.TooLargeError: needs 1 TB",
-         Status.SKIPPED, "needs 1 TB"),
-        ("the case raised: RuntimeError: torchmark_probe", Status.FAILED, None),
-        ("the case crashed its process with SIGSEGV", Status.FAILED, None),
-        ("the case was stopped at its limit of 1 s", Status.FAILED, None),
-    ],
-)  # fmt: skip
-def test_what_the_probe_says_cannot_be_done_is_a_skip_and_all_else_a_failure(
-    message: str, status: Status, reason: str | None
-) -> None:
-    (result,) = with_result(BARE, Backend.EAGER, failure(message)).by
-    assert (result.status, result.reason) == (outcome, reason or message)
+        self.calls: list[tuple[int, float]] = []
+        """The numbers of calls that were timed, and their budgets."""
 
-
-def test_facts_are_found_among_what_the_operator_printed() -> None:
-    line = json.dumps({"torchmark_replay": {"flops": 7}})
-    assert facts_in(f"noise\n{line}\nmore torchmark_replay noise") == {"flops": 7}
-    assert facts_in("nothing") == {}
-
-
-def test_a_count_joins_the_time_that_is_there() -> None:
-    timed = with_result(BARE, Backend.EAGER, records.time_result(CASE, 2e-6))
-    both = with_result(timed, Backend.EAGER, records.count_result(CASE, 1_000_000))
-    (result,) = both.by
-    assert result.time is not None
-    assert result.time.seconds == pytest.approx(2e-6)
-    assert result.instructions == 10_000
-    not_counted = failed(CASE, Metric.INSTRUCTIONS, CaseFailedError("crashed", kind="crashed"))
-    (result,) = with_result(timed, Backend.EAGER, not_counted).by
-    assert result.time is not None
-    assert (result.status, result.reason) == (Status.FAILED, "crashed")
-
-
-def test_large_shares_with_wide_intervals_are_measured_again() -> None:
-    wide = replace(time(1e-3), low=0.5e-3, high=2e-3)
-    unsure = Replayed(backend=Backend.EAGER, status=Status.DONE, time=wide)
-    small = replace(unsure, time=replace(wide, seconds=1e-6, low=0.0))
-    calls = [
-        call(0, "aten.a.b", unsure),
-        call(1, "aten.a.b", done(1e-3)),
-        call(2, "aten.a.b", small),
-        call(3, "aten.a.b"),
-    ]
-    assert calls_to_repeat(calls, Backend.EAGER) == [0]
-
-
-def test_calls_are_counted_over_the_trace_or_in_a_step() -> None:
-    assert {each.number: each.count for each in calls_of(TRACE)} == {0: 7, 1: 6, 2: 1}
-    step = usual_step(TRACE)
-    assert step is TRACE.steps[2], "the last of those that repeat the most"
-    in_step = calls_of(TRACE, TRACE.steps[1])
-    assert [(each.number, each.count) for each in in_step] == [(0, 2), (1, 1)]
-    assert [(place.phase, place.module, place.count) for place in in_step[0].places] == [
-        ("forward", "a", 1),
-        ("backward", None, 1),
-    ]
-
-
-class _Zygote:
-    """Knows one call that crashes, and takes a second for each position."""
-
-    def __init__(self) -> None:
         self.orders: list[list[int]] = []
 
-    def run(self, case: Any, **_: Any) -> Any:
-        if "[2]" in case.globals["record"]["value"].replace(" ", ""):
-            raise CaseFailedError("the case crashed its process with SIGKILL", kind="crashed")
-        facts = json.dumps({"torchmark_replay": {"flops": 5, "remarks": []}})
-        return type("Output", (), {"stdout": facts})
+    def sample(self, case: Any, *, limits: Any, **_: Any) -> Sample:
+        number = self._number_of(case)
+        self.calls.append((number, limits.max_run_time))
+        self._check(number)
+        if limits.max_run_time > self.longest:
+            raise CaseFailedError("the case was stopped", kind="timeout")
+        spread = 0.5 if number in self._wide else 0.001
+        (sampling,) = records.timed(self._seconds[number], spread=spread).processes
+        return Sample(sampling=sampling, first_run=1.0, output=self._output(), seconds=1.0)
 
-    def held(self, request: dict[str, Any], _: float) -> Ending:
-        order = request["order"]
-        self.orders.append(order)
+    def run(self, case: Any, **_: Any) -> Output:
+        self._check(self._number_of(case))
+        return self._output()
+
+    def hold(self, work: Any, **_: Any) -> Ending:
+        self.orders.append(work.order)
         sampling = Sampling(1, (4.0,) * 9, (4.0,) * 9, (1.0,) * 9, 1.0, 1e-9)
-        answer = {
-            "outcome": "done",
-            "sampling": vars(sampling),
-            "seconds": [float(at) for at in range(len(order))],
-            "left_out": {},
-        }
-        nothing = Output(stdout="", stderr="")
-        return Ending(answer=answer, status=0, pid=1, output=nothing, seconds=4.0, limit=None)
+        seconds = [float(at) for at in range(len(work.order))]
+        return Ending(
+            outcome=ReplayedInOrder(sampling, seconds, []),
+            status=0, pid=1, output=self._output(), seconds=4.0, limit=None,
+        )  # fmt: skip
+
+    def _number_of(self, case: Any) -> int:
+        return next(
+            number for number in range(len(self._seconds)) if f'"shape":[{number}]' in case.setup
+        )
+
+    def _check(self, number: int) -> None:
+        if number in self.crashing:
+            raise CaseFailedError("the case crashed its process with SIGKILL", kind="crashed")
+        if number in self.unsupported:
+            raise CaseFailedError("there is no such operator", kind="unsupported")
+
+    def _output(self) -> Output:
+        return Output(stdout="", stderr="", facts={"flops": 5, "remarks": ["a remark"]})
 
 
-class _Zygotes:
-    def __init__(self) -> None:
-        self.zygote = _Zygote()
+class FakeZygotes:
+    def __init__(self, zygote: FakeZygote) -> None:
+        self._zygote = zygote
 
-    def of(self, _: Backend) -> _Zygote:
-        return self.zygote
+    def of(self, _: Backend) -> FakeZygote:
+        return self._zygote
+
+
+def measure(kind: type[HotReplay | OrderReplay], run: Run, zygote: FakeZygote) -> list[Result]:
+    replaying = kind(run, EFFORT, FakeZygotes(zygote), ())  # type: ignore[arg-type]
+    return [news for news in replaying.results() if isinstance(news, Result)]
+
+
+def shape_of(result: Result) -> str:
+    return result.case.label[1]
+
+
+def test_what_a_backend_cannot_do_is_skipped_and_all_else_fails() -> None:
+    zygote = FakeZygote([1e-6] * 3)
+    zygote.crashing, zygote.unsupported = {0}, {1}
+    results = {
+        shape_of(each): each for each in measure(HotReplay, run_of(trace_of([1] * 3)), zygote)
+    }
+    said = {shape: (each.status, each.reason) for shape, each in results.items()}
+    assert said == {
+        "float32[0]": (Status.FAILED, "the case crashed its process with SIGKILL"),
+        "float32[1]": (Status.SKIPPED, "there is no such operator"),
+        "float32[2]": (Status.DONE, ""),
+    }
+    assert results["float32[2]"].facts == Facts(flops=5, bytes=16, remarks=("a remark",))
+    assert results["float32[1]"].facts.bytes == 8, "known from the record"
+
+
+def test_large_shares_with_wide_intervals_are_measured_longer_and_handed_on_once() -> None:
+    # The second has a small share once the third is known; the third is known well enough.
+    zygote = FakeZygote([1e-3, 1e-5, 1e-3, 1e-3], wide={0, 1})
+    results = measure(HotReplay, run_of(trace_of([1, 1, 1, 1])), zygote)
+    assert Counter(map(shape_of, results)) == {f"float32[{number}]": 1 for number in range(4)}
+    assert zygote.calls == [(0, BUDGET), (1, BUDGET), (2, BUDGET), (3, BUDGET), (0, 5 * BUDGET)]
+    assert shape_of(results[-1]) == "float32[0]", "what waits comes last"
+
+
+def test_a_longer_measurement_that_fails_leaves_the_first_one() -> None:
+    zygote = FakeZygote([1e-3], wide={0})
+    zygote.longest = BUDGET
+    (kept,) = measure(HotReplay, run_of(trace_of([1])), zygote)
+    assert len(zygote.calls) == 2
+    assert kept.status is Status.DONE
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 1.0), st.integers(1, 100), st.booleans()), min_size=1, max_size=60
+    )
+)
+def test_every_result_is_handed_on_once_and_few_wait(
+    calls: list[tuple[float, int, bool]],
+) -> None:
+    undecided = Undecided(0.0)
+    final: list[Result] = []
+    for number, (seconds, count, is_wide) in enumerate(calls):
+        case = records.case("op", str(number))
+        low = seconds * (0.5 if is_wide else 0.999)
+        payload = TimeSummary(samples=9, median=seconds, low=low, high=seconds)
+        result = Result(
+            case=case, metric=Metric.TIME, status=Status.DONE, finished=NOW, payload=payload
+        )
+        final += undecided.add(result, count)
+        assert len(undecided.left()) <= 34, "no more than that have three per cent"
+    ids = [each.case.id for each in (*final, *undecided.left())]
+    assert Counter(ids) == {records.case("op", str(at)).id: 1 for at in range(len(calls))}
+    whole = sum(seconds * count for seconds, count, _ in calls)
+    for result in undecided.left():
+        seconds, count, is_wide = calls[int(result.case.label[1])]
+        assert is_wide
+        assert seconds * count >= 0.03 * whole * 0.999
+
+
+def test_a_run_that_goes_on_does_not_measure_what_is_there() -> None:
+    run = run_of(trace_of([1, 1, 1]))
+    there = measure(HotReplay, run, FakeZygote([1e-3] * 3))[:1]
+    crashed = failed_result(run.plan[1].case, Metric.TIME, CaseFailedError("x", kind="crashed"))
+    zygote = FakeZygote([1e-3] * 3)
+    rest = measure(HotReplay, msgspec.structs.replace(run, results=(*there, crashed)), zygote)
+    assert [shape_of(each) for each in rest] == ["float32[1]", "float32[2]"], "failures again"
+
+
+def test_shares_of_a_run_that_goes_on_are_of_what_is_there_too() -> None:
+    run = run_of(trace_of([1, 1]))
+    large = Result(
+        case=run.plan[0].case, metric=Metric.TIME, status=Status.DONE, finished=NOW,
+        payload=summary(1.0),
+    )  # fmt: skip
+    zygote = FakeZygote([1.0, 1e-3], wide={1})
+    measure(HotReplay, msgspec.structs.replace(run, results=(large,)), zygote)
+    assert zygote.calls == [(1, BUDGET)], "a small share beside what is in the store"
+
+
+ORDER = run_of(trace_of([1, 1, 1], order=(0, 1, 0, 2)), mode=ReplayMode.ORDER)
 
 
 def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum() -> None:
-    zygotes = _Zygotes()
-    step = Step(calls=(0, 1, 0, 2), places=(0, 0, 0, 0))
-    replaying = OrderReplay(calls_of(TRACE, step), step.calls, ReplayWish(), zygotes)  # type: ignore[arg-type]
-    found = {each.number: each for each, _ in replaying.news(())}
-    assert zygotes.zygote.orders == [[0, 0, 1]]
-    times = {number: each.by[0].time for number, each in found.items()}
-    assert times[1] is None
-    assert found[1].by[0].reason == "the case crashed its process with SIGKILL"
-    assert times[0] is not None
-    assert (times[0].seconds, times[0].low, times[0].high) == (0.5, 0.0, 1.0)
-    assert (found[0].flops, found[0].count) == (5, 2)
-    assert replaying.pass_seconds is not None
-    assert replaying.pass_seconds.seconds == 4.0
+    zygote = FakeZygote([1.0] * 3)
+    zygote.crashing = {1}
+    results = {shape_of(each): each for each in measure(OrderReplay, ORDER, zygote)}
+    assert zygote.orders == [[0, 0, 1]]
+    assert results["float32[1]"].reason == "the case crashed its process with SIGKILL"
+    relu = results["float32[0]"]
+    assert relu.payload == TimeSummary(samples=2, median=0.5, low=0.0, high=1.0)
+    assert relu.facts == Facts(flops=5, bytes=0, remarks=("a remark",))
+    whole = results["4 calls in their order"]
+    assert isinstance(whole.payload, Timing)
+    assert whole.measurement is not None
+    assert whole.measurement.median == 4.0
+    assert len(results) == len(ORDER.plan)
+
+
+@pytest.mark.parametrize("stored", range(5))
+def test_in_order_a_run_that_was_killed_gets_every_result_once(stored: int) -> None:
+    there = measure(OrderReplay, ORDER, FakeZygote([1.0] * 3))[:stored]
+    zygote = FakeZygote([1.0] * 3)
+    rest = measure(OrderReplay, msgspec.structs.replace(ORDER, results=tuple(there)), zygote)
+    keys = Counter(each.key for each in (*there, *rest))
+    assert keys == {planned.key: 1 for planned in ORDER.plan}
+    assert zygote.orders == ([[0, 1, 0, 2]] if stored < 4 else []), "all calls are in every pass"
+
+
+def test_in_order_nothing_runs_where_no_call_can() -> None:
+    zygote = FakeZygote([1.0] * 3)
+    zygote.unsupported = {0, 1, 2}
+    results = measure(OrderReplay, ORDER, zygote)
+    assert {each.status for each in results} == {Status.SKIPPED}
+    assert results[-1].reason == "no call of the step can be replayed"
+    assert zygote.orders == []

@@ -28,7 +28,7 @@ REASON = "the call needs 4.0 TB, 23.3 GB are free"
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
-def plain(**more: object) -> Run:
+def plain(whole: float | None = None) -> Run:
     return replay(
         call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000), shape=(64, 64)),
         call(1, "aten.relu.default", done(2e-6), count=40),
@@ -37,7 +37,7 @@ def plain(**more: object) -> Run:
         call(3, "aten.zeros.default", not_done(Status.SKIPPED, REASON), count=1),
         call(4, "aten.late.default", signature=HOSTILE),
         unseen=("2 worker processes",),
-        **more,
+        whole=whole,
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from torchmark.cli.stores import columns
 from torchmark.commands.live_files import LiveFile
 from torchmark.commands.replay import replay
 from torchmark.engine.replaying import BUDGET
-from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Metric
@@ -102,21 +101,7 @@ def _asked(*, backends: str, time: bool, count: bool, **options: Any) -> dict[st
         check_that_counting_works()
     metrics = [Metric.TIME] if time or not count else []
     return {
-        "backends": choose_backends(backends),
+        "backends": [name.strip() for name in backends.split(",") if name.strip()],
         "metrics": [*metrics, *([Metric.INSTRUCTIONS] if count else [])],
         **options,
     }
-
-
-def choose_backends(text: str) -> tuple[Backend, ...]:
-    """
-    >>> choose_backends("compile,eager")
-    (<Backend.COMPILE: 'compile'>, <Backend.EAGER: 'eager'>)
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    known = {backend.value: backend for backend in Backend}
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        what = f"there is no backend {unknown[0]!r}" if unknown else "no backend is named"
-        raise InvalidArgumentError(f"{what}; --backend takes some of {_BACKENDS}")
-    return tuple(known[name] for name in dict.fromkeys(names))

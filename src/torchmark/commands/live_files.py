@@ -63,8 +63,8 @@ class LiveFile:
             self._run = news
         elif isinstance(news, Result):
             self._results[news.key] = news
-        if self._clock() >= self._next:
-            self._write()
+            if self._clock() >= self._next:
+                self._write()
         self._listener(news)
 
     def _write(self) -> None:

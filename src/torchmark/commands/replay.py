@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.arguments import checked_count, checked_positive
+from torchmark.arguments import checked_count, checked_member, checked_positive
 from torchmark.capture.traces.loading import load_trace
 from torchmark.commands.spine import (
     begin_run,
@@ -19,7 +19,7 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.define.replay_plan import plan_replay
-from torchmark.engine.environment_facts import environment_of
+from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.machine import free_memory
 from torchmark.engine.machine_speeds import measure_speeds
 from torchmark.engine.replay_zygotes import ReplayZygotes
@@ -27,7 +27,6 @@ from torchmark.engine.replaying import BUDGET, HotReplay, element_types, limits_
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT, Effort
-from torchmark.model.environment import Environment
 from torchmark.model.replay_record import Backend, ReplayMode, settings_of
 from torchmark.model.result import Metric
 from torchmark.model.run import RunKind, Stage
@@ -35,8 +34,10 @@ from torchmark.model.run import RunKind, Stage
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Sequence
 
+    from torchmark.arguments import Member
     from torchmark.commands.spine import Listener, Place
     from torchmark.engine.cores import Division
+    from torchmark.model.environment import Environment
     from torchmark.model.run import Progress, Run
     from torchmark.store import Store
 
@@ -80,9 +81,9 @@ def replay(
             load_trace(trace),
             os.fspath(trace),
             pattern=pattern,
-            mode=ReplayMode(mode),
-            backends=tuple(dict.fromkeys(map(Backend, backends))),
-            metrics=tuple(dict.fromkeys(map(Metric, metrics))),
+            mode=checked_member("mode", mode, ReplayMode),
+            backends=_members("backend", backends, Backend),
+            metrics=_members("metric", metrics, Metric),
             threads=checked_count("threads", threads),
             seed=seed,
         )
@@ -104,8 +105,12 @@ def replay(
             return _carry_out(run, kept, zygotes, progress)
 
 
+def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> tuple[Member, ...]:
+    return tuple(dict.fromkeys(checked_member(what, value, kind) for value in values))
+
+
 def _environment(zygotes: ReplayZygotes) -> Environment:
-    return Environment(facts=environment_of(zygotes.facts(), Path.cwd()))
+    return describe_environment(zygotes.facts(), Path.cwd())
 
 
 def _carry_out(run: Run, store: Store, zygotes: ReplayZygotes, progress: Listener | None) -> Run:

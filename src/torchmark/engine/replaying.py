@@ -89,11 +89,15 @@ class HotReplay:
                 if case_id in mine
             )
         )
-        for planned in self._missing:
-            if planned.metric is Metric.TIME and planned.case.id in mine:
-                yield Began(case=planned.case, metric=Metric.TIME)
-                result = self._time(planned.case, backend, self._effort)
-                yield from undecided.add(result, self._calls[planned.case.id].count)
+        try:
+            for planned in self._missing:
+                if planned.metric is Metric.TIME and planned.case.id in mine:
+                    yield Began(case=planned.case, metric=Metric.TIME)
+                    result = self._time(planned.case, backend, self._effort)
+                    yield from undecided.add(result, self._calls[planned.case.id].count)
+        except KeyboardInterrupt:
+            yield from undecided.left()
+            raise
         limits = limits_for(_LONGER * self._effort.limits.max_run_time)
         longer = msgspec.structs.replace(self._effort, limits=limits)
         for result in undecided.left():

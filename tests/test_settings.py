@@ -87,9 +87,10 @@ def test_the_nearest_directory_counts_and_in_it_the_file_of_its_own(tmp_path: Pa
         ("run = 3", "run: expected `object`"),
         ("[run]\nthreads = '2'", "run.threads: expected `int"),
         ("[run]\nquick = 1", "run.quick: expected `bool"),
-        ("[run]\nthreads = 0", "run.threads must be at least 1, got 0"),
-        ("[thresholds]\ntime = -1", "thresholds.time must be at least 0"),
-        ("[thresholds]\ntime = nan", "thresholds.time must be at least 0"),
+        ("[run]\nthreads = 0", "run.threads: expected `int` >= 1"),
+        ("[thresholds]\ntime = -1", "thresholds.time: expected `float` >= 0.0"),
+        ("[thresholds]\ntime = nan", "thresholds.time: expected `float` >= 0.0"),
+        ("[run]\ntimeout = inf", "run.timeout: expected `float` <= "),
     ],
 )
 def test_a_mistake_is_told_with_its_file_and_key(tmp_path: Path, text: str, says: str) -> None:

@@ -8,9 +8,9 @@ that is silently ignored is worse than none.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -24,15 +24,20 @@ else:  # pragma: no cover - the interpreter of the checks is newer
 OWN_FILE = "torchmark.toml"
 PROJECT_FILE = "pyproject.toml"
 
+Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+"""A finite number from zero on."""
+
+Number = Annotated[int, msgspec.Meta(ge=1)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdSettings:
     """What `torchmark compare` does not call a change, in per cent; None is its own default."""
 
-    time: float | None = None
+    time: Amount | None = None
     """Of times."""
 
-    count: float | None = None
+    count: Amount | None = None
     """Of instruction counts."""
 
 
@@ -52,13 +57,13 @@ class RunSettings:
     quick: bool | None = None
     """Whether the quick subset runs alone."""
 
-    threads: int | None = None
+    threads: Number | None = None
     """Threads that torch may use in every case."""
 
-    repeats: int | None = None
+    repeats: Number | None = None
     """How often every case is measured."""
 
-    timeout: float | None = None
+    timeout: Amount | None = None
     """Seconds after which a case is given up."""
 
 
@@ -124,14 +129,7 @@ def _settings_of(path: Path, table: dict[str, Any], prefix: str) -> Settings:
         found = msgspec.convert({**table, "file": None}, Settings)
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {_in_toml_words(str(error), prefix)}") from error
-    _check_ranges(path, found, prefix)
-    return Settings(
-        suites=found.suites,
-        store=_resolved(found.store, path.parent),
-        thresholds=found.thresholds,
-        run=found.run,
-        file=path,
-    )
+    return replace(found, store=_resolve_store(found.store, path.parent), file=path)
 
 
 def _check_keys(path: Path, table: dict[str, Any], known: tuple[str, ...], prefix: str) -> None:
@@ -142,25 +140,8 @@ def _check_keys(path: Path, table: dict[str, Any], known: tuple[str, ...], prefi
             )
 
 
-def _check_ranges(path: Path, found: Settings, prefix: str) -> None:
-    least = {
-        ("thresholds", "time"): 0,
-        ("thresholds", "count"): 0,
-        ("run", "threads"): 1,
-        ("run", "repeats"): 1,
-        ("run", "timeout"): 0,
-    }
-    for (table, key), limit in least.items():
-        value = getattr(getattr(found, table), key)
-        # Written so that NaN, which TOML has, is refused too.
-        if value is not None and not limit <= value < float("inf"):
-            raise SettingsError(
-                f"{path}: {_dotted(prefix, f'{table}.{key}')} must be at least {limit}, got {value}"
-            )
-
-
 def _in_toml_words(message: str, prefix: str) -> str:
-    """msgspec says "Expected `int`, got `str` - at `$.run.threads`"; people know the key."""
+    """msgspec's "Expected `int`, got `str` - at `$.run.threads`", with the key that people know."""
     what, _, place = message.partition(" - at `$")
     key = _dotted(prefix, place.strip("`").lstrip(".")) if place else prefix
     return f"{key}: {what[0].lower()}{what[1:]}"
@@ -170,7 +151,7 @@ def _dotted(prefix: str, key: str) -> str:
     return f"{prefix}.{key}" if prefix else key
 
 
-def _resolved(store: str | None, directory: Path) -> str | None:
+def _resolve_store(store: str | None, directory: Path) -> str | None:
     if store is None or "://" in store:
         return store
     return str(directory / Path(store).expanduser())

@@ -32,7 +32,7 @@ from operator_calls.seeds_method import count_seen
 
 import torchmark
 from examples.models import MODELS
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -32,7 +32,7 @@ import torchmark
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ from torchmark.engine.zygote.pool import process_pool
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 from torchmark.together import count_together
 
 if TYPE_CHECKING:

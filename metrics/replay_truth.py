@@ -36,7 +36,7 @@ from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 from torchmark_probe.loops.sampling import Limits
 
 ROOT = Path(__file__).resolve().parent.parent

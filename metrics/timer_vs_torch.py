@@ -22,7 +22,7 @@ import torch
 import torch.utils.benchmark
 
 import torchmark
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 from torchmark_probe.loops.intervals import quantile_of_sorted
 
 if TYPE_CHECKING:

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
-from torchmark.report import csv, html, json, markdown, text
+from torchmark.report import render_view, text
+from torchmark.report.formats.json import render_figures
+from torchmark.report.formats.markdown import render_table
 from torchmark.report.table import Baseline, Table, tables_of
 from torchmark.report.text import Colorize, TextStyle
+from torchmark.report.views.measurements import make_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from torchmark.report.view import View
 
 __all__ = ["Colorize", "Compare"]
 
@@ -67,17 +72,28 @@ class Compare:
         return "\n".join(text.render(table, self._style) for table in self._tables())
 
     def to_markdown(self) -> str:
-        tables = [markdown.render(table, self._style.baseline) for table in self._tables()]
-        return "\n\n".join(tables)
+        """The tables alone, one for each label."""
+        tables = [each.table for each in self._view().sections if each.table is not None]
+        return "\n\n".join(map(render_table, tables))
 
     def to_csv(self) -> str:
-        return csv.render(self._tables(), self._style.baseline)
+        """A line for each cell, times in seconds."""
+        return render_view(self._view(), "csv")
 
     def to_html(self) -> str:
-        return html.render(self._tables(), self._style.baseline)
+        """One page with everything inside it."""
+        return render_view(self._view(), "html")
 
     def to_json(self) -> str:
-        return json.render(self._tables(), self._style.baseline)
+        """An object for each cell, times in seconds."""
+        baseline = self._style.baseline
+        row = {"row": baseline.row, "env": baseline.env} if baseline else None
+        return render_figures(
+            self._view(), {"torchmark": "comparison", "version": 2, "baseline": row}
+        )
+
+    def _view(self) -> View:
+        return make_view(self._tables(), self._style.baseline)
 
     def _tables(self) -> list[Table]:
         return tables_of(self._results)

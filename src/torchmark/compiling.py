@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchmark.arguments import checked_count
 from torchmark.engine.local_torch import import_torch, set_torch_threads
 from torchmark.errors import TorchmarkError
-from torchmark.report.markdown import pipe_table
+from torchmark.report.formats.markdown import pipe_table
 from torchmark.timers import Timer, timer
 
 if TYPE_CHECKING:

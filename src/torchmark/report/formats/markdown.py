@@ -51,14 +51,25 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", cut(" ".join(printable(text).split()), _LONGEST))
 
 
-def pipe_table(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
-    """A table, its columns lined up for those who read it as text; cells are Markdown.
+def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table of plain texts: a name, and figures at the right.
 
-    >>> print(pipe_table([("case", False), ("time", True)], [["add", "1.2 us"]]))
+    >>> print(pipe_table(["case", "time"], [["a|b", "1.2 us"]]))
     | case |   time |
     |------|-------:|
-    | add  | 1.2 us |
+    | a\|b | 1.2 us |
     """
+    columns = [(escaped(name), at > 0) for at, name in enumerate(header)]
+    return _line_up(columns, [list(map(escaped, row)) for row in rows])
+
+
+def render_table(table: Table) -> str:
+    """Every row of a table, without what unfolds below it."""
+    return _rows_table(table, table.rows)
+
+
+def _line_up(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
+    """The columns, figures at the right, lined up for those who read it as text."""
     names = [name for name, _ in columns]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = [
@@ -137,9 +148,7 @@ def _rows_table(table: Table, rows: Sequence[Row]) -> str:
             group = row.group
             lines.append([f"**{escaped(group)}**", *[""] * (len(table.columns) - 1)])
         lines.append(_cells(table, row))
-    return pipe_table(
-        [(escaped(column.name), is_figure(column)) for column in table.columns], lines
-    )
+    return _line_up([(escaped(column.name), is_figure(column)) for column in table.columns], lines)
 
 
 def _cells(table: Table, row: Row) -> list[str]:
@@ -192,7 +201,7 @@ def _about(view: View, most: int) -> str:
         f"{escaped(view.title)}  ",
         "  \n".join(escaped(line) for line in view.lead),
         _facts(view.environments, most) if view.environments else "",
-        pipe_table(
+        _line_up(
             [("setting", False), ("value", False)],
             [[escaped(name), escaped(value)] for name, value in view.settings],
         )
@@ -211,7 +220,7 @@ def _facts(facts: FactTable, most: int) -> str:
     names = [
         (escaped(name), False) for name in ("fact", *(name or "value" for name in facts.names))
     ]
-    return pipe_table(names, rows)
+    return _line_up(names, rows)
 
 
 def _list(items: Sequence[str], most: int) -> str:

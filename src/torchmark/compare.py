@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement
 from torchmark.model.task_spec import TaskSpec
-from torchmark.report import render_view, text
+from torchmark.report import compare_text, render_view
+from torchmark.report.compare_table import Baseline, Table, tables_of
+from torchmark.report.compare_text import Colorize, TextStyle
 from torchmark.report.formats.json import render_figures
 from torchmark.report.formats.markdown import render_table
-from torchmark.report.table import Baseline, Table, tables_of
-from torchmark.report.text import Colorize, TextStyle
 from torchmark.report.views.measurements import make_view
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Compare:
         print(str(self))  # noqa: T201 - torch's method, and its purpose
 
     def __str__(self) -> str:
-        return "\n".join(text.render(table, self._style) for table in self._tables())
+        return "\n".join(compare_text.render(table, self._style) for table in self._tables())
 
     def to_markdown(self) -> str:
         """The tables alone, one for each label."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchmark.model.measurement import Measurement
-    from torchmark.report.table import Baseline
-    from torchmark.report.table import Row as TableRow
-    from torchmark.report.table import Table as Measurements
+    from torchmark.report.compare_table import Baseline
+    from torchmark.report.compare_table import Row as TableRow
+    from torchmark.report.compare_table import Table as Measurements
     from torchmark.report.view import Value
 
 DATA = (

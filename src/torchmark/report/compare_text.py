@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchmark.model.measurement import Measurement
-    from torchmark.report.table import Baseline, Row, Table
+    from torchmark.report.compare_table import Baseline, Row, Table
 
 _BEST = "\033[92m\033[1m"
 _GOOD = "\033[34m\033[1m"

@@ -26,6 +26,7 @@ from torchmark.errors import (
     NotTransferableError,
 )
 from torchmark.flame.counted import average_stacks
+from torchmark.model.codec import decode_run
 from torchmark.together import count_together
 
 if TYPE_CHECKING:
@@ -167,20 +168,28 @@ def test_the_command_shows_counts_differences_and_functions() -> None:
     code, text = run("x + y", "x + y; x.sum()", "-s", SETUP, "--functions", "3")
     assert code == 0
     lines = text.splitlines()
-    assert lines[0] == "Instructions per run, without the loop:"
-    assert "+" in lines[2]
-    assert "%" in lines[2]
-    assert "x + y; x.sum() minus x + y, by function:" in lines
-    assert text.count("… and ") == 2
+    assert lines[0] == "Instructions per run, without the loop"
+    assert "+" in lines[3]
+    assert "%" in lines[3]
+    assert "  x + y; x.sum() minus x + y" in lines
+    assert text.count(" more: ") == 2
 
 
 def test_the_command_prints_json() -> None:
     code, text = run("x + y", "-s", SETUP, "--json", "--number", "10")
-    record = json.loads(text)
     assert code == 0
-    assert record["counts"][0]["instructions_per_run"] > 1000
-    stats = CallgrindStats.from_json(json.dumps(record["counts"][0]["stats"]))
-    assert stats.number_per_run == 10
+    assert json.loads(text)["table"][0]["instructions_per_run"] > 1000
+    (result,) = decode_run(text).results
+    assert result.stats is not None
+    assert result.stats.number_per_run == 10
+
+
+def test_a_saved_count_is_shown_again_as_it_was_printed(tmp_path: Path) -> None:
+    store = str(tmp_path / "runs.db")
+    code, printed = run("x + y", "-s", SETUP, "--number", "10", "--save", "--store", store)
+    assert code == 0
+    shown = CliRunner().invoke(cli, ["show", "--store", store])
+    assert shown.stdout == printed
 
 
 def test_a_statement_that_fails_is_told_by_the_command() -> None:

@@ -17,7 +17,9 @@ from click.testing import CliRunner
 
 import torchmark
 from torchmark.cli import cli
-from torchmark.model.measurement import Measurement
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.codec import decode_run
+from torchmark.model.result import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,14 +126,38 @@ def test_a_statement_of_several_lines_is_one_row() -> None:
 
 def test_json_has_every_sample_and_the_ratios() -> None:
     code, text = run("time", "torch.ones(1)", "torch.ones(2)", "--json", *QUICK)
-    record = json.loads(text)
     assert code == 0
-    first, second = (Measurement.from_json(json.dumps(part)) for part in record["measurements"])
-    assert first.sampling is not None
-    assert second.sampling is not None
-    assert len(first.sampling.wall) == len(second.sampling.wall)
-    (ratio,) = record["ratios_to_first"]
-    assert ratio["interval"][0] <= ratio["value"] <= ratio["interval"][1]
+    timings = [each.payload for each in decode_run(text).results]
+    assert all(isinstance(each, Timing) for each in timings)
+    rounds = {len(each.processes[0].wall) for each in timings if isinstance(each, Timing)}
+    assert len(rounds) == 1
+    _, second = json.loads(text)["table"]
+    assert second["ratio_low"] <= second["ratio"] <= second["ratio_high"]
+
+
+def test_nothing_is_stored_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert run("time", "torch.ones(1)", *QUICK)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+    for option in (["--tag", "mine"], ["--store", "runs.db"]):
+        with pytest.raises(InvalidArgumentError, match="add --save"):
+            run("time", "1", *option, *QUICK)
+
+
+def test_a_saved_run_is_shown_again_as_it_was_printed(tmp_path: Path) -> None:
+    store = str(tmp_path / "runs.db")
+    options = ("--save", "--tag", "sums", "--store", store)
+    code, printed = run("time", "x.sum()", "x + x", "-s", "x = torch.ones(4)", *options, *QUICK)
+    assert code == 0
+    assert run("show", "sums", "--store", store) == (0, printed)
+    kept = json.loads(run("runs", "--json", "--store", store)[1])
+    assert [(each["kind"], each["tags"], each["done"]) for each in kept] == [("time", ["sums"], 2)]
+
+
+def test_a_store_that_cannot_be_used_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    done = torchmark_command("time", "print('measured')", "--save", "--store", str(tmp_path))
+    assert done.returncode == 4
+    assert "measured" not in done.stdout + done.stderr
 
 
 def test_threads_are_those_asked_for() -> None:
@@ -236,8 +262,8 @@ def test_a_statement_that_leaves_python_is_a_failure() -> None:
 def test_json_stays_json_when_a_statement_prints() -> None:
     done = torchmark_command("time", "print('noise')", "--json", *QUICK)
     record = json.loads(done.stdout)
-    assert record["results"][0]["statement"] == "print('noise')"
-    assert record["results"][0]["median"] > 0
+    assert record["table"][0]["statement"] == "print('noise')"
+    assert record["table"][0]["median"] > 0
 
 
 def test_modules_beside_the_user_can_be_imported(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ from torchmark.errors import (
     UnknownRunError,
     ZygoteError,
 )
-from torchmark.model.run import RunState
+from torchmark.model.codec import decode_run
+from torchmark.model.environment import Environment
+from torchmark.model.run import RunKind, RunState
 from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:
@@ -100,21 +102,58 @@ def test_rm_takes_the_files_of_a_run_along(call: Callable[..., Done], place: str
     assert not gone.exists()
 
 
-def test_runs_lists_them_the_oldest_first(call: Callable[..., Done], place: str) -> None:
+def test_runs_lists_them_the_oldest_first(
+    call: Callable[..., Done], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     done = call("runs", "--store", place)
     assert done.out.splitlines() == [
-        "run and tags                        state    done  failed  skipped   torch",
-        "  20261115-221530-aaaaaa before  finished  3 of 4                   2.13.0",
-        "  20261116-080000-bbbbbb after   finished  2 of 4       1           2.13.0",
+        "run                       kind  state     done    failed  skipped  torch   tags",
+        "  20261115-221530-aaaaaa  run   finished  3 of 4                   2.13.0  before",
+        "  20261116-080000-bbbbbb  run   finished  2 of 4       1           2.13.0  after",
+        "",
+        f"2 runs in {place}.",
     ]
     assert (done.code, done.err) == (0, "")
+
+
+def test_runs_never_breaks_an_id_in_two(call: Callable[..., Done], place: str) -> None:
+    with open_store(place) as store:
+        store.tag(FIRST, "a-rather-long-tag-for-a-run")
+    lines = call("runs", "--store", place).out.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert sum(FIRST in line for line in lines) == sum(SECOND in line for line in lines) == 1
+
+
+@pytest.mark.parametrize("kind", RunKind)
+def test_every_kind_of_run_is_listed_tagged_and_removed(
+    call: Callable[..., Done], tmp_path: Path, kind: RunKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    place = str(tmp_path / "marks.db")
+    facts = [{"torch": {"version": version}} for version in ("2.12.0", "2.13.0", "2.13.0")]
+    environments = tuple(
+        Environment(name=name, facts=of) for name, of in zip("ABC", facts, strict=True)
+    )
+    with open_store(place) as store:
+        store.create(records.run_of(ADD, id=FIRST, kind=kind, environments=environments))
+    listed = call("runs", "--store", place).out
+    assert kind.value in listed
+    assert "2.12.0, 2.13.0\n" in listed
+    (record,) = json.loads(call("runs", "--store", place, "--json").out)
+    assert record["kind"] == kind.value
+    assert [each["name"] for each in record["environments"]] == ["A", "B", "C"]
+    assert call("tag", "latest", "kept", "--store", place).code == 0
+    assert call("rm", "kept", "--store", place).out == f"removed {FIRST}\n"
+    assert call("runs", "--store", place, "--json").out == "[]\n"
 
 
 def test_a_run_that_nobody_carries_out_any_more_was_cut_short(
     call: Callable[..., Done], tmp_path: Path
 ) -> None:
     place = str(tmp_path / "marks.db")
-    run = records.run_of(ADD, id=FIRST, environment={"machine": {"host": platform.node()}})
+    here = Environment(facts={"machine": {"host": platform.node()}})
+    run = records.run_of(ADD, id=FIRST, environments=(here,))
     with open_store(place) as store:
         store.create(run)
     assert "cut short" in call("runs", "--store", place).out
@@ -129,7 +168,8 @@ def test_a_run_that_nobody_carries_out_any_more_was_cut_short(
 def test_runs_prints_json(call: Callable[..., Done], place: str) -> None:
     first, second = json.loads(call("runs", "--store", place, "--json").out)
     assert (first["id"], first["tags"], first["done"]) == (FIRST, ["before"], 3)
-    assert (second["failed"], second["environment"]["torch"]["version"]) == (1, "2.13.0")
+    assert (second["kind"], second["failed"]) == ("run", 1)
+    assert second["environments"][0]["facts"]["torch"]["version"] == "2.13.0"
 
 
 def test_an_empty_store_says_how_to_fill_it(call: Callable[..., Done], tmp_path: Path) -> None:
@@ -146,8 +186,8 @@ def test_show_has_the_results_and_the_failures(
 ) -> None:
     done = call("show", name, "--store", place)
     assert done.code == 0
-    assert done.out.startswith(f"Run {SECOND} (after), finished")
-    for part in ("2.000 us", "1,001.0", "FAILED Pointwise / mul", "it crashed"):
+    assert done.out.startswith(f"Run {SECOND} (after)\nfinished, started 2026-11-16")
+    for part in ("2.000 us", "1,001", "Pointwise / mul", "it crashed"):
         assert part in done.out
     assert "\x1b" not in done.out
     assert all(len(line) <= 80 for line in done.out.splitlines())
@@ -157,10 +197,11 @@ def test_show_takes_the_latest_unless_told(call: Callable[..., Done], place: str
     assert call("show", "--store", place) == call("show", "latest", "--store", place)
 
 
-def test_show_prints_json(call: Callable[..., Done], place: str) -> None:
-    record = json.loads(call("show", "before", "--store", place, "--json").out)
-    assert record["run"]["id"] == FIRST
-    assert record["results"][0]["time"]["samples"] == 99
+def test_show_writes_json(call: Callable[..., Done], place: str) -> None:
+    call("show", "before", "--store", place, "--json", "run.json")
+    record = json.loads(Path("run.json").read_text())
+    assert record["record"]["id"] == FIRST
+    assert record["table"][0]["samples"] == 99
 
 
 def test_compare_has_a_verdict_for_each_case(call: Callable[..., Done], place: str) -> None:
@@ -169,8 +210,10 @@ def test_compare_has_a_verdict_for_each_case(call: Callable[..., Done], place: s
     for part in ("+100.0 ±", "slower", "+1.00", "more", "failed in the second run"):
         assert part in done.out
     assert all(len(line) <= 80 for line in done.out.splitlines())
-    record = json.loads(call("compare", "before", "after", "--store", place, "--json").out)
-    assert [change["verdict"] for change in record["times"]] == ["slower"]
+    call("compare", "before", "after", "--store", place, "--json", "changes.json")
+    table = json.loads(Path("changes.json").read_text())["table"]
+    verdicts = [(row["metric"], row["verdict"]) for row in table if row["verdict"]]
+    assert ("time", "slower") in verdicts
 
 
 @pytest.mark.parametrize(
@@ -224,8 +267,8 @@ def test_export_writes_all_of_it_to_a_file(
         quiet = call("export", "before", "--format", form, "--store", place, "-o", str(file))
         assert (printed.code, quiet.code, quiet.out) == (0, 0, "")
         assert file.read_text() == printed.out
-    record = json.loads((tmp_path / "run.json").read_text())
-    assert len(record["results"][0]["record"]["measurement"]["raw_times"]) == 99
+    with open_store(place) as store:
+        assert decode_run((tmp_path / "run.json").read_text()) == store.run("before")
     assert len(list(csv.DictReader((tmp_path / "run.csv").read_text().splitlines()))) == 3
 
 

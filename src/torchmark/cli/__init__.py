@@ -37,6 +37,7 @@ _COMMANDS = {
     "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
     "tag": "Give a run a name.",
     "rm": "Remove runs from the store.",
+    "schema": "Print the JSON Schema of what torchmark writes.",
     "doctor": "Say what is on this machine and what each missing part would give.",
 }
 

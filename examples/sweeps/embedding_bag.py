@@ -9,7 +9,7 @@ ONNX has no such operator: the export is a loop over the bags, and the time show
 
 import torch
 
-from torchmark.define.sweep import indices
+from torchmark import indices
 
 
 class SummedBag(torch.nn.Module):

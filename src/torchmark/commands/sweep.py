@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.engine.cores import Division
     from torchmark.engine.workers import Workers
-    from torchmark.model.case import Case
     from torchmark.model.environment import Environment
     from torchmark.model.run import Progress, Run
     from torchmark.store import Store
@@ -294,12 +293,11 @@ def _measure(
 
 
 def _wanted_cases(run: Run) -> list[WantedCase]:
-    """What the run lacks, a case at a time."""
-    metrics: dict[str, list[Metric]] = {}
-    cases: dict[str, Case] = {}
+    """What the run lacks, a case at a time, in the order of the plan."""
+    metrics: dict[str, set[Metric]] = {}
     for each in run.missing():
-        metrics.setdefault(each.case.id, []).append(each.metric)
-        cases[each.case.id] = each.case
+        metrics.setdefault(each.case.id, set()).add(each.metric)
+    cases = {each.case.id: each.case for each in run.plan if each.case.id in metrics}
     return [
         WantedCase(case, point_of(case, run.settings), frozenset(metrics[case_id]))
         for case_id, case in cases.items()

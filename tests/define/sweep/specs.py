@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.define.sweep.points import Choice, all_cases
+from torchmark.define.sweep.points import all_cases
 from torchmark.define.sweep.spec import spec_of
 
 if TYPE_CHECKING:
@@ -29,4 +29,4 @@ def spec(**changes: Any) -> SweepSpec:
 
 
 def cases(where: str = "", **changes: Any) -> list[SweepCase]:
-    return all_cases(spec(**changes), Choice(where=where))
+    return all_cases(spec(**changes), where=where)

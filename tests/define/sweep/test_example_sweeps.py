@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import torchmark
+from torchmark.analyse.sweep import RowStatus
 from torchmark.define.suites.loading import run_file
 from torchmark.define.sweep.spec import NAMES, read_spec
-from torchmark.model.sweep_record import RowStatus
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "sweeps"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

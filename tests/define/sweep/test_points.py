@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.define.sweep.specs import cases, spec
-from torchmark.define.sweep.points import Choice, all_cases
+from torchmark.define.sweep.points import all_cases
+from torchmark.define.sweep.spec import read_spec
 from torchmark.define.sweep.where import WhereError, filter_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.sweep_record import Phase
+from torchmark.model.sweep_point import Phase, point_of, sizes_setting
+
+GOLDEN = Path(__file__).parents[2] / "data" / "version_1"
 
 sizes = st.lists(st.integers(1, 50), min_size=1, max_size=4, unique=True)
 
@@ -20,17 +26,17 @@ def test_every_combination_is_a_case_and_a_sample_is_of_them(
     scales = {"batch": batch, "features": features, "times": [2]}
     every = cases(input_scales=scales)
     assert len(every) == 2 * len(batch) * len(features)
-    assert len({case.row.case_id for case in every}) == len(every)
-    drawn = all_cases(spec(input_scales=scales), Choice(sample=number))
+    assert len({case.id for case, _ in every}) == len(every)
+    drawn = all_cases(spec(input_scales=scales), sample=number)
     assert len(drawn) == 2 * min(number, len(batch) * len(features))
-    assert {case.row.case_id for case in drawn} <= {case.row.case_id for case in every}
-    assert drawn == all_cases(spec(input_scales=scales), Choice(sample=number))
+    assert {case.id for case, _ in drawn} <= {case.id for case, _ in every}
+    assert drawn == all_cases(spec(input_scales=scales), sample=number)
 
 
 def test_points_with_the_same_model_stand_together_and_configs_side_by_side() -> None:
     found = cases(input_scales={"batch": [1, 2], "features": [8], "times": [3, 2]})
-    shown = [(dict(case.dims)["times"], dict(case.dims)["batch"], case.row.backend)
-             for case in found]  # fmt: skip
+    shown = [(dict(point.dims)["times"], dict(point.dims)["batch"], point.backend)
+             for _, point in found]  # fmt: skip
     assert shown == [
         (3, 1, "pt"), (3, 1, "ort"), (3, 2, "pt"), (3, 2, "ort"),
         (2, 1, "pt"), (2, 1, "ort"), (2, 2, "pt"), (2, 2, "ort"),
@@ -38,28 +44,42 @@ def test_points_with_the_same_model_stand_together_and_configs_side_by_side() ->
 
 
 def test_the_id_of_a_case_follows_from_its_size_config_and_model() -> None:
-    one = {case.row.case_id for case in cases()}
-    assert one == {case.row.case_id for case in cases()}
-    assert not one & {case.row.case_id for case in cases(job_configs=["pt fp16"])}
-    assert not one & {case.row.case_id for case in cases(model=lambda x, *, times: x)}
+    one = {case.id for case, _ in cases()}
+    assert one == {case.id for case, _ in cases()}
+    assert not one & {case.id for case, _ in cases(job_configs=["pt fp16"])}
+    assert not one & {case.id for case, _ in cases(model=lambda x, *, times: x)}
     more = cases(input_scales={"batch": [1, 2, 4, 8], "features": [8, 16], "times": [2]})
-    assert one < {case.row.case_id for case in more}
+    assert one < {case.id for case, _ in more}
+
+
+def test_a_point_is_read_back_from_its_case() -> None:
+    configs = ["pt fp32", "compile fp16", {"backend": "ort", "dtype": "int8", "threads": 2}]
+    found = all_cases(spec(job_configs=configs), phases=tuple(Phase))
+    settings = sizes_setting(found)
+    assert [point_of(case, settings) for case, _ in found] == [point for _, point in found]
+
+
+def test_ids_are_those_of_version_0_1() -> None:
+    """So that a sweep in an older store is of the same cases."""
+    with (GOLDEN / "linear.csv").open(newline="") as file:
+        ids = [row["case_id"] for row in csv.DictReader(file)]
+    assert [case.id for case, _ in all_cases(read_spec(GOLDEN / "linear.py"))] == ids
 
 
 def test_phases_are_those_of_the_config_or_of_the_sweep() -> None:
     given_spec = spec(job_configs=["pt fp32", {"backend": "ort", "phase": "backward"}])
-    found = all_cases(given_spec, Choice(phases=(Phase.FORWARD, Phase.FORWARD_BACKWARD)))
-    assert {(case.row.backend, case.row.phase) for case in found} == {
+    found = all_cases(given_spec, phases=(Phase.FORWARD, Phase.FORWARD_BACKWARD))
+    assert {(point.backend, point.phase) for _, point in found} == {
         ("pt", Phase.FORWARD), ("pt", Phase.FORWARD_BACKWARD), ("ort", Phase.BACKWARD),
     }  # fmt: skip
 
 
 def test_a_filter_knows_dimensions_and_configs() -> None:
     found = cases("batch * features <= 16 and backend in ('pt',) and not threads > 1")
-    assert {(dict(case.dims)["batch"], dict(case.dims)["features"]) for case in found} == {
+    assert {(dict(point.dims)["batch"], dict(point.dims)["features"]) for _, point in found} == {
         (1, 8), (2, 8), (1, 16),
     }  # fmt: skip
-    assert {case.row.backend for case in found} == {"pt"}
+    assert {point.backend for _, point in found} == {"pt"}
 
 
 @pytest.mark.parametrize(
@@ -102,4 +122,4 @@ def test_a_product_that_nobody_can_wait_for_can_be_sampled_but_not_gone_through(
     huge = {"batch": range(1, 10_001), "features": range(1, 10_001), "times": [2]}
     with pytest.raises(InvalidArgumentError, match=r"200,000,000 cases, about 463 days.*--sample"):
         cases(input_scales=huge)
-    assert len(all_cases(spec(input_scales=huge), Choice(sample=5))) == 10
+    assert len(all_cases(spec(input_scales=huge), sample=5)) == 10

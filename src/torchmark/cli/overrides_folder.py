@@ -40,18 +40,24 @@ def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
 
 
 def write_folder(path: Path, run: Run) -> None:
-    """The report, an SVG and a PNG of each flame graph, and an archive of it all."""
+    """The report, an SVG and a PNG of each flame graph, and an archive of it all.
+
+    PNGs come last but for the archive: where they cannot be drawn, the rest is there.
+    """
     view = view_of(run)
-    files = {MARKDOWN: _markdown(run, view).encode(), PAGE: render(run, "html").encode()}
-    for section in view.sections:
-        for picture in section.pictures:
-            files[f"{picture.name}.svg"] = picture.svg.encode()
-            files[f"{picture.name}.png"] = png_of(picture.svg)
-    for name, content in files.items():
-        (path / name).write_bytes(content)
-    with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in files:
-            archive.write(path / name, f"{path.name}/{name}")
+    pictures = [picture for section in view.sections for picture in section.pictures]
+    (path / MARKDOWN).write_text(_markdown(run, view), encoding="utf-8")
+    (path / PAGE).write_text(render(run, "html"), encoding="utf-8")
+    for picture in pictures:
+        (path / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+    try:
+        for picture in pictures:
+            (path / f"{picture.name}.png").write_bytes(png_of(picture.svg))
+    finally:
+        with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(path.iterdir()):
+                if file.name != ZIP:
+                    archive.write(file, f"{path.name}/{file.name}")
 
 
 def _markdown(run: Run, view: View) -> str:

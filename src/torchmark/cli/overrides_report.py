@@ -13,7 +13,7 @@ from torchmark.cli.following import files_in, refuse_beside_resume, report_run, 
 from torchmark.cli.overrides_folder import MARKDOWN, PAGE, ZIP, find_folder, write_folder
 from torchmark.cli.stores import columns
 from torchmark.commands.overrides import PAIR, report
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import RunState
 from torchmark.report import render, view_of
@@ -94,13 +94,14 @@ def _write(folder: Path, run: Run) -> bool:
     try:
         write_folder(folder, run)
     except OSError as error:
-        click.echo(
-            f"torchmark: {folder} cannot be written: {error.strerror}; torchmark overrides report "
-            f"--resume {run.id} -o FOLDER writes it again",
-            err=True,
-        )
-        return False
-    return True
+        problem = f"{folder} cannot be written: {error.strerror}"
+    except MissingToolError as error:
+        problem = str(error)
+    else:
+        return True
+    again = f"torchmark overrides report --resume {run.id} -o FOLDER writes it again"
+    click.echo(f"torchmark: {problem}; {again}", err=True)
+    return False
 
 
 def _find_problem(run: Run) -> ExitCode | None:

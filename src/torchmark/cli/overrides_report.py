@@ -93,10 +93,10 @@ def _describe(run: Run) -> str:
 def _write(folder: Path, run: Run) -> bool:
     try:
         write_folder(folder, run)
-    except OSError as error:
-        problem = f"{folder} cannot be written: {error.strerror}"
     except MissingToolError as error:
         problem = str(error)
+    except OSError as error:
+        problem = f"{folder} cannot be written: {error.strerror}"
     else:
         return True
     again = f"torchmark overrides report --resume {run.id} -o FOLDER writes it again"

@@ -1,4 +1,4 @@
-"""Does `torchmark ab` tell the truth? Against cases whose truth is known, beside torch's way.
+"""Does `torchmark ab` tell the truth? Against cases whose truth is known, and compared with torch.
 
     python metrics/ab_truth.py [--same 400] [--slower 10] [--slightly 10] [--torch 40]
         [--counts 200] [--busy]
@@ -6,7 +6,7 @@
 Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
 one more operation in a hundred or two hundred, one per cent more rows, or a few small operations.
 `--busy` keeps the other cores busy meanwhile. Everything runs through what the command uses: two
-environments with zygotes of their own, fresh pairs, restarts, the stop rule. torch's way is
+environments with zygotes of their own, fresh replicates, crossovers, the stop rule. torch's way is
 `blocked_autorange` of one after the other, each in a process of its own, and a Mann-Whitney test on
 their times.
 
@@ -27,19 +27,20 @@ from collections import defaultdict
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.analyse.ab import count_row
-from torchmark.analyse.pairs import PairEffect, Verdict, effect_of, verdicts_of
-from torchmark.analyse.run_differences import CountVerdict
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.pairs import Effect, effect_of, verdicts_of
+from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
-from torchmark.engine.execution import Stage
 from torchmark.engine.machine import cpu_model
-from torchmark.engine.paired.counting import Counting, counted
-from torchmark.engine.paired.plan import Planned, Wish
+from torchmark.engine.paired.counting import Counting, count_cases
 from torchmark.engine.paired.starting import starter
-from torchmark.engine.paired.timing import Timing, timed
+from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.engine.under_test import UnderTest, found
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
+from torchmark.model.effort import Effort
+from torchmark.model.result import Metric
+from torchmark.model.run import PlannedResult, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 TORCH = {"torch": {"kind": "import", "value": "torch"}}
 OTHER = "export TORCHMARK_TRUTH=1"
 """Makes B another environment than A, so that each has processes of its own."""
-
-CALLED = (Verdict.FASTER, Verdict.SLOWER)
 
 
 class Op(NamedTuple):
@@ -142,7 +141,7 @@ class Trial(NamedTuple):
     op: str
     more: float
     truth: float | None
-    effect: PairEffect
+    effect: Effect
     seconds: float
 
     @property
@@ -168,29 +167,31 @@ def trials_of(
     """`count` comparisons in all, the ops in turn, each judged by itself."""
     wanted = [ops[number % len(ops)] for number in range(count)]
     timings = [
-        Timing(
-            planned=Planned(case=Case(label=(op.name, str(number)), stmt=op.stmt)),
+        CaseTiming(
+            planned=PlannedResult(
+                case=Case(label=(op.name, str(number)), stmt=op.stmt), metric=Metric.TIME
+            ),
             a=op.pair(more)[0],
             b=op.pair(more)[1],
         )
         for number, op in enumerate(wanted)
     ]
     op_of = {id(timing): op for timing, op in zip(timings, wanted, strict=True)}
-    coming = timed(
+    coming = take_replicates(
         timings,
         starter(*sides, threads=1, everywhere=division.everything),
         rng=random.Random(),
         cores=division.lanes[0],
-        wish=Wish(budget=budget),
+        effort=Effort(budget=budget),
         cases=1,
         in_background=True,
     )
     with closing(coming):
         for timing in coming:
-            if not isinstance(timing, Timing):
+            if not isinstance(timing, CaseTiming):
                 continue
             op = op_of[id(timing)]
-            effect = effect_of(timing.pairs, penalty=timing.penalty)
+            effect = effect_of(timing.replicates, penalty=timing.penalty)
             yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
 
 
@@ -215,7 +216,7 @@ def told(trials: Iterator[Trial]) -> list[Trial]:
         low, high = trial.effect.interval
         print(
             f"{trial.more * 100:+.1f} % {trial.op:<28} {trial.effect.ratio:.4f} "
-            f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} {trial.effect.pairs:3} pairs "
+            f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} {trial.effect.replicates:3} replicates "
             f"{trial.seconds:5.1f} s",
             flush=True,
         )
@@ -253,11 +254,16 @@ def mann_whitney_p(one: list[float], other: list[float]) -> float:
 def counts_of(pairs: list[tuple[PythonCase, PythonCase]], side: UnderTest) -> list[Counting]:
     countings = [
         Counting(
-            planned=Planned(case=Case(label=(str(number),), stmt=a.stmt, setup=a.setup)), a=a, b=b
+            planned=PlannedResult(
+                case=Case(label=(str(number),), stmt=a.stmt, setup=a.setup),
+                metric=Metric.INSTRUCTIONS,
+            ),
+            a=a,
+            b=b,
         )
         for number, (a, b) in enumerate(pairs)
     ]
-    done = counted(countings, side, side, threads=1, time_limit=300.0)
+    done = count_cases(countings, side, side, threads=1, time_limit=300.0)
     return [each for each in done if not isinstance(each, Stage)]
 
 
@@ -272,8 +278,8 @@ def print_counts(count: int, side: UnderTest) -> None:
         for size in (17, 18)
     )
     found_ones = counts_of([*((case, case) for case in same), (plain, little)], side)
-    rows = [count_row(each.compared()) for each in found_ones]
-    alarms = sum(row.verdict is not CountVerdict.SAME for row in rows[:-1])
+    rows = [judge_counts(each.result()) for each in found_ones]
+    alarms = sum(row.verdict is not Verdict.SAME for row in rows[:-1])
     last = rows[-1]
     print(
         f"counts: {alarms} of {len(rows) - 1} A/A called a change; {float(last.difference):+.1f} "
@@ -303,7 +309,7 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
         groups[trial.more].append(trial)
     print(f"{'truth':>8} {'trials':>7} {'called':>7} {'covered':>8} {'seconds':>8}   torch's way")
     for more, group in sorted(groups.items()):
-        called = sum(trial.verdict in CALLED for trial in group) / len(group)
+        called = sum(trial.verdict.is_change for trial in group) / len(group)
         known = [trial for trial in group if trial.covers is not None]
         covered = sum(bool(trial.covers) for trial in known) / len(known)
         seconds = statistics.median(trial.seconds for trial in group)
@@ -315,7 +321,7 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
     for trial in trials:
         by_op[trial.op, trial.more].append(trial)
     for (op, more), group in sorted(by_op.items()):
-        called = sum(trial.verdict in CALLED for trial in group)
+        called = sum(trial.verdict.is_change for trial in group)
         covered = sum(bool(trial.covers) for trial in group)
         told = "truth unknown" if group[0].covers is None else f"{covered} covered"
         mean = statistics.fmean(trial.effect.ratio for trial in group)
@@ -334,7 +340,9 @@ def main() -> None:
     parser.add_argument("--slower", type=int, default=10, help="trials of 1 % for each op")
     parser.add_argument("--slightly", type=int, default=10, help="trials of 0.5 % for each op")
     parser.add_argument("--torch", type=int, default=40, help="comparisons by torch's way, of each")
-    parser.add_argument("--counts", type=int, default=200, help="counts of a thing beside itself")
+    parser.add_argument(
+        "--counts", type=int, default=200, help="counts of a thing compared with itself"
+    )
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
     options = parser.parse_args()
     division = divide_cores(usable_cores(), 1)
@@ -351,7 +359,11 @@ def main() -> None:
             for more, count, budget in (
                 (0.01, options.slower * len(ops), 10.0),
                 (0.005, options.slightly * len(ops), 30.0),
-                (0.0, options.same, 1.5),  # the fewest pairs: where alarms would be most likely
+                (
+                    0.0,
+                    options.same,
+                    1.5,
+                ),  # the fewest replicates: where alarms would be most likely
             ):
                 if count:
                     trials += told(trials_of(ops, more, count, budget, (a, b), division))

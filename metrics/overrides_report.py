@@ -10,8 +10,6 @@ costs is measured first. The reports run one after the other, as a person would 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.patched_torch import sitecustomize  # noqa: E402 - found by the line above
+from torchmark.analyse.ab import judge  # noqa: E402
+from torchmark.analyse.verdicts import Verdict  # noqa: E402
+from torchmark.commands.overrides import PAIR  # noqa: E402
+from torchmark.store import open_store  # noqa: E402
 
 SLOWER_CASE = "overrides / F.relu / TorchFunctionMode"
 MODULE, FUNCTION = "torch.overrides", "_pop_mode_temporarily"
@@ -59,23 +61,21 @@ def extra_nanoseconds(more: str) -> float:
 
 def one_report(folder: Path) -> Report:
     commands = [f"export PYTHONPATH={folder / side}:$PYTHONPATH" for side in ("base", "branch")]
-    data = folder / "data"
-    output = folder / f"report-{time.monotonic_ns()}"
+    name = f"report-{time.monotonic_ns()}"
+    store, output = folder / f"{name}.db", folder / name
     begun = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "torchmark", "overrides", "report", "--quiet",
+        [sys.executable, "-m", "torchmark", "overrides", "report", "--quiet", "--store", str(store),
          "--base", commands[0], "--branch", commands[1], "-o", str(output)],
-        check=True, capture_output=True, env=os.environ | {"XDG_DATA_HOME": str(data)},
+        check=True, capture_output=True,
     )  # fmt: skip
     seconds = time.perf_counter() - begun
-    (file,) = (data / "torchmark" / "ab").glob("*.json")
-    results = json.loads(file.read_text())["comparisons"][0]["results"]
-    file.unlink()
-    names: dict[str, list[str]] = {"slower": [], "faster": []}
-    for result in results:
-        verdict = result["meaning"]["verdict"] if "meaning" in result else result["outcome"]
-        names.setdefault(verdict, []).append(" / ".join(result["case"]["label"]))
-    return Report(names["slower"], names["faster"], seconds)
+    with open_store(store) as opened:
+        judged = judge(opened.run("latest"), PAIR)
+    names: dict[Verdict, list[str]] = {Verdict.SLOWER: [], Verdict.FASTER: []}
+    for row in judged.times:
+        names.setdefault(row.verdict, []).append(row.case.name)
+    return Report(names[Verdict.SLOWER], names[Verdict.FASTER], seconds)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Blocks of runs, taken in turn from one or more loops, until the result is precise enough.
+"""Blocks of runs, taken from one or more loops in rounds, until the result is precise enough.
 
 Two things make the median of these samples steadier than that of long blocks.
 

@@ -2,7 +2,7 @@
 
 Which pages the kernel happens to give to a process decides where its data lies in the caches: ten
 processes that copied the same 8 MB took 205 to 237 us, each of them the same time again and again.
-In pages of 2 MB couples of them spread less than half as much. Only what the setup made is moved:
+In pages of 2 MB process pairs spread less than half as much. Only what the setup made is moved:
 what a statement allocates it allocates as always, in other pages at every run.
 
 The kernel does it at once and in place (MADV_COLLAPSE, Linux 6.1 and newer). Where it cannot,

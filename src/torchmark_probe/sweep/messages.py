@@ -81,7 +81,7 @@ class Swept(Message):
     """measured, skipped or failed."""
 
     reason: str = ""
-    """Why it was not measured, or what to doubt of it; empty for neither."""
+    """Why it was not measured, or a warning about the result; empty for neither."""
 
     sampling: Optional[Sampling] = None
     max_error: Optional[float] = None

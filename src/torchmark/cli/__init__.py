@@ -32,7 +32,7 @@ _COMMANDS = {
     "summary": "Show the operators of a trace, by module, without running them.",
     "sweep": "Measure a model over input scales: eager, torch.compile, ONNX Runtime.",
     "runs": "List the runs of the store.",
-    "show": "Show the results of a run: times, instructions, doubts, failures.",
+    "show": "Show the results of a run: times, instructions, warnings, failures.",
     "compare": "Compare two runs case by case.",
     "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
     "tag": "Give a run a name.",

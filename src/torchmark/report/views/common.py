@@ -35,9 +35,6 @@ _NAMED = 3
 _REASON_LINES = 12
 """Of a failure that text shows; pages have all of it, and what the case printed."""
 
-_OUTPUT_CHARACTERS = 20_000
-"""Of what a case printed that a page shows, so that a megabyte does not make it unreadable."""
-
 
 def title_of(run: Run, name: str = "Run") -> str:
     """
@@ -249,19 +246,8 @@ def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
         *((f"Standard output ({each.metric.value})", each.stdout) for each in results),
         *((f"Standard error ({each.metric.value})", each.stderr) for each in results),
     ]
-    outputs = [
-        Detail(title=title, code=_cut(text), is_page_only=True) for title, text in parts if text
-    ]
+    outputs = [Detail(title=title, code=text, is_page_only=True) for title, text in parts if text]
     return (*outputs, *code_details(first.case))
-
-
-def _cut(text: str) -> str:
-    """The beginning and the end of a long output, where the causes usually are."""
-    if len(text) <= _OUTPUT_CHARACTERS:
-        return text
-    half = _OUTPUT_CHARACTERS // 2
-    left_out = len(text) - 2 * half
-    return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"
 
 
 def skip_sections(run: Run) -> tuple[Section, ...]:

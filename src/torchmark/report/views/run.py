@@ -86,7 +86,7 @@ def _cases(run: Run) -> Section:
                 Row(
                     cells=(Cell(value=name_in_group(case)), *cells),
                     group=group,
-                    details=(*code_details(case), *_doubts(of_case.get(Metric.TIME))),
+                    details=(*code_details(case), *_warnings(of_case.get(Metric.TIME))),
                 )
             )
     columns = (
@@ -106,7 +106,7 @@ def _compile_cell(result: Result | None) -> Cell:
     return Cell(value=None if result is None else result.facts.prepare_seconds)
 
 
-def _doubts(result: Result | None) -> tuple[Detail, ...]:
+def _warnings(result: Result | None) -> tuple[Detail, ...]:
     """For pages: the warnings about one case, in full."""
     time = time_of(result)
     lines = tuple(map(str, time.warnings)) if time else ()

@@ -26,13 +26,22 @@ def printable(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
-def seconds_text(seconds: float) -> str:
+def seconds_text(seconds: float, digits: int = 4) -> str:
     """
-    >>> seconds_text(1.2e-6), seconds_text(0.9999999), seconds_text(0), seconds_text(-2e-9)
-    ('1.200 us', '1000 ms', '0 ns', '-2.000 ns')
+    >>> seconds_text(1.2e-6), seconds_text(0.9999999), seconds_text(0), seconds_text(-2e-9, 3)
+    ('1.200 us', '1000 ms', '0 ns', '-2.00 ns')
     """
     unit, scale = select_unit(abs(seconds))
-    return f"{f'{seconds / scale:#.4g}'.rstrip('.') if seconds else '0'} {unit}"
+    return f"{f'{seconds / scale:#.{digits}g}'.rstrip('.') if seconds else '0'} {unit}"
+
+
+def short_seconds_text(seconds: float) -> str:
+    """Three figures, which is what a table of many has room for.
+
+    >>> short_seconds_text(1.2345e-6), short_seconds_text(0.0123456), short_seconds_text(999.9e-9)
+    ('1.23 us', '12.3 ms', '1.00 us')
+    """
+    return seconds_text(float(f"{seconds:.3g}"), 3)
 
 
 def reach(value: float, interval: tuple[float, float]) -> str:

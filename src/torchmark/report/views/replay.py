@@ -9,7 +9,13 @@ from torchmark.analyse.replay import analyse_replay
 from torchmark.analyse.replay_parts import split_by_module, split_by_phase
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Status
-from torchmark.report.figures import amount_text, first_line, seconds_text, share_text
+from torchmark.report.figures import (
+    amount_text,
+    first_line,
+    seconds_text,
+    share_text,
+    short_seconds_text,
+)
 from torchmark.report.view import (
     Cell,
     Column,
@@ -38,7 +44,6 @@ from torchmark.report.views.replay_calls import (
     nature_cell,
     operator_text,
     places_text,
-    short_seconds_text,
     short_time_text,
 )
 from torchmark.report.views.replay_chart import share_chart

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchmark.model.result import Status
-from torchmark.report.figures import first_line, reach, seconds_text, speedup_text
+from torchmark.report.figures import (
+    first_line,
+    reach,
+    seconds_text,
+    short_seconds_text,
+    speedup_text,
+)
 from torchmark.report.view import Cell, Column, ColumnKind, Mark
 
 if TYPE_CHECKING:
@@ -175,15 +181,6 @@ def operator_text(op: str) -> str:
 def short_time_text(time: MeasuredTime) -> str:
     """Three figures and the reach of the interval, so that several fit in a line."""
     return f"{short_seconds_text(time.median)} ±{_short_reach(time)}"
-
-
-def short_seconds_text(seconds: float) -> str:
-    """
-    >>> short_seconds_text(1.2345e-6), short_seconds_text(0.0)
-    ('1.23 us', '0 ns')
-    """
-    number, unit = seconds_text(seconds).split(" ")
-    return f"{f'{float(number):#.3g}'.rstrip('.') if seconds else '0'} {unit}"
 
 
 def _short_reach(time: MeasuredTime) -> str:

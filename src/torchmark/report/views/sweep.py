@@ -22,7 +22,7 @@ from torchmark.analyse.sweep_slices import (
 from torchmark.model.result import Metric
 from torchmark.model.sweep_point import dims_text
 from torchmark.model.units import ordered_unique
-from torchmark.report.figures import environment_facts
+from torchmark.report.figures import environment_facts, short_seconds_text
 from torchmark.report.view import (
     Cell,
     Column,
@@ -42,7 +42,6 @@ from torchmark.report.views.sweep_words import (
     error_texts,
     fixed_text,
     reason_texts,
-    short_seconds,
     subject_text,
     summary_of,
 )
@@ -258,7 +257,7 @@ def _time_cell(row: SweepRow | None) -> Cell:
     if row.status is RowStatus.MEASURED and row.median_s is not None:
         mark = Mark.DOUBTFUL if row.reason else Mark.PLAIN
         return Cell(
-            value=row.median_s, text=short_seconds(row.median_s), mark=mark, hint=row.reason
+            value=row.median_s, text=short_seconds_text(row.median_s), mark=mark, hint=row.reason
         )
     mark = Mark.BAD if row.status is RowStatus.FAILED else Mark.QUIET
     return Cell(text=row.status.value, mark=mark, hint=row.reason)

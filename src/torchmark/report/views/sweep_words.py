@@ -8,7 +8,7 @@ from torchmark.analyse.sweep import RowStatus
 from torchmark.analyse.sweep_slices import EAGER, config_of, measured
 from torchmark.model.sweep_point import dims_text
 from torchmark.model.units import ordered_unique
-from torchmark.report.figures import first_line, seconds_text
+from torchmark.report.figures import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,16 +33,6 @@ def subject_text(subject: Subject) -> str:
     ('Linear, 1 thread', 'Linear, 4 threads')
     """
     return f"{subject.model}, {subject.threads} thread{'' if subject.threads == 1 else 's'}"
-
-
-def short_seconds(seconds: float) -> str:
-    """Three figures, which is what a table of many has room for.
-
-    >>> short_seconds(1.2345e-6), short_seconds(0.0123456), short_seconds(0.0)
-    ('1.23 us', '12.3 ms', '0 ns')
-    """
-    number, unit = seconds_text(float(f"{seconds:.3g}")).split()
-    return f"{f'{float(number):#.3g}'.rstrip('.') if seconds else '0'} {unit}"
 
 
 def summary_of(rows: Sequence[SweepRow], missing: int) -> str:

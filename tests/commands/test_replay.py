@@ -13,6 +13,7 @@ import torchmark
 from tests.replay_traces import NOPE, OPAQUE, WRONG, product, relu, write_trace
 from torchmark.commands import replay as command
 from torchmark.commands.live_files import LiveFile
+from torchmark.engine import replaying_in_order
 from torchmark.engine.replay_zygotes import ReplayZygotes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError
 from torchmark.model.replay_record import settings_of
@@ -20,6 +21,7 @@ from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Run, RunKind, RunState, Stage
 from torchmark.report import render
 from torchmark.store import open_store
+from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +39,7 @@ def zygotes() -> Iterator[ReplayZygotes]:
 @pytest.fixture(autouse=True)
 def lend_zygotes(zygotes: ReplayZygotes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "ReplayZygotes", lambda _: contextlib.nullcontext(zygotes))
+    monkeypatch.setattr(replaying_in_order, "_PASSES", Limits(0.1, 0.05, 0.1))
 
 
 def rows_of(run: Run) -> list[dict[str, str]]:
@@ -101,11 +104,7 @@ def test_every_backend_has_its_time_and_is_held_against_eager(tmp_path: Path) ->
     assert "times as fast as eager, over 1 call that both have" in text
 
 
-def test_instructions_are_counted_where_that_is_wanted(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counting = request.getfixturevalue("callgrind_zygote")
-    monkeypatch.setattr(ReplayZygotes, "counting", lambda _: counting)
+def test_instructions_are_counted_where_that_is_wanted(tmp_path: Path) -> None:
     trace = write_trace(tmp_path, relu(64), relu(6400))
     run = torchmark.replay(trace, metrics=["instructions"], store=tmp_path / "s.db")
     small, large = rows_of(run)

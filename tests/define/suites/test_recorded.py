@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,12 +15,12 @@ from torchmark.capture.traces.loading import load_trace
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.define.suites.recorded import definitions_of
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, TraceFileError, TraceNotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
 
 CNT = """\
@@ -92,20 +93,18 @@ def test_text_in_a_call_cannot_leave_its_quotes(tmp_path: Path) -> None:
     assert kinds == ["ImportFrom", "Expr", "Assign", "Assign"]
 
 
-def test_the_cases_run_where_the_probe_is(cnt_file: Path) -> None:
-    said = {}
-    with Zygote() as zygote:
-        zygote.start()
-        for op, case in cases_in(cnt_file).items():
-            try:
-                zygote.run(PythonCase(stmt=case.stmt, setup=case.setup))
-            except CaseFailedError as error:
-                said[op] = str(error)
+def test_the_cases_run_where_the_probe_is(cnt_file: Path, plain_zygote: Zygote) -> None:
+    said: dict[str, CaseFailedError] = {}
+    for op, case in cases_in(cnt_file).items():
+        try:
+            plain_zygote.run(PythonCase(stmt=case.stmt, setup=case.setup))
+        except CaseFailedError as error:
+            said[op] = error
     assert "aten.add.Tensor" not in said
-    assert "has no operator aten.no_such_operator.default" in said["aten.no_such_operator.default"]
-    assert "4.4 TB" in said["aten.neg.default"] or "8.8 TB" in said["aten.neg.default"]
-    assert "In the setup, line 4" in said["aten.no_such_operator.default"]
-    assert len(said["aten.no_such_operator.default"]) < 500
+    assert {error.kind for error in said.values()} == {"unsupported"}, "nothing is broken"
+    missing = str(said["aten.no_such_operator.default"])
+    assert missing.endswith("has no operator aten.no_such_operator.default")
+    assert re.search(r"[48]\.[48] TB", str(said["aten.neg.default"]))
 
 
 def test_a_name_like_that_of_a_trace_is_never_imported(

@@ -216,8 +216,8 @@ def told(trials: Iterator[Trial]) -> list[Trial]:
         low, high = trial.effect.interval
         print(
             f"{trial.more * 100:+.1f} % {trial.op:<28} {trial.effect.ratio:.4f} "
-            f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} {trial.effect.replicates:3} replicates "
-            f"{trial.seconds:5.1f} s",
+            f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} "
+            f"{trial.effect.replicates:3} replicates {trial.seconds:5.1f} s",
             flush=True,
         )
     return kept

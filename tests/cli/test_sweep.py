@@ -1,66 +1,39 @@
-"""`torchmark sweep`: files, the store, going on, exit codes; real workers, started once."""
+"""`torchmark sweep`: what it prints and writes, exit codes, and a real sweep that is killed."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 import torchmark
-from torchmark.cli import show, sweep
+from tests.fake_sweeps import SPEC, FakeSweep
+from torchmark.analyse.sweep import rows_of
+from torchmark.cli import following, show, sweep
 from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.commands.sweeping.workers import in_workers, sweep_workers
 from torchmark.errors import TorchmarkError
-from torchmark.model.run import RunState
-from torchmark.report.sweep_csv import row_of
+from torchmark.model.run import Run, RunState
+from torchmark.report.formats import html
 from torchmark.store import open_store
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
-    from torchmark.engine.workers import Workers
-    from torchmark.model.sweep_record import SweepRow
-
-SPEC = """
-import torch
-class Layer(torch.nn.Module):
-    def __init__(self, features):
-        super().__init__()
-        if features == 13: raise ValueError("an unlucky size")
-        self.linear = torch.nn.Linear(features, 4)
-    def forward(self, x):
-        return self.linear(x)
-model = Layer
-model_init_params = ["features"]
-input_params = [["batch", "features"]]
-input_scales = {"batch": [1, 2, 3], "features": [8]}
-job_configs = ["pt fp32", "pt fp64"]
-"""
-
-
-class _Shared:
-    """Workers that a command does not end."""
-
-    def __init__(self, workers: Workers) -> None:
-        self.started = workers.started
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    with contextlib.closing(sweep_workers()) as found:
-        yield found
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSweep:
+    found = FakeSweep()
+    found.install(monkeypatch)
+    return found
 
 
 @pytest.fixture(autouse=True)
-def spec(workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sweep, "sweep_workers", lambda: _Shared(workers))
-    monkeypatch.setattr(sweep, "heed_signals", lambda: None)
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(following, "heed_signals", lambda: None)
+    monkeypatch.setattr(html, "load_bundle", lambda: "")  # it takes seconds to make
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -69,8 +42,8 @@ def spec(workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return file
 
 
-def swept(*args: str) -> Result:
-    return CliRunner().invoke(sweep.command, ["layer.py", "--store", "s.db", *args])
+def swept(*args: str, file: str = "layer.py") -> Result:
+    return CliRunner().invoke(sweep.command, [file, "--store", "s.db", *args])
 
 
 def failure(*args: str) -> TorchmarkError:
@@ -79,123 +52,74 @@ def failure(*args: str) -> TorchmarkError:
     return error
 
 
-def rows_in(path: Path) -> list[SweepRow]:
-    import csv  # noqa: PLC0415
-
-    with path.open(newline="") as file:
-        return [row_of(cells) for cells in list(csv.reader(file))[1:]]
+def csv_rows(name: str = "layer.csv") -> list[dict[str, str]]:
+    with Path(name).open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def test_the_same_rows_are_in_the_file_the_table_and_the_store(tmp_path: Path) -> None:
+def latest() -> Run:
+    with open_store("s.db") as store:
+        return store.run("latest")
+
+
+def test_the_same_rows_are_in_the_file_the_table_and_the_store(
+    fake: FakeSweep, tmp_path: Path
+) -> None:
     done = swept("--kernels", "--html", "page.html")
     assert done.exit_code == 0, done.output
-    assert "Layer" in done.stdout
-    assert "layer.csv: 6 rows" in done.stdout
+    assert "model, 1 thread" in done.stdout
+    assert "layer.csv: 6 rows" in done.stderr
     assert "6 cases of 3 points with 2 configs each, about" in done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    rows = rows_in(tmp_path / "layer.csv")
-    assert len(rows) == 6
-    assert all(row.median_s and row.low_s is not None and row.flops for row in rows)
-    assert "aten::addmm" in (tmp_path / "layer.kernels.csv").read_text()
-    assert "<html" in (tmp_path / "page.html").read_text()
-    with open_store("s.db") as store:
-        run = store.run("latest")
-        results = store.results(run.id)
-    assert [result.sweep for result in results] == rows
-    assert run.state is RunState.FINISHED
-    assert {row.environment for row in rows} == {run.environment["id"]}
+    assert [row["case_id"] for row in csv_rows()] == [row.case_id for row in rows_of(latest())]
+    assert "aten::add" in Path("layer.kernels.csv").read_text()
+    names = sorted(file.name for file in tmp_path.glob("page*"))
+    assert names == ["page-roofline.png", "page-scaling.png", "page.html"]
+    assert all(name in done.stderr for name in names)
     shown = CliRunner().invoke(show.command, ["--store", "s.db"])
-    assert "batch=3 features=8" in shown.output
-    again = swept()
-    assert again.exit_code == 0
-    assert "6 of 6 rows are in layer.csv already" in again.stderr
-    assert rows_in(tmp_path / "layer.csv") == rows
+    assert shown.output == done.stdout
 
 
-def test_a_sweep_that_was_cut_short_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cut_short(*args: Any, **kwargs: Any) -> Any:
-        told = in_workers(*args, **kwargs)
-        yield next(told)
-        yield next(told)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sweep, "in_workers", cut_short)
-        first = swept()
+def test_ctrl_c_says_how_to_go_on(fake: FakeSweep) -> None:
+    fake.interrupt_after = 2
+    first = swept()
     assert first.exit_code == ExitCode.INTERRUPTED
-    assert "the same command goes on" in first.stderr
-    before = rows_in(tmp_path / "layer.csv")
-    assert len(before) == 2
-    with open_store("s.db") as store:
-        assert store.run("latest").state is RunState.INTERRUPTED
-    assert swept().exit_code == 0
-    after = rows_in(tmp_path / "layer.csv")
-    assert after[:2] == before
-    assert len(after) == 6
-    with open_store("s.db") as store:
-        assert len(store.runs()) == 1
-        assert [result.sweep for result in store.results(store.id_of("latest"))] == after
-
-
-def test_what_could_not_run_is_tried_again_and_then_in_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def without_fp64(*args: Any, **kwargs: Any) -> Any:
-        for case, told in in_workers(*args, **kwargs):
-            is_out = case.row.dtype == "fp64"
-            yield case, {"status": "skipped", "reason": "not installed"} if is_out else told
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sweep, "in_workers", without_fp64)
-        assert "3 measured, 3 skipped" in swept().stdout
-    assert "6 measured" in swept().stdout
-    rows = rows_in(tmp_path / "layer.csv")
-    with open_store("s.db") as store:
-        kept = [result.sweep for result in store.results(store.id_of("latest"))]
-    assert {row.case_id for row in rows if row.median_s} == {row.case_id for row in kept if row}
-    assert kept == rows
-
-
-def test_kernels_are_added_to_rows_that_are_there(tmp_path: Path) -> None:
-    some = ("--where", "dtype == 'fp32'")
-    assert swept(*some, "--set", "batch=1").exit_code == 0
-    before = (tmp_path / "layer.csv").read_text()
-    done = swept(*some, "--set", "batch=1,2", "--kernels")
+    assert "6 cases: 2 measured, 4 not measured." in first.stdout
+    assert f"Resume with: torchmark sweep --resume {latest().id} --store s.db" in first.stderr
+    fake.interrupt_after = None
+    done = CliRunner().invoke(sweep.command, ["--resume", "latest", "--store", "s.db"])
     assert done.exit_code == 0, done.output
-    assert "1 of 2 rows are in layer.csv already" in done.stderr
-    assert "the kernels of 1 are added" in done.stderr
-    after = (tmp_path / "layer.csv").read_text()
-    assert after.startswith(before)
-    assert len(after.splitlines()) == 3
-    kernels = (tmp_path / "layer.kernels.csv").read_text()
-    ids = [line[:16] for line in kernels.splitlines() if "aten::addmm" in line]
-    assert ids == [row.case_id for row in rows_in(tmp_path / "layer.csv")]
-    again = swept(*some, "--set", "batch=1,2", "--kernels")
-    assert "are added" not in again.stderr
-    assert (tmp_path / "layer.kernels.csv").read_text() == kernels
+    assert len(csv_rows()) == len(fake.measured) == 6
 
 
-def test_sizes_filter_and_sample_choose_the_cases(tmp_path: Path) -> None:
+def test_sizes_filter_and_sample_choose_the_cases(fake: FakeSweep) -> None:
     chosen = ("--set", "batch=range(1, 101)", "--where", "dtype == 'fp32' and batch > 50")
     assert swept("--csv", "some.csv", "--sample", "2", *chosen).exit_code == 0
-    rows = rows_in(tmp_path / "some.csv")
+    rows = csv_rows("some.csv")
     assert len(rows) == 2
-    assert all(row.dtype == "fp32" and dict(row.dims)["batch"] > 50 for row in rows)
+    assert all(row["dtype"] == "fp32" for row in rows)
+    assert all(dict(row.dims)["batch"] > 50 for row in rows_of(latest()))
 
 
-def test_a_case_that_fails_is_a_row_and_an_exit_code(tmp_path: Path) -> None:
-    done = swept("--set", "features=8,13", "--set", "batch=1", "--where", "dtype == 'fp32'")
+def test_csv_to_standard_output_stands_alone(fake: FakeSweep) -> None:
+    done = swept("--csv", "-")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("case_id,model,dims")
+    assert len(done.stdout.splitlines()) == 7
+    assert not Path("layer.csv").exists()
+
+
+def test_a_case_that_fails_is_a_row_and_an_exit_code(fake: FakeSweep) -> None:
+    fake.failed_dtypes = ("fp64",)
+    done = swept()
     assert done.exit_code == ExitCode.CASE_FAILED
-    assert "raised with features=13" in " ".join(done.stdout.split())
-    failed = rows_in(tmp_path / "layer.csv")[1]
-    assert failed.reason == (
-        "the constructor of Layer raised with features=13: ValueError: an unlucky size"
-    )
+    assert "RuntimeError: no luck" in " ".join(done.stdout.split())
+    assert [row["reason"] for row in csv_rows() if row["status"] == "failed"] == [
+        "RuntimeError: no luck"
+    ] * 3
 
 
-def test_mistakes_are_told_before_anything_is_measured(tmp_path: Path, spec: Path) -> None:
+def test_mistakes_are_told_before_anything_is_measured(fake: FakeSweep, spec: Path) -> None:
     assert "'batch' has the size -1" in str(failure("--set", "batch=-1"))
     assert "no dimension 'bach'" in str(failure("--set", "bach=1"))
     assert "is its folder there" in str(failure("--csv", "nowhere/rows.csv"))
@@ -205,19 +129,59 @@ def test_mistakes_are_told_before_anything_is_measured(tmp_path: Path, spec: Pat
     assert code_of(unused) is ExitCode.USAGE
     spec.write_text(SPEC.replace('"features": [8]', '"features": [2.5]'))
     assert "layer.py: the dimension 'features' has the size 2.5" in str(failure())
-    assert not (tmp_path / "layer.csv").exists()
+    without = CliRunner().invoke(sweep.command, [])
+    assert "name the SPEC.py" in str(without.exception)
+    beside = swept("--resume", "latest")
+    assert "leave" in str(beside.exception)
+    assert not Path("layer.csv").exists()
+    assert fake.measured == []
 
 
-def test_a_sweep_from_python_gives_rows_and_leaves_torch_as_it_was(tmp_path: Path) -> None:
-    made = torchmark.Sweep(
-        model=lambda x, y: x @ y,
-        input_params=[["rows", "n"], ["n", 2]],
-        input_scales={"rows": [1, 3], "n": [4]},
-        job_configs=["pt fp32", "pt fp16"],
-    )
-    rows = made.run(where="dtype == 'fp32'", phases=["forward", "backward"], csv="here.csv")
-    assert [(row.phase.value, row.flops) for row in rows] == [
-        ("forward", 16), ("backward", 32), ("forward", 48), ("backward", 96),
-    ]  # fmt: skip
-    assert rows_in(tmp_path / "here.csv") == rows
-    assert made.run(where="dtype == 'fp32'", phases=["forward", "backward"], csv="here.csv") == rows
+def test_without_the_program_that_draws_pngs_there_is_the_page(
+    fake: FakeSweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    done = swept("--html", "page.html")
+    assert done.exit_code == 0, done.output
+    assert [file.name for file in tmp_path.glob("page*")] == ["page.html"]
+    assert "pip install 'torchmark[report]'" in done.stderr
+
+
+def test_pictures_that_cannot_be_written_are_told(
+    fake: FakeSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sweep, "png_of", full)
+    done = swept("--html", "page.html")
+    assert done.exit_code == ExitCode.ENVIRONMENT
+    assert "pictures beside page.html cannot be written: No space left" in done.stderr
+
+
+def test_a_real_sweep_that_is_killed_goes_on_without_its_csv(spec: Path) -> None:
+    """Every finished row is held once, and the CSV is whole."""
+    spec.write_text(SPEC.replace("[1, 2, 3]", "range(1, 7)"))
+    environment = {**os.environ, "PYTHONPATH": str(Path(torchmark.__file__).parents[1])}
+    command = [sys.executable, "-m", "torchmark", "sweep", "layer.py", "--store", "s.db"]
+    with subprocess.Popen(command, env=environment, text=True, stderr=subprocess.PIPE) as killed:
+        assert killed.stderr is not None
+        for line in killed.stderr:
+            if line.startswith("[4/12]"):  # it is printed once its result is stored
+                killed.send_signal(signal.SIGKILL)
+                break
+    before = latest()
+    assert before.state is RunState.RUNNING
+    assert len(before.results) >= 4
+    Path("layer.csv").unlink()
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    run = latest()
+    assert run.id == before.id
+    assert run.results[: len(before.results)] == before.results
+    assert len(run.results) == len({each.key for each in run.results}) == 12
+    rows = csv_rows()
+    assert [row["case_id"] for row in rows] == [row.case_id for row in rows_of(run)]
+    assert all(row["median_s"] and row["bytes"] for row in rows)
+    assert "12 cases: 12 measured." in done.stdout
+    assert run.speeds is not None

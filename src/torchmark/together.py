@@ -46,7 +46,7 @@ def measure_together(
         raise InvalidArgumentError(
             f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
         )
-    _checked_timers(timers)
+    _check_timers(timers)
     threads = {timer.task_spec.num_threads for timer in timers}
     if len(threads) != 1:
         raise InvalidArgumentError(
@@ -74,7 +74,7 @@ def count_together(
     """
     checked_count("the number of runs", number)
     checked_positive("time_limit", time_limit)
-    _checked_timers(timers)
+    _check_timers(timers)
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
     distinct = list(dict.fromkeys(timers))
@@ -123,6 +123,6 @@ def _raise(timer: Timer, error: CaseFailedError) -> NoReturn:
     raise error
 
 
-def _checked_timers(timers: Sequence[Timer]) -> None:
+def _check_timers(timers: Sequence[Timer]) -> None:
     if not timers:
         raise InvalidArgumentError("there are no timers to measure")

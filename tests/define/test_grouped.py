@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from torchmark.define import GroupedBenchmark, GroupedModules, GroupedSetup, GroupedStmts, TimerArgs
-from torchmark.define.timer_args import checked_threads
+from torchmark.define.timer_args import check_threads
 from torchmark.errors import DefinitionError, InvalidArgumentError, UnknownLanguageError
 from torchmark.model.language import Language
 
@@ -113,5 +113,5 @@ def test_definitions_can_be_compared_and_hashed() -> None:
 
 
 def test_threads_are_a_number_or_several() -> None:
-    assert checked_threads(3) == (3,)
-    assert checked_threads([1, 2]) == (1, 2)
+    assert check_threads(3) == (3,)
+    assert check_threads([1, 2]) == (1, 2)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.params import Value, checked_grid, cpp_lines, points, py_lines
+from torchmark.define.params import Value, check_grid, cpp_lines, points, py_lines
 from torchmark.errors import DefinitionError
 
 VALUES = (
@@ -29,14 +29,14 @@ GRIDS = st.dictionaries(
 
 @given(GRIDS)
 def test_a_grid_has_as_many_points_as_combinations(params: dict[str, list[Value]]) -> None:
-    found = list(points(checked_grid(params)))
+    found = list(points(check_grid(params)))
     assert len(found) == math.prod(len(values) for values in params.values())
     assert len(set(map(repr, found))) == len(found)
 
 
 @given(GRIDS)
 def test_the_lines_in_python_give_the_values_back(params: dict[str, list[Value]]) -> None:
-    for point in points(checked_grid(params)):
+    for point in points(check_grid(params)):
         names: dict[str, Any] = {}
         for line in ast.parse(py_lines(point)).body:
             assert isinstance(line, ast.Assign)
@@ -58,7 +58,7 @@ def test_the_lines_in_python_give_the_values_back(params: dict[str, list[Value]]
     ],
 )
 def test_values_are_literals_in_cpp(value: Value, line: str) -> None:
-    (point,) = points(checked_grid({"n": [value]}))
+    (point,) = points(check_grid({"n": [value]}))
     assert cpp_lines(point) == line
 
 
@@ -82,8 +82,8 @@ def test_what_cannot_be_written_in_both_languages_is_refused(
     params: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(DefinitionError, match=says):
-        checked_grid(params)
+        check_grid(params)
 
 
 def test_numbers_that_are_equal_but_not_the_same_are_two_values() -> None:
-    assert len(list(points(checked_grid({"n": [1, 1.0, True]})))) == 3
+    assert len(list(points(check_grid({"n": [1, 1.0, True]})))) == 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.skips import EnvironmentFacts, checked_skip, skip_if, skip_reason
+from torchmark.define.skips import EnvironmentFacts, check_skips, skip_if, skip_reason
 from torchmark.errors import DefinitionError
 
 VERSIONS = st.lists(st.integers(0, 20), min_size=1, max_size=3)
@@ -83,4 +83,4 @@ def test_a_condition_that_says_nothing_is_refused(arguments: dict[str, Any], say
 
 def test_only_conditions_skip() -> None:
     with pytest.raises(DefinitionError, match="skip_if"):
-        checked_skip(["slow"])  # type: ignore[list-item]
+        check_skips(["slow"])  # type: ignore[list-item]

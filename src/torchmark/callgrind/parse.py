@@ -188,7 +188,7 @@ class _Reader:
         elif text and not text.startswith(b"#"):
             key, colon, value = text.partition(b":")
             if not colon or not key.isalpha():
-                raise _DamageError(f"{_shown(text)} is no line of the format")
+                raise _DamageError(f"{_show(text)} is no line of the format")
             self._read_header(key, value.split())
 
     def _set_object(self, value: bytes) -> None:
@@ -259,10 +259,10 @@ def _name(known: dict[bytes, str], value: bytes) -> str:
     if not (bracket and number[:1] == b"(" and number[1:].isdigit()):
         return value.decode("utf-8", "backslashreplace")
     if not rest:
-        raise _DamageError(f"the name {_shown(value)} is used before it is given")
+        raise _DamageError(f"the name {_show(value)} is used before it is given")
     name = known[number + bracket] = rest.strip().decode("utf-8", "backslashreplace")
     return name
 
 
-def _shown(text: bytes) -> str:
+def _show(text: bytes) -> str:
     return repr(text[:40].decode("utf-8", "backslashreplace"))

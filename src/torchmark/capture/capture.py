@@ -165,7 +165,7 @@ class Capture:
         undo.enter_context(watch_compiled_code(self._hooks))
         undo.enter_context(CompiledCalls(self._record).watch())
         undo.enter_context(watch_processes(self._record, self._in_child))
-        undo.enter_context(watch_threads(self._captured_thread))
+        undo.enter_context(watch_threads(self._capture_thread))
         mode = self._new_mode()
         undo.callback(mode.labels.functions.stop)
         mode.labels.functions.start()
@@ -191,7 +191,7 @@ class Capture:
         return mode
 
     @contextlib.contextmanager
-    def _captured_thread(self) -> Iterator[None]:
+    def _capture_thread(self) -> Iterator[None]:
         mode = self._new_mode()
         # Not entered: that would change flags of the whole process, which outlive this thread.
         _push_mode(mode)

@@ -82,9 +82,9 @@ def careful_part(value: Any) -> Hashable:
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             for name in names:
-                parts.append(_told(lambda name=name: getattr(value, name)))
+                parts.append(_ask(lambda name=name: getattr(value, name)))
             for ask in (value._nnz, value.is_coalesced, value.stride, value.storage_offset):
-                parts.append(_told(ask))
+                parts.append(_ask(ask))
     elif isinstance(value, torch.Generator):
         parts.append(value.device)
     elif isinstance(value, (int, float, str)):
@@ -92,7 +92,7 @@ def careful_part(value: Any) -> Hashable:
     return tuple(parts)
 
 
-def _told(ask: Any) -> Hashable:
+def _ask(ask: Any) -> Hashable:
     try:
         answer: Hashable = ask()
         hash(answer)
@@ -109,7 +109,7 @@ def without_floats(key: Key) -> Key:
 def shapes_of(result: Any) -> Key:
     """The shapes that came back, for operators where the inputs do not decide them."""
     if isinstance(result, torch.Tensor):
-        return (_told(lambda: tuple(result.shape)),)
+        return (_ask(lambda: tuple(result.shape)),)
     if isinstance(result, (list, tuple)):
         return tuple([shape for item in result for shape in shapes_of(item)])
     return ()

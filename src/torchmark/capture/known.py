@@ -87,9 +87,9 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
         return None
     fits_tensors = _tensors_alike([args[index] for index in at])
     count, tensors_of, rest_of = len(args), _picking(at), _picking(others)
-    rest = tuple(_kept(args[index], folded) for index in others)
+    rest = tuple(_keep(args[index], folded) for index in others)
     rest_types = tuple(type(args[index]) for index in others)
-    expected = {name: _kept(value, folded) for name, value in keywords.items()}
+    expected = {name: _keep(value, folded) for name, value in keywords.items()}
     keyword_types = tuple(map(type, keywords.values()))
 
     def fits_keywords(kwargs: Mapping[str, Any]) -> bool:
@@ -169,7 +169,7 @@ class _Anything:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _kept(value: Any, folded: bool) -> Any:
+def _keep(value: Any, folded: bool) -> Any:
     """To compare others with; a list may be the program's own, and change."""
     if type(value) is list:
         return list(value)

@@ -44,16 +44,16 @@ class TraceFile:
 
     def step_ended(self) -> None:
         """Writes the record's last step."""
-        self._guarded(self._write_step)
+        self._guard(self._write_step)
 
     def end(self) -> None:
-        self._guarded(self._write_end)
+        self._guard(self._write_end)
 
     def leave_to_parent(self) -> None:
         """In a forked process: nothing that is left in here may reach the file."""
         self._writer.leave_to_parent()
 
-    def _guarded(self, write: Callable[[], None]) -> None:
+    def _guard(self, write: Callable[[], None]) -> None:
         if self.error is not None:
             return
         try:

@@ -24,7 +24,7 @@ def py_call(signature: Signature, model: str) -> str:
 def cpp_call(signature: Signature) -> str:
     """`auto y = model->forward(x);`, with the tuples of C++ taken apart."""
     call = f"model->forward({_names(signature.args)})"
-    return _taken_apart(signature, call, lambda value, index: f"std::get<{index}>({value})")
+    return _take_apart(signature, call, lambda value, index: f"std::get<{index}>({value})")
 
 
 def cpp_scripted_call(signature: Signature) -> str:
@@ -35,10 +35,10 @@ def cpp_scripted_call(signature: Signature) -> str:
     def element(value: str, index: int) -> str:
         return f"{value}.toTupleRef().elements()[{index}]"
 
-    def converted(variable: Variable, value: str) -> str:
+    def convert(variable: Variable, value: str) -> str:
         return f"{value}.{_IVALUE_TO[variable.type]}()"
 
-    return joined(inputs, _taken_apart(signature, call, element, converted))
+    return joined(inputs, _take_apart(signature, call, element, convert))
 
 
 def py_function(signature: Signature, stmt: str, *, first: str = "") -> str:
@@ -66,20 +66,20 @@ def _names(variables: Iterable[Variable]) -> str:
     return ", ".join(variable.name for variable in variables)
 
 
-def _taken_apart(
+def _take_apart(
     signature: Signature,
     call: str,
     element: Callable[[str, int], str],
-    converted: Callable[[Variable, str], str] = lambda _, value: value,
+    convert: Callable[[Variable, str], str] = lambda _, value: value,
 ) -> str:
     """Declarations of all outputs of the call."""
     if signature.output is None:
         return f"{call};"
     if isinstance(signature.output, Variable):
-        return f"auto {signature.output.name} = {converted(signature.output, call)};"
+        return f"auto {signature.output.name} = {convert(signature.output, call)};"
     lines = [f"auto torchmark_outputs_ = {call};"]
     lines += [
-        f"auto {variable.name} = {converted(variable, value)};"
+        f"auto {variable.name} = {convert(variable, value)};"
         for variable, value in _paths(signature.output, "torchmark_outputs_", element)
     ]
     return "\n".join(lines)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.define.calls import cpp_call, py_call
-from torchmark.define.params import Grid, Value, checked_grid
+from torchmark.define.params import Grid, Value, check_grid
 from torchmark.define.signature import TENSOR, Signature
-from torchmark.define.skips import SkipCondition, checked_skip
-from torchmark.define.timer_args import checked_threads
+from torchmark.define.skips import SkipCondition, check_skips
+from torchmark.define.timer_args import check_threads
 from torchmark.define.variants import parse_block, variants_of
 from torchmark.errors import DefinitionError
 from torchmark.model.language import Language
@@ -118,7 +118,7 @@ class GroupedBenchmark:
             raise DefinitionError(
                 "torchscript and compile need py_stmt: that is what is scripted and compiled"
             )
-        parsed = _parsed(signature, torchscript=torchscript, compile=compile, autograd=autograd)
+        parsed = _parse(signature, torchscript=torchscript, compile=compile, autograd=autograd)
         return cls(
             py_fwd_stmt=None if py_stmt is None else trimmed(py_stmt),
             cpp_fwd_stmt=None if cpp_stmt is None else trimmed(cpp_stmt),
@@ -127,9 +127,9 @@ class GroupedBenchmark:
             torchscript=torchscript,
             losses=_losses(parsed, autograd),
             compile=compile,
-            num_threads=checked_threads(num_threads),
-            params=checked_grid(params),
-            skip=checked_skip(skip),
+            num_threads=check_threads(num_threads),
+            params=check_grid(params),
+            skip=check_skips(skip),
         )
 
     @classmethod
@@ -167,9 +167,9 @@ class GroupedBenchmark:
             torchscript=torchscript,
             losses=_losses(parsed, autograd),
             compile=compile,
-            num_threads=checked_threads(num_threads),
-            params=checked_grid(params),
-            skip=checked_skip(skip),
+            num_threads=check_threads(num_threads),
+            params=check_grid(params),
+            skip=check_skips(skip),
         )
 
     @classmethod
@@ -186,8 +186,8 @@ class GroupedBenchmark:
         python = parse_block(py_block, Language.PYTHON)
         cpp = parse_block(cpp_block, Language.CPP)
         setup = GroupedSetup(python.setup, cpp.setup, cpp.global_setup)
-        threads = checked_threads(num_threads)
-        grid, conditions = checked_grid(params), checked_skip(skip)
+        threads = check_threads(num_threads)
+        grid, conditions = check_grid(params), check_skips(skip)
         variants = {
             label: cls(
                 py_fwd_stmt=py_stmt,
@@ -209,7 +209,7 @@ GroupedModules = GroupedBenchmark.init_from_model
 GroupedVariants = GroupedBenchmark.init_from_variants
 
 
-def _parsed(signature: str | None, **needs: object) -> Signature | None:
+def _parse(signature: str | None, **needs: object) -> Signature | None:
     if signature is not None:
         return Signature.parse(signature)
     for name, is_wanted in needs.items():

@@ -32,11 +32,10 @@ _INT64 = range(-(2**63) + 1, 2**63)
 """Literals that C++ reads as they stand; the least of all is no literal there."""
 
 
-def checked_grid(params: Mapping[str, Iterable[Value]] | None) -> Grid:
+def check_grid(params: Mapping[str, Iterable[Value]] | None) -> Grid:
     """The grid, if every value can be written in Python and C++ and none stands twice."""
     return tuple(
-        (_checked_name(name), _checked_values(name, values))
-        for name, values in (params or {}).items()
+        (_check_name(name), _check_values(name, values)) for name, values in (params or {}).items()
     )
 
 
@@ -69,16 +68,16 @@ def _cpp_literal(value: Value) -> str:
     return repr(value)
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
         raise DefinitionError(f"a parameter is named like a variable, not {name!r}")
     return name
 
 
-def _checked_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
+def _check_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise DefinitionError(f"params[{name!r}] is a list of values, got {values!r}")
-    checked = tuple(_checked_value(name, value) for value in values)
+    checked = tuple(_check_value(name, value) for value in values)
     texts = [repr(value) for value in checked]  # 1, 1.0 and True are equal, but not the same
     if not checked or len(set(texts)) < len(texts):
         raise DefinitionError(
@@ -87,7 +86,7 @@ def _checked_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     return checked
 
 
-def _checked_value(name: str, value: object) -> Value:
+def _check_value(name: str, value: object) -> Value:
     if isinstance(value, (list, tuple)) and all(_is_int(item) for item in value):
         return tuple(value)
     if isinstance(value, (bool, str)) or _is_int(value):

@@ -94,7 +94,7 @@ def skip_if(*, reason: str, torch: str = "", missing: str = "") -> SkipCondition
     return SkipCondition(reason=reason, torch=torch, missing=missing)
 
 
-def checked_skip(skip: SkipCondition | Iterable[SkipCondition] | None) -> tuple[SkipCondition, ...]:
+def check_skips(skip: SkipCondition | Iterable[SkipCondition] | None) -> tuple[SkipCondition, ...]:
     """One condition, several, or none, as a tuple."""
     conditions = (skip,) if isinstance(skip, SkipCondition) else tuple(skip or ())
     for condition in conditions:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.arguments import checked_count
-from torchmark.define.skips import SkipCondition, checked_skip
+from torchmark.define.skips import SkipCondition, check_skips
 from torchmark.errors import DefinitionError
 from torchmark.model.language import Language, find_language
 from torchmark.model.source_text import trimmed
@@ -46,14 +46,14 @@ class TimerArgs:
             object.__setattr__(self, name, trimmed(getattr(self, name)))
         given = self.language.lower() if isinstance(self.language, str) else self.language
         object.__setattr__(self, "language", find_language(given))
-        threads = checked_threads(self.num_threads)
+        threads = check_threads(self.num_threads)
         object.__setattr__(self, "num_threads", threads[0] if len(threads) == 1 else threads)
-        object.__setattr__(self, "skip", checked_skip(self.skip))
+        object.__setattr__(self, "skip", check_skips(self.skip))
         if self.global_setup and self.language is Language.PYTHON:
             raise DefinitionError("global_setup is for C++; put Python's into setup")
 
 
-def checked_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
+def check_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
     """One number of threads or several, as a tuple without repetitions."""
     given = tuple(num_threads) if hasattr(num_threads, "__iter__") else (num_threads,)
     numbers = tuple(checked_count("num_threads", number) for number in given)

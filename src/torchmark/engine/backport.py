@@ -114,7 +114,7 @@ def patch(environment: ActivatedEnvironment) -> PatchReport:
     folder = _folder_of(environment)
     replaced = None
     with _clear_errors(environment, folder, "written"), _only_one(folder.parent):
-        found = _found(folder)
+        found = _read_marker(folder)
         if found is None:
             _put(folder, _files())
             action = PatchAction.WRITTEN
@@ -133,7 +133,7 @@ def unpatch(environment: ActivatedEnvironment) -> PatchReport:
     """Take the copy out of the environment's torch, of whichever version; if there is one."""
     folder = _folder_of(environment)
     with _clear_errors(environment, folder, "removed"), _only_one(folder.parent):
-        found = _found(folder)
+        found = _read_marker(folder)
         if found is None:
             action = PatchAction.NOT_THERE
         else:
@@ -186,7 +186,7 @@ _NOT_A_MARKER = (
 )  # fmt: skip
 
 
-def _found(folder: Path) -> _Marker | None:
+def _read_marker(folder: Path) -> _Marker | None:
     """What stands there says of itself; None if nothing stands there."""
     if not os.path.lexists(folder):
         return None

@@ -27,20 +27,20 @@ def describe_call(
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     if name is None:
-        return _numbered(function, type(function).__name__)
+        return _number(function, type(function).__name__)
     # torch's builtins name private classes; people know them as torch.add and Tensor.add.
     for private, public in (("_VariableFunctionsClass.", "torch."), ("TensorBase.", "Tensor.")):
         if name.startswith(private):
             return public + str(name.removeprefix(private))
     if (getattr(function, "__module__", None) or "").startswith("torch.nn.functional"):
         return f"F.{name}"
-    return _numbered(function, str(name).rpartition("<locals>.")[2])
+    return _number(function, str(name).rpartition("<locals>.")[2])
 
 
 _namesakes: dict[str, list[weakref.ref[Any]]] = {}
 
 
-def _numbered(function: Callable[..., Any], name: str) -> str:
+def _number(function: Callable[..., Any], name: str) -> str:
     """Tell functions of one name apart: results of equal text are taken for replicates."""
     known = [ref for ref in _namesakes.get(name, []) if ref() is not None]
     _namesakes[name] = known

@@ -78,7 +78,7 @@ def prepare_cases(
         number = len(to_build)
         what = "a C++ statement" if number == 1 else f"{number} C++ statements"
         with stage(f"compiling {what}"):
-            yield from _built(to_build, units_at_once, toolchain)
+            yield from _build_all(to_build, units_at_once, toolchain)
 
 
 def _python_case(case: Case) -> PythonCase:
@@ -90,7 +90,7 @@ def _with_path(case: Case, models: Models) -> Case:
     return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
 
 
-def _built(
+def _build_all(
     cases: Sequence[tuple[Case, Case]], units_at_once: int, toolchain: Callable[[], Toolchain]
 ) -> Iterator[PreparedCase]:
     """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""

@@ -29,7 +29,7 @@ class WrongValueError(ValueError):
     """Something in a line that the form does not allow; whoever knows the line catches it."""
 
 
-def checked_value(value: Any, depth: int = 0) -> Any:
+def check_value(value: Any, depth: int = 0) -> Any:
     """The value itself, if it is tagged JSON."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -37,39 +37,39 @@ def checked_value(value: Any, depth: int = 0) -> Any:
         _fail(f"has values nested deeper than {_DEEPEST}")
     if isinstance(value, list):
         for part in value:
-            checked_value(part, depth + 1)
+            check_value(part, depth + 1)
         return value
     tag, content = _tagged(value)
     check = _BY_TAG.get(tag)
     if check is None:
-        _fail(f"has a value of the unknown kind {_shown(tag)}")
+        _fail(f"has a value of the unknown kind {_show(tag)}")
     check(content, depth + 1)
     return value
 
 
-def checked_number(value: Any, what: str, *, smallest: int = 0) -> int:
+def check_number(value: Any, what: str, *, smallest: int = 0) -> int:
     """A whole number from `smallest` on that fits into 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int):
-        _fail(f"has {what} {_shown(value)}; it must be a whole number")
+        _fail(f"has {what} {_show(value)}; it must be a whole number")
     if not smallest <= value <= _LARGEST:
-        _fail(f"has {what} {_shown(value)}; it must be from {smallest} to 2**63 - 1")
+        _fail(f"has {what} {_show(value)}; it must be from {smallest} to 2**63 - 1")
     return int(value)
 
 
-def checked_keys(value: Any, what: str, needed: tuple[str, ...], allowed: frozenset[str]) -> None:
+def check_keys(value: Any, what: str, needed: tuple[str, ...], allowed: frozenset[str]) -> None:
     """An object with the needed keys, and no other ones than those allowed."""
     if not isinstance(value, dict):
-        _fail(f"has {what} {_shown(value)}; it must be an object")
+        _fail(f"has {what} {_show(value)}; it must be an object")
     missing = [key for key in needed if key not in value]
     if missing:
         _fail(f"has {what} without {' and '.join(missing)}")
     unknown = [key for key in value if key not in allowed]
     if unknown:
-        _fail(f"has {what} with the unknown key {_shown(unknown[0])}")
+        _fail(f"has {what} with the unknown key {_show(unknown[0])}")
 
 
 def _tensor(content: Any, depth: int) -> None:
-    checked_keys(content, "a tensor", ("shape", "dtype"), _TENSOR_KEYS)
+    check_keys(content, "a tensor", ("shape", "dtype"), _TENSOR_KEYS)
     for key, value in content.items():
         _TENSOR_CHECKS[key](value, depth)
     strides = content.get("strides")
@@ -80,16 +80,16 @@ def _tensor(content: Any, depth: int) -> None:
 def _numbers(what: str) -> Callable[[Any, int], None]:
     def check(value: Any, _: int) -> None:
         if not isinstance(value, list):
-            _fail(f"has {what}s {_shown(value)}; they must be a list of numbers")
+            _fail(f"has {what}s {_show(value)}; they must be a list of numbers")
         for number in value:
-            checked_number(number, f"a {what}")
+            check_number(number, f"a {what}")
 
     return check
 
 
 def _number(what: str) -> Callable[[Any, int], None]:
     def check(value: Any, _: int) -> None:
-        checked_number(value, what)
+        check_number(value, what)
 
     return check
 
@@ -97,7 +97,7 @@ def _number(what: str) -> Callable[[Any, int], None]:
 def _flag(what: str) -> Callable[[Any, int], None]:
     def check(value: Any, _: int) -> None:
         if not isinstance(value, bool):
-            _fail(f"has {what} {_shown(value)}; it must be true or false")
+            _fail(f"has {what} {_show(value)}; it must be true or false")
 
     return check
 
@@ -105,40 +105,40 @@ def _flag(what: str) -> Callable[[Any, int], None]:
 def _name(what: str, is_valid: Callable[[str], bool]) -> Callable[[Any, int], None]:
     def check(value: Any, _: int) -> None:
         if not isinstance(value, str) or not is_valid(value):
-            _fail(f"has {what} {_shown(value)}, which is no such name")
+            _fail(f"has {what} {_show(value)}, which is no such name")
 
     return check
 
 
 def _parts(value: Any, depth: int) -> None:
     if not isinstance(value, dict) or depth >= _DEEPEST:
-        _fail(f"has parts of a tensor {_shown(value)}; they must be tensors by name")
+        _fail(f"has parts of a tensor {_show(value)}; they must be tensors by name")
     for name, part in value.items():
         if not is_word(name):
-            _fail(f"has a part of a tensor {_shown(name)}, which is no such name")
+            _fail(f"has a part of a tensor {_show(name)}, which is no such name")
         _tensor(part, depth + 1)
 
 
 def _values(value: Any, depth: int) -> None:
     """What is known of the content: bounds, sums and flags, and a short list."""
-    checked_keys(value, "values of a tensor", (), frozenset(_VALUE_CHECKS))
+    check_keys(value, "values of a tensor", (), frozenset(_VALUE_CHECKS))
     for key, known in value.items():
         _VALUE_CHECKS[key](known, depth)
 
 
 def _bound(value: Any, depth: int) -> None:
     if isinstance(value, (bool, str)) or value is None or isinstance(value, list):
-        _fail(f"has a bound {_shown(value)}; it must be a number")
+        _fail(f"has a bound {_show(value)}; it must be a number")
     if not isinstance(value, (int, float)):
         tag, content = _tagged(value)
         if tag not in ("float", "complex"):
-            _fail(f"has a bound {_shown(value)}; it must be a number")
+            _fail(f"has a bound {_show(value)}; it must be a number")
         _BY_TAG[tag](content, depth)
 
 
 def _order(value: Any, _: int) -> None:
     if value not in _ORDERS:
-        _fail(f"has an order {_shown(value)}; it is one of {', '.join(_ORDERS)}")
+        _fail(f"has an order {_show(value)}; it is one of {', '.join(_ORDERS)}")
 
 
 def _listed(value: Any, _: int) -> None:
@@ -146,42 +146,42 @@ def _listed(value: Any, _: int) -> None:
         _fail(f"has values of a tensor that are no list of at most {_MOST_LISTED}")
     for element in value:
         if not isinstance(element, int):  # a bool is one too
-            _fail(f"has {_shown(element)} among the values of a tensor")
+            _fail(f"has {_show(element)} among the values of a tensor")
 
 
 def _tuple(content: Any, depth: int) -> None:
     if not isinstance(content, list):
-        _fail(f"has a tuple {_shown(content)}; it must be a list")
-    checked_value(content, depth)
+        _fail(f"has a tuple {_show(content)}; it must be a list")
+    check_value(content, depth)
 
 
 def _pairs(content: Any, depth: int) -> None:
     if not isinstance(content, list) or any(
         not isinstance(pair, list) or len(pair) != 2 for pair in content
     ):
-        _fail(f"has a dict {_shown(content)}; it must be a list of pairs")
-    checked_value(content, depth)
+        _fail(f"has a dict {_show(content)}; it must be a list of pairs")
+    check_value(content, depth)
 
 
 def _float(content: Any, _: int) -> None:
     if content not in ("inf", "-inf", "nan"):
-        _fail(f"has a float {_shown(content)}; it is one of inf, -inf, nan")
+        _fail(f"has a float {_show(content)}; it is one of inf, -inf, nan")
 
 
 def _complex(content: Any, depth: int) -> None:
     if not isinstance(content, list) or len(content) != 2:
-        _fail(f"has a complex {_shown(content)}; it must be two numbers")
+        _fail(f"has a complex {_show(content)}; it must be two numbers")
     for part in content:
         if isinstance(part, bool) or not isinstance(part, (int, float)):
             tag, inner = _tagged(part)
             if tag != "float":
-                _fail(f"has a complex {_shown(content)}; it must be two numbers")
+                _fail(f"has a complex {_show(content)}; it must be two numbers")
             _float(inner, depth)
 
 
 def _text(content: Any, _: int) -> None:
     if not isinstance(content, str):
-        _fail(f"has the name of a type {_shown(content)}; it must be text")
+        _fail(f"has the name of a type {_show(content)}; it must be text")
 
 
 _BY_TAG: dict[str, Callable[[Any, int], None]] = {
@@ -234,11 +234,11 @@ _VALUE_CHECKS: dict[str, Callable[[Any, int], None]] = {
 
 def _tagged(value: Any) -> tuple[str, Any]:
     if not isinstance(value, dict) or len(value) != 1:
-        _fail(f"has a value {_shown(value)}; it must be an object with one key")
+        _fail(f"has a value {_show(value)}; it must be an object with one key")
     return next(iter(value.items()))
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return sanitize(repr(value) if not isinstance(value, (list, dict)) else f"{value!r:.80}", 80)
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchmark.capture.traces.checking import WrongValueError, checked_number
+from torchmark.capture.traces.checking import WrongValueError, check_number
 from torchmark.capture.traces.cnt_values import parse_arguments
 from torchmark.capture.traces.names import is_operator, sanitize
 from torchmark.capture.traces.reading import check_call
@@ -102,7 +102,7 @@ class _Reader:
             return
         operator = _OPERATOR.fullmatch(text)
         if operator is not None:
-            named = _checked_operator(operator[1])
+            named = _check_operator(operator[1])
             self._op = _RENAMED.get(named, named)
             if named != self._op:
                 self.renamed[named] = self._op
@@ -112,7 +112,7 @@ class _Reader:
             _fail("is neither an Operator: line nor a cnt: line")
         if self._op is None:
             _fail("comes before the first Operator: line")
-        self._add(self._op, count[2], checked_number(int(count[1]), "a count", smallest=1))
+        self._add(self._op, count[2], check_number(int(count[1]), "a count", smallest=1))
 
     def _add(self, op: str, arguments: str, count: int) -> None:
         args, kwargs = parse_arguments(arguments.strip())
@@ -127,7 +127,7 @@ class _Reader:
         self.counts[self._numbers[key]] += count
 
 
-def _checked_operator(name: str) -> str:
+def _check_operator(name: str) -> str:
     """The operator with its overload, which files may leave out where there is one alone."""
     full = f"{name}.default" if name.count(".") == 1 else name
     if not is_operator(full):

@@ -91,7 +91,7 @@ class _Parser:
         if token.kind == "number":
             return self._number(token.text)
         if token.kind == "text":
-            return _text_value(_unquoted(token.text))
+            return _text_value(_unquote(token.text))
         if token.kind == "unknown":
             return {"opaque": sanitize(token.text.strip("<>"), 80)}
         return self._named(token.text, depth)
@@ -126,7 +126,7 @@ class _Parser:
         while not self._is("}"):
             if self._token.kind != "text":
                 self._fail("the name of an argument is expected, in quotes")
-            name = _unquoted(self._token.text)
+            name = _unquote(self._token.text)
             self._advance()
             self._expect(":")
             found[name] = self._value(depth + 1)
@@ -178,15 +178,15 @@ class _Parser:
         if len(text) > _LONGEST_NUMBER:
             self._fail("a number is too long")
         if text.endswith("j"):
-            return {"complex": [0.0, _tagged_float(text[:-1])]}
+            return {"complex": [0.0, _tag_float(text[:-1])]}
         if re.fullmatch(r"[+-]?\d+", text):
             return int(text)
-        return _tagged_float(text)
+        return _tag_float(text)
 
     def _complex(self, real: Any) -> Any:
         text = self._token.text
         self._advance()
-        return {"complex": [real, _tagged_float(text[:-1])]}
+        return {"complex": [real, _tag_float(text[:-1])]}
 
     def _read(self) -> _Token:
         match = _TOKEN.match(self._text, self._position)
@@ -219,7 +219,7 @@ class _Parser:
         )
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """What stands between the quotes, with the escapes that Python writes there."""
 
     def character(match: re.Match[str]) -> str:
@@ -229,7 +229,7 @@ def _unquoted(text: str) -> str:
     return _ESCAPE.sub(character, text[1:-1])
 
 
-def _tagged_float(text: str) -> Any:
+def _tag_float(text: str) -> Any:
     number = float(text)
     if number != number:  # noqa: PLR0124 - that is how a NaN is known
         return {"float": "nan"}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchmark.capture.traces.checking import (
     WrongValueError,
-    checked_keys,
-    checked_number,
-    checked_value,
+    check_keys,
+    check_number,
+    check_value,
 )
 from torchmark.capture.traces.names import is_keyword, is_operator, sanitize
 from torchmark.capture.traces.steps import LONGEST_ORDER, StepCollector
@@ -113,8 +113,8 @@ class _Reader:
             places=tuple(self._places),
             steps=tuple(self._steps.steps),
             counts=dict(self._steps.counts),
-            torch=_shown(self.header.get("torch")),
-            python=_shown(self.header.get("python")),
+            torch=_show(self.header.get("torch")),
+            python=_show(self.header.get("python")),
             command=None if command is None else tuple(map(sanitize, command)),
             unseen=tuple(self._unseen()),
         )
@@ -123,8 +123,8 @@ class _Reader:
         version = body.get("version") if isinstance(body, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise _NewerError(version)
-        checked_keys(body, "a beginning", ("version", "source"), _HEADER_KEYS)
-        checked_number(version, "a version", smallest=1)
+        check_keys(body, "a beginning", ("version", "source"), _HEADER_KEYS)
+        check_number(version, "a version", smallest=1)
         if body["source"] not in _SOURCES:
             _fail(f"has a source that is none of {', '.join(_SOURCES)}")
         _check_texts(body, "torch", "python")
@@ -136,22 +136,22 @@ class _Reader:
         self._calls.append(check_call(body))
 
     def _take_place(self, body: Any) -> None:
-        checked_keys(body, "a place", ("phase",), _PLACE_KEYS)
+        check_keys(body, "a place", ("phase",), _PLACE_KEYS)
         if body["phase"] not in _PHASES:
             _fail(f"has a phase that is none of {', '.join(_PHASES)}")
         _check_texts(body, "module", "function")
         self._places.append(
             Place(
                 phase=body["phase"],
-                module=_shown(body.get("module")),
-                function=_shown(body.get("function")),
-                thread=checked_number(body.get("thread", 0), "a thread"),
+                module=_show(body.get("module")),
+                function=_show(body.get("function")),
+                thread=check_number(body.get("thread", 0), "a thread"),
                 compiled=_flag(body, "compiled"),
             )
         )
 
     def _take_step(self, body: Any) -> None:
-        checked_keys(body, "a step", ("calls", "places"), _STEP_KEYS)
+        check_keys(body, "a step", ("calls", "places"), _STEP_KEYS)
         _check_range(body["calls"], len(self._calls), "call")
         _check_range(body["places"], len(self._places), "place")
         if len(body["calls"]) != len(body["places"]):
@@ -159,12 +159,12 @@ class _Reader:
         self._steps.add(
             body["calls"],
             body["places"],
-            repeats=checked_number(body.get("repeats", 1), "repeats", smallest=1),
+            repeats=check_number(body.get("repeats", 1), "repeats", smallest=1),
             more=_flag(body, "more"),
         )
 
     def _take_again(self, body: Any) -> None:
-        self._steps.again(checked_number(body, "repeats", smallest=1))
+        self._steps.again(check_number(body, "repeats", smallest=1))
 
     def _take_counts(self, body: Any) -> None:
         if not isinstance(body, list):
@@ -174,12 +174,12 @@ class _Reader:
                 _fail("has a count that is not a call, a place and a number")
             _check_range(entry[:1], len(self._calls), "call")
             _check_range(entry[1:2], len(self._places), "place")
-            self._steps.count(entry[0], entry[1], checked_number(entry[2], "a count", smallest=1))
+            self._steps.count(entry[0], entry[1], check_number(entry[2], "a count", smallest=1))
 
     def _take_end(self, body: Any) -> None:
-        checked_keys(body, "an end", ("calls", "steps", "unseen"), _END_KEYS)
-        checked_number(body["calls"], "a number of calls")
-        checked_number(body["steps"], "a number of steps")
+        check_keys(body, "an end", ("calls", "steps", "unseen"), _END_KEYS)
+        check_number(body["calls"], "a number of calls")
+        check_number(body["steps"], "a number of steps")
         _check_list_of_texts(body["unseen"], "unseen")
         self._end = body
 
@@ -199,7 +199,7 @@ class _Reader:
 
 def check_call(body: Any) -> RecordedCall:
     """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
-    checked_keys(body, "a call", ("op", "args", "kwargs"), _CALL_KEYS)
+    check_keys(body, "a call", ("op", "args", "kwargs"), _CALL_KEYS)
     op, args, kwargs = body["op"], body["args"], body["kwargs"]
     if not isinstance(op, str) or not is_operator(op):
         _fail(f"has an operator {sanitize(repr(op), 80)}; it must be like aten.add.Tensor")
@@ -211,10 +211,10 @@ def check_call(body: Any) -> RecordedCall:
     _check_texts(body, "schema")
     return RecordedCall(
         op=op,
-        schema=_shown(body.get("schema")),
-        args=tuple(map(checked_value, args)),
-        kwargs={name: checked_value(value) for name, value in kwargs.items()},
-        outputs=checked_value(body.get("outputs")),
+        schema=_show(body.get("schema")),
+        args=tuple(map(check_value, args)),
+        kwargs={name: check_value(value) for name, value in kwargs.items()},
+        outputs=check_value(body.get("outputs")),
         has_outputs="outputs" in body,
     )
 
@@ -280,7 +280,7 @@ def _flag(body: dict[str, Any], key: str) -> bool:
     return value
 
 
-def _shown(text: str | None) -> str | None:
+def _show(text: str | None) -> str | None:
     return None if text is None else sanitize(text)
 
 

@@ -49,8 +49,8 @@ class StepCollector:
             self.is_order_kept = False
             self._calls, self._places = [], []
         if self.is_order_kept:
-            self._calls += self._shared(calls)
-            self._places += self._shared(places)
+            self._calls += self._share(calls)
+            self._places += self._share(places)
         self._is_unfinished = more
         if not more:
             self._finish(repeats)
@@ -95,7 +95,7 @@ class StepCollector:
         if len(self.counts) > _MOST_PAIRS:
             raise WrongValueError(f"makes more than {_MOST_PAIRS:,} pairs of a call and a place")
 
-    def _shared(self, numbers: Sequence[int]) -> list[int]:
+    def _share(self, numbers: Sequence[int]) -> list[int]:
         """The same numbers, each kept once: a number of its own takes four times a reference."""
         largest = max(numbers, default=-1)
         self._numbers += range(len(self._numbers), largest + 1)

@@ -45,7 +45,7 @@ class Line:
 
 def first_bytes(path: Path, count: int) -> bytes:
     """How the unpacked text begins."""
-    with _unpacked(path) as stream:
+    with _unpack(path) as stream:
         try:
             return stream.read1(count)
         except EOFError:
@@ -57,7 +57,7 @@ def first_bytes(path: Path, count: int) -> bytes:
 def lines_of(path: Path) -> Iterator[Line]:
     """The lines, one after the other, up to where the file ends or is cut off."""
     number = total = 0
-    with _unpacked(path) as stream:
+    with _unpack(path) as stream:
         while True:
             number += 1
             content = _next_line(stream, path, number)
@@ -80,7 +80,7 @@ def text_of(path: Path, *, largest: int) -> tuple[str, bool]:
     pieces = []
     size = 0
     is_whole = True
-    with _unpacked(path) as stream:
+    with _unpack(path) as stream:
         while True:
             try:
                 piece = stream.read1(2**20)
@@ -118,8 +118,8 @@ def _next_line(stream: gzip.GzipFile | io.BufferedReader, path: Path, number: in
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
-    with _opened(path) as file:
+def _unpack(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
+    with _open(path) as file:
         if file.peek(2)[:2] == _GZIP:
             with gzip.GzipFile(fileobj=file, mode="rb") as stream:
                 yield stream
@@ -127,7 +127,7 @@ def _unpacked(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
             yield file
 
 
-def _opened(path: Path) -> io.BufferedReader:
+def _open(path: Path) -> io.BufferedReader:
     try:
         if path.exists() and not path.is_file():
             raise TraceFileError(f"{path}: is a folder or a device; name the file of a trace")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from torchmark.define.expansion.snippets import Snippet, snippet_of
 from torchmark.define.grouped import GroupedBenchmark
 from torchmark.define.params import points
-from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, checked_skip, skip_reason
-from torchmark.define.timer_args import TimerArgs, checked_threads
+from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, check_skips, skip_reason
+from torchmark.define.timer_args import TimerArgs, check_threads
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Autograd, Case, Runtime
 from torchmark.model.language import Language
@@ -106,22 +106,22 @@ def features_asked(suite: Suite) -> frozenset[str]:
     conditions = (
         condition
         for _, definition in label_definitions(suite)
-        for condition in checked_skip(definition.skip)
+        for condition in check_skips(definition.skip)
     )
     return frozenset(condition.missing for condition in conditions if condition.missing)
 
 
 def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> Iterator[Case]:
-    skip = skip_reason(checked_skip(definition.skip), facts)
+    skip = skip_reason(check_skips(definition.skip), facts)
     if isinstance(definition, TimerArgs):
-        yield from _explicit(label, definition, skip)
+        yield from _expand_timer_args(label, definition, skip)
     else:
-        yield from _grouped(label, definition, skip)
+        yield from _expand_group(label, definition, skip)
 
 
-def _explicit(label: Label, definition: TimerArgs, skip: str | None) -> Iterator[Case]:
+def _expand_timer_args(label: Label, definition: TimerArgs, skip: str | None) -> Iterator[Case]:
     assert isinstance(definition.language, Language), "TimerArgs has looked the name up"
-    for threads in checked_threads(definition.num_threads):
+    for threads in check_threads(definition.num_threads):
         yield Case(
             label=label,
             stmt=definition.stmt,
@@ -133,7 +133,7 @@ def _explicit(label: Label, definition: TimerArgs, skip: str | None) -> Iterator
         )
 
 
-def _grouped(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Iterator[Case]:
+def _expand_group(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Iterator[Case]:
     passes = [Autograd.FORWARD, *([Autograd.FORWARD_BACKWARD] if benchmark.autograd else [])]
     for point in points(benchmark.params):
         for (language, runtime), autograd, threads in itertools.product(

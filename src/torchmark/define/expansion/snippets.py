@@ -133,7 +133,7 @@ def _in_cpp(
         )
     assert benchmark.cpp_fwd_stmt is not None, "only a definition in C++ has eager cases in it"
     return Snippet(
-        stmt=joined(_closed(benchmark.cpp_fwd_stmt), backward) if backward
+        stmt=joined(_close(benchmark.cpp_fwd_stmt), backward) if backward
         else benchmark.cpp_fwd_stmt,
         setup=joined(setup, benchmark.cpp_model_setup or ""),
         global_setup=global_setup,
@@ -161,7 +161,7 @@ def _signature(benchmark: GroupedBenchmark) -> Signature:
     return benchmark.signature
 
 
-def _closed(stmt: str) -> str:
+def _close(stmt: str) -> str:
     """A statement that another may follow: the last semicolon may be left out otherwise."""
     return stmt if stmt.endswith((";", "}")) else f"{stmt}\n;"
 

@@ -66,10 +66,10 @@ class Fuzzer:
         constraints: Iterable[Constraint] | None = None,
         seed: int | None = None,
     ) -> None:
-        self._parameters = tuple(_unpacked(parameters, FuzzedParameter))
-        self._tensors = tuple(_unpacked(tensors, FuzzedTensor))
-        self._constraints = tuple(map(_described, constraints or ()))
-        self._seed = _checked_seed(seed)
+        self._parameters = tuple(_unpack(parameters, FuzzedParameter))
+        self._tensors = tuple(_unpack(tensors, FuzzedTensor))
+        self._constraints = tuple(map(_describe, constraints or ()))
+        self._seed = _check_seed(seed)
         self._check_names()
         check_aliases(self._parameters)
         parameter_names = {parameter.name for parameter in self._parameters}
@@ -156,7 +156,7 @@ class Fuzzer:
             kinds[name] = kind
 
 
-def _unpacked(
+def _unpack(
     items: Iterable[_Described | Iterable[_Described]], kind: type[_Described]
 ) -> Iterator[_Described]:
     for item in items:
@@ -169,7 +169,7 @@ def _unpacked(
             yield each
 
 
-def _checked_seed(seed: int | None) -> int:
+def _check_seed(seed: int | None) -> int:
     if seed is None:
         return int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64))
     try:
@@ -179,7 +179,7 @@ def _checked_seed(seed: int | None) -> int:
     return seed
 
 
-def _described(constraint: Constraint) -> tuple[Constraint, str]:
+def _describe(constraint: Constraint) -> tuple[Constraint, str]:
     if not callable(constraint):
         raise FuzzerDefinitionError(f"a constraint must be callable, not {constraint!r}")
     name = getattr(constraint, "__qualname__", None) or repr(constraint)

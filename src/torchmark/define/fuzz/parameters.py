@@ -202,7 +202,7 @@ class _Choice:
                     f"not {probability!r}"
                 )
         self._choices = tuple(probabilities)
-        self._probabilities = _normalised(tuple(map(float, probabilities.values())))
+        self._probabilities = _normalise(tuple(map(float, probabilities.values())))
         self.alias_targets: tuple[str, ...] = tuple(
             choice.alias_to
             for choice, probability in probabilities.items()
@@ -215,7 +215,7 @@ class _Choice:
         return self._choices[index]
 
 
-def _normalised(probabilities: tuple[float, ...]) -> tuple[float, ...]:
+def _normalise(probabilities: tuple[float, ...]) -> tuple[float, ...]:
     total = math.fsum(probabilities)
     if abs(total - 1) > _SUM_TOLERANCE:
         raise FuzzerDefinitionError(

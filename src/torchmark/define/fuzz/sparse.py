@@ -132,7 +132,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         size = self._extent(params).size
         storage = self._storage(size, params)
         coalesced = bool(self._argument("coalesced", self._coalesced, params, default=True))
-        tensor = self._moved(
+        tensor = self._move(
             self.sparse_tensor_constructor(
                 size, self._dtype, storage.sparse_dim, storage.nnz, coalesced
             )
@@ -205,13 +205,13 @@ def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
     shares = torch.rand(len(sizes), count, dtype=torch.float32, device="cpu")
     # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
     indices = torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
-    taken = _unique(_flattened(indices, sizes))
+    taken = _unique(_flatten(indices, sizes))
     if len(taken) == count:
         return indices
-    return _unflattened(_topped_up(taken, count, positions), sizes)
+    return _unflatten(_top_up(taken, count, positions), sizes)
 
 
-def _topped_up(taken: torch.Tensor, count: int, positions: int) -> torch.Tensor:
+def _top_up(taken: torch.Tensor, count: int, positions: int) -> torch.Tensor:
     """So many positions in random order, the taken ones among them."""
     while len(taken) < count:
         missing = count - len(taken)
@@ -233,14 +233,14 @@ def _unique(flat: torch.Tensor) -> torch.Tensor:
     return unique
 
 
-def _flattened(indices: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+def _flatten(indices: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     flat = torch.zeros(indices.shape[1], dtype=torch.long, device="cpu")
     for row, length in zip(indices, sizes, strict=True):
         flat = flat * length + row
     return flat
 
 
-def _unflattened(flat: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+def _unflatten(flat: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     rows = []
     for length in reversed(sizes):
         rows.append(flat % length)

@@ -43,7 +43,7 @@ class Extent:
     def allocation(self) -> tuple[int, ...]:
         return tuple(length * step for length, step in zip(self.size, self.steps, strict=True))
 
-    def rolled(self, places: int) -> Extent:
+    def roll(self, places: int) -> Extent:
         """Every dimension moved to the right by so many places, those at the end to the front."""
         if not self.size:
             return self
@@ -145,7 +145,7 @@ class FuzzedTensor:
         extent = self._extent(params)
         constructor = self._tensor_constructor or self.default_tensor_constructor
         allocated = constructor(size=extent.allocation, dtype=self._dtype, **params)
-        allocated, order = self._reordered(self._moved(allocated), len(extent.size), state)
+        allocated, order = self._reorder(self._move(allocated), len(extent.size), state)
         tensor = allocated[
             tuple(
                 slice(0, length * step, step)
@@ -181,14 +181,14 @@ class FuzzedTensor:
         if self._dim_parameter is not None:
             dim = self._whole("dim_parameter", self._dim_parameter, params, at_least=0)
         extent = Extent(
-            size=self._resolved("size", self._size, dim, params, at_least=0),
-            steps=self._resolved("steps", self._steps, dim, params, at_least=1),
+            size=self._resolve("size", self._size, dim, params, at_least=0),
+            steps=self._resolve("steps", self._steps, dim, params, at_least=1),
         )
         if self._roll_parameter is None:
             return extent
-        return extent.rolled(self._whole("roll_parameter", self._roll_parameter, params))
+        return extent.roll(self._whole("roll_parameter", self._roll_parameter, params))
 
-    def _resolved(
+    def _resolve(
         self,
         role: str,
         lengths: tuple[str | int, ...],
@@ -222,10 +222,10 @@ class FuzzedTensor:
             raise self._error(f"{role} {given!r} is not the name of a parameter")
         return params[given]
 
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _move(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self._device is None else tensor.to(self._device)
 
-    def _reordered(
+    def _reorder(
         self, tensor: torch.Tensor, dim: int, state: RandomState
     ) -> tuple[torch.Tensor, np.ndarray[Any, np.dtype[np.int64]]]:
         """The same tensor, its dimensions in another order in memory, and that order."""

@@ -66,20 +66,20 @@ def load_suite(name: str) -> LoadedSuite:
     Python import another one.
     """
     if name in SHIPPED:
-        return _loaded(name, [_module_loader(SHIPPED[name])])
+        return _load_parts(name, [_module_loader(SHIPPED[name])])
     path = Path(name)
     if path.is_dir():
         files = sorted(path.glob(_PATTERN))
         if not files:
             raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
-        return _loaded(name, [_file_loader(file) for file in files])
+        return _load_parts(name, [_file_loader(file) for file in files])
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
         return LoadedSuite(name=name, parts=(suite_of(load_trace(path)),))
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")
-        return _loaded(name, [_file_loader(path)])
-    return _loaded(name, [_module_loader(name)])
+        return _load_parts(name, [_file_loader(path)])
+    return _load_parts(name, [_module_loader(name)])
 
 
 def cases_of(
@@ -95,7 +95,7 @@ def cases_of(
     return tuple(cases.values())
 
 
-def _loaded(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
+def _load_parts(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
     parts: list[Suite] = []
     failures: list[SuiteFileError] = []
     for load in loaders:
@@ -192,10 +192,10 @@ def _failing_as(name: str, source: str | None) -> Iterator[None]:
         ) from error
     except (Exception, SystemExit) as error:
         line, text = _place_of(error, source)
-        raise SuiteFileError(_said(error), file=name, line=line, text=text) from error
+        raise SuiteFileError(_message_of(error), file=name, line=line, text=text) from error
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """What the error says; the class of one of torchmark's own adds nothing to its text."""
     if isinstance(error, TorchmarkError):
         return str(error)

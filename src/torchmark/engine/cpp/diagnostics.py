@@ -84,7 +84,7 @@ def problems_in(output: str) -> list[Problem]:
 
 def first_errors(output: str) -> list[str]:
     """The first three messages of an output that names no statement, for want of better ones."""
-    said = [_shortened(line.strip()) for line in output.splitlines() if line.strip()]
+    said = [_shorten(line.strip()) for line in output.splitlines() if line.strip()]
     errors = [line for line in said if "error" in line]
     return (errors or said)[:3]
 
@@ -100,7 +100,7 @@ def _of_compiler(
         message = f"{message} (in {line.partition(': ')[0]})"
     if place is None:
         return None
-    return Problem(int(place["number"]), place["part"], int(place["line"]), _shortened(message))
+    return Problem(int(place["number"]), place["part"], int(place["line"]), _shorten(message))
 
 
 def _notes(following: list[str]) -> list[str]:
@@ -120,11 +120,11 @@ def _of_linker(until_here: list[str], name: str) -> Problem | None:
         function = _IN_FUNCTION.search(line)
         if function is not None:
             message = f"undefined reference to {name}: no library that torch has defines it"
-            return Problem(int(function[1]), "stmt", 0, _shortened(message))
+            return Problem(int(function[1]), "stmt", 0, _shorten(message))
     return None
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     if len(message) <= _LONGEST_MESSAGE:
         return message
     return message[: _LONGEST_MESSAGE - 2] + " …"

@@ -63,16 +63,16 @@ class CppLoop:
             wall.append(clock())
             cpu.append(time.thread_time())
 
-        seconds = self._loaded().run(number, WARM_UP_RUNS, before, after)
+        seconds = self._load().run(number, WARM_UP_RUNS, before, after)
         if self._clock is not None:
             seconds = wall[1] - wall[0]
         return Block(seconds, cpu[1] - cpu[0])
 
     def setup_seconds(self) -> float:
         """What a block costs before its first run."""
-        return self._loaded().setup_seconds()
+        return self._load().setup_seconds()
 
-    def _loaded(self) -> NativeLoop:
+    def _load(self) -> NativeLoop:
         if self._native is None:
             self._native = NativeLoop(self.built.library, self.built.symbol)
         return self._native

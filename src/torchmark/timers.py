@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import checked_count, checked_positive
-from torchmark.engine.callables import describe_call
+from torchmark.engine.call_text import describe_call
 from torchmark.engine.cpp.loop import CppLoop
 from torchmark.engine.local_torch import import_torch, set_torch_threads
 from torchmark.engine.rounds import Task, time_blocks

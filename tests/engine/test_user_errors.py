@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchmark import Timer
-from torchmark.engine.callables import describe_call
+from torchmark.engine.call_text import describe_call
 from torchmark.engine.user_errors import format_users_frames
 
 

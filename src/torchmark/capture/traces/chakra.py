@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark.capture.traces.chakra_nodes import NodeText
-from torchmark.capture.traces.chakra_values import NodeValues
+from torchmark.capture.traces.chakra_values import NodeValues, parse_schema
 from torchmark.capture.traces.checking import WrongValueError
 from torchmark.capture.traces.names import sanitize
 from torchmark.capture.traces.reading import check_call
-from torchmark.capture.traces.schemas import parse_schema
 from torchmark.capture.traces.steps import StepCollector
 from torchmark.capture.traces.text import text_of
 from torchmark.errors import TraceFileError

@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from scripts.composite_operators import composite_operators
 from torchmark.capture.traces.chakra import _composite_operators, read_chakra
+from torchmark.capture.traces.chakra_values import parse_schema
 from torchmark.capture.traces.loading import load_trace
-from torchmark.capture.traces.schemas import parse_schema
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.suites.recorded import call_text
 from torchmark.errors import TraceFileError
-from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.calls import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def test_tensors_keep_their_layout_and_what_they_share(tmp_path: Path) -> None:
 def test_the_calls_can_be_made_again(trace: Trace) -> None:
     failed = []
     for call in trace.calls:
-        op, args, kwargs = rebuilt(call_text(call), device="meta")
+        op, args, kwargs = rebuild(call_text(call), device="meta")
         try:
             op(*args, **kwargs)
         except Exception as error:

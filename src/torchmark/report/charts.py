@@ -7,15 +7,17 @@ in the parameter `HIDDEN` are filtered out.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torchmark.report.figures import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from torchmark.report.view import Chart
 
@@ -131,7 +133,7 @@ def spec_for_picture(chart: Chart, colours: Mapping[str, str]) -> dict[str, Any]
 
 def _dressed(chart: Chart) -> dict[str, Any]:
     """In our style; every name of a series with its colour, also where others are hidden."""
-    spec = copy.deepcopy(dict(chart.spec))
+    spec: dict[str, Any] = _printable(chart.spec)
     is_composed = _is_composed(spec)
     ticks = {"axisX": (6, "ceil(width / 80)"), "axisY": (4, "ceil(height / 40)")}
     spec["config"] = {**CONFIG, **spec.get("config", {})}
@@ -150,6 +152,15 @@ def _dressed(chart: Chart) -> dict[str, Any]:
         ):
             channel["scale"] = {"domain": list(series.names), "range": list(series.colours)}
     return spec
+
+
+def _printable(node: Any) -> Any:
+    """A copy whose texts can be drawn: a control character ends the program that draws."""
+    if isinstance(node, Mapping):
+        return {name: _printable(value) for name, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [_printable(value) for value in node]
+    return printable(node) if isinstance(node, str) else node
 
 
 def _is_composed(spec: Mapping[str, Any]) -> bool:

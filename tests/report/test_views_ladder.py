@@ -88,6 +88,14 @@ def test_a_warning_is_marked_and_told() -> None:
     assert "(!)" in render(doubtful(), "markdown")
 
 
+def test_what_was_not_counted_has_no_columns() -> None:
+    results = tuple(each for each in RUN.results if each.metric is Metric.TIME)
+    plan = tuple(each for each in RUN.plan if each.metric is Metric.TIME)
+    text = render(msgspec.structs.replace(RUN, plan=plan, results=results), "text")
+    assert "  SubTensor             3.500 ±0.004  +2.250 ±0.004  2.80\n" in text
+    assert "instr." not in text
+
+
 def test_results_of_other_suites_are_left_out() -> None:
     other = case("Pointwise", "add")
     run = msgspec.structs.replace(RUN, results=(*RUN.results, time_result(other)))

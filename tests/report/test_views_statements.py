@@ -88,9 +88,9 @@ finished, started 2026-11-15T22:15:30Z
 torch 2.13.0
 
 Instructions per run, without the loop
-statement      instructions  difference   change
+statement      instructions  difference    change
   x.sum()             1,000
-  x.sum() * 2         1,500        +500  +50.0 %
+  x.sum() * 2         1,500        +500  +50.00 %
 
 By function
 statement

@@ -58,11 +58,12 @@ def environment_lines(environments: Sequence[Environment]) -> list[str]:
 
 
 def fact_table(environments: Sequence[Environment]) -> FactTable | None:
-    """Every fact of the environments; None where nothing is known."""
+    """Every fact of the environments, those of several lines last; None if nothing is known."""
     known = [dict(environment_facts(each.facts)) for each in environments]
     names = ordered_unique(name for facts in known for name in facts)
     if not names:
         return None
+    names.sort(key=lambda name: any("\n" in facts.get(name, "") for facts in known))
     return FactTable(
         names=tuple(each.name for each in environments),
         facts=tuple((name, tuple(facts.get(name, "") for facts in known)) for name in names),

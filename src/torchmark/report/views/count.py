@@ -111,7 +111,8 @@ def _difference_cells(counted: _Counted) -> list[Cell]:
         return [Cell(), Cell()]
     difference = float(counted.difference)
     text = instructions_text(difference, "+") if difference else "0"
-    return [Cell(value=difference, text=text), Cell(value=counted.share)]
+    share = "" if counted.share is None else f"{counted.share * 100:+,.2f} %"
+    return [Cell(value=difference, text=text), Cell(value=counted.share, text=share)]
 
 
 def _functions(run: Run, counted: Sequence[_Counted]) -> Section:

@@ -9,6 +9,7 @@ import msgspec
 
 from torchmark.analyse.overheads import SUITE, find_ladders
 from torchmark.analyse.times import time_of
+from torchmark.model.result import Metric
 from torchmark.report.figures import first_line
 from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
 from torchmark.report.views.common import (
@@ -44,13 +45,14 @@ _LIMITS = (
     "Processes of one environment differ by a few per cent, which the intervals do not include; "
     "counts differ by far less."
 )
+_INSTRUCTIONS = Column(name="instr.", kind=ColumnKind.INSTRUCTIONS, hint="Instructions of one call")
 _COLUMNS = (
     Column(name="input"),
     Column(name="time", kind=ColumnKind.SECONDS, hint="Median of one call in us"),
     Column(name="over", kind=ColumnKind.SECONDS, hint="Longer than the plain call, in us"),
     Column(name="95 % interval", kind=ColumnKind.NUMBER, hint="Of over, in us", is_wide_only=True),
     Column(name="×", kind=ColumnKind.RATIO, hint="Ratio to the plain call"),
-    Column(name="instr.", kind=ColumnKind.INSTRUCTIONS, hint="Instructions of one call"),
+    _INSTRUCTIONS,
     Column(name="more", kind=ColumnKind.INSTRUCTIONS, hint="Beyond those of the plain call"),
 )
 
@@ -66,7 +68,7 @@ def make_view(run: Run) -> View:
         summary=f"{count_statuses(run)}.",
         warnings=warning_texts(results),
         notes=run.notes,
-        sections=(_ladders(ladders), *failure_sections(run), *skip_sections(run)),
+        sections=(_ladders(run, ladders), *failure_sections(run), *skip_sections(run)),
         environments=fact_table(run.environments),
         settings=setting_facts(run),
         data=_data(run, ladders),
@@ -82,15 +84,20 @@ def keep_suite(run: Run) -> Run:
     )
 
 
-def _ladders(ladders: tuple[Ladder, ...]) -> Section:
+def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
+    metrics = [*(each.metric for each in run.plan), *(each.metric for each in run.results)]
+    is_counted = Metric.INSTRUCTIONS in metrics
+    shown = len(_COLUMNS) if is_counted else _COLUMNS.index(_INSTRUCTIONS)
     rows = [
-        Row(cells=_cells(rung), group=ladder.stmt, details=code_details(rung.case))
+        Row(cells=_cells(rung)[:shown], group=ladder.stmt, details=code_details(rung.case))
         for ladder in ladders
         for rung in ladder.rungs
     ]
-    table = Table(columns=_COLUMNS, rows=tuple(rows))
     return Section(
-        id="ladder", title="Cost over a plain Tensor", table=table, footnotes=(_FIGURES, _LIMITS)
+        id="ladder",
+        title="Cost over a plain Tensor",
+        table=Table(columns=_COLUMNS[:shown], rows=tuple(rows)),
+        footnotes=(_FIGURES, _LIMITS),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchmark.cli.one_case import case_meant
+from torchmark.cli.one_case import find_case
 from torchmark.errors import AmbiguousCaseError, PatternError, UnknownCaseError
 from torchmark.model.case import Autograd, Case, Runtime
 from torchmark.model.language import Language
@@ -40,12 +40,12 @@ CASES = [ADD, SUB, CPP, RELU]
     ],
 )
 def test_words_mean_one_case(words: str, meant: Case) -> None:
-    assert case_meant(CASES, words) is meant
+    assert find_case(CASES, words) is meant
 
 
 def test_several_are_listed_and_whole_words_come_first() -> None:
     with pytest.raises(AmbiguousCaseError) as caught:
-        case_meant(CASES, "torch.add tensor")
+        find_case(CASES, "torch.add tensor")
     assert ADD.id in str(caught.value)
     assert CPP.id in str(caught.value)
     assert SUB.id not in str(caught.value)
@@ -54,24 +54,24 @@ def test_several_are_listed_and_whole_words_come_first() -> None:
 def test_a_long_list_is_cut_and_says_so() -> None:
     cases = [made("add", f"Case {number}") for number in range(50)]
     with pytest.raises(AmbiguousCaseError, match="50 cases") as caught:
-        case_meant(cases, "add")
+        find_case(cases, "add")
     assert str(caught.value).count("\n") < 15
     assert "and 40 more" in str(caught.value)
 
 
 def test_a_word_that_is_spelt_wrong_brings_those_that_are_near() -> None:
     with pytest.raises(UnknownCaseError) as caught:
-        case_meant(CASES, "F.rleu tensor python")
+        find_case(CASES, "F.rleu tensor python")
     assert RELU.id in str(caught.value)
     assert ADD.id not in str(caught.value)
 
 
 def test_a_word_that_nothing_is_like_brings_nothing() -> None:
     with pytest.raises(UnknownCaseError, match="torchmark list") as caught:
-        case_meant(CASES, "qqqqqq")
+        find_case(CASES, "qqqqqq")
     assert "near" not in str(caught.value)
 
 
 def test_a_pattern_that_cannot_be_read_says_where() -> None:
     with pytest.raises(PatternError):
-        case_meant(CASES, "add and (")
+        find_case(CASES, "add and (")

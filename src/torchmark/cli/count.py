@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchmark.cli.progress import Progress
 from torchmark.cli.statements import report_statements, statement_options
 from torchmark.commands.statements import Statements, count_statements
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from torchmark.model.run import Run
 
 _USUAL_START = "25 to 60 s"
@@ -40,34 +38,16 @@ def command(number: int, functions: int, timeout: float, as_json: bool, **option
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
 
     def measure(statements: Statements, **keeping: Any) -> Run:
-        with _Start() as start:
+        start = time.monotonic()
+        with Progress(shows_lines=True) as progress:
+
+            def tell(stage: str) -> None:
+                seconds = time.monotonic() - start
+                progress.tell(f"starting the counter, {_USUAL_START}: {stage} ({seconds:.0f} s)")
+
             return count_statements(
                 statements, number=number, functions=functions, timeout=timeout,
-                progress=start.tell, **keeping,
+                progress=tell, **keeping,
             )  # fmt: skip
 
     report_statements(measure, as_json=as_json, **options)
-
-
-class _Start:
-    """One line on a terminal that says what the start is doing and for how long already."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._shown = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown and sys.stderr.isatty():
-            click.echo("\r\033[K", nl=False, err=True)
-
-    def tell(self, stage: str) -> None:
-        seconds = time.monotonic() - self._start
-        line = f"starting the counter, {_USUAL_START}: {stage} ({seconds:.0f} s)"
-        self._shown = True
-        if sys.stderr.isatty():
-            click.echo(f"\r\033[K{line}", nl=False, err=True)
-        else:
-            click.echo(line, err=True)

@@ -14,7 +14,7 @@ from torchmark.arguments import checked_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.files import check_writable
 from torchmark.cli.following import heed_signals
-from torchmark.cli.one_case import case_meant
+from torchmark.cli.one_case import find_case
 from torchmark.cli.progress import Progress
 from torchmark.commands.flame import (
     ENDINGS,
@@ -143,8 +143,8 @@ def _cases_meant(
         for failure in suite.failures:
             click.echo(f"torchmark: {failure}", err=True)
     cases = cases_of(loaded, facts=installed_facts())
-    case = case_meant(cases, " ".join(words))
-    return case, _base(against, lambda other: case_meant(cases, other))
+    case = find_case(cases, " ".join(words))
+    return case, _base(against, lambda other: find_case(cases, other))
 
 
 def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case, _Base]:

@@ -21,13 +21,13 @@ _SHOWN = 10
 """Cases that a message lists; more are counted."""
 
 
-def case_meant(cases: Sequence[Case], words: str) -> Case:
+def find_case(cases: Sequence[Case], words: str) -> Case:
     """The case with this id, title or name; otherwise the only one with these words in its title,
     whole words before parts of them; or the only one that the pattern means, as in `-k`.
 
     >>> from torchmark.model.case import Case
     >>> cases = [Case(label=("add", kind), stmt="x") for kind in ("Tensor", "SubTensor")]
-    >>> case_meant(cases, "add tensor").name, case_meant(cases, "sub").name
+    >>> find_case(cases, "add tensor").name, find_case(cases, "sub").name
     ('add / Tensor', 'add / SubTensor')
     """
     wanted = words.strip().lower()

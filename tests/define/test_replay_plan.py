@@ -80,8 +80,15 @@ def test_calls_are_counted_over_the_trace_or_in_the_step_that_repeats_the_most()
     assert (in_order.order, in_order.steps) == ((0, 1, 0), 1)
     assert planned[-1].case.id == in_order.pass_case
     assert planned[-1].case.label == ("whole step", "3 calls in their order")
-    again = replace(TRACE, steps=(*TRACE.steps, Step(calls=(2,), places=(0,), repeats=3)))
-    assert plan_replay(again, "t", mode=ReplayMode.ORDER)[0].order == (2,), "the last of them"
+
+
+def test_of_steps_that_repeat_as_often_the_last_whole_one_is_replayed() -> None:
+    steps = (*TRACE.steps, Step(calls=(2, 0), places=(0, 0), repeats=3))
+    chosen, _ = plan_replay(replace(TRACE, steps=steps), "t", mode=ReplayMode.ORDER)
+    assert chosen.order == (2, 0)
+    steps = (*TRACE.steps, Step(calls=(2,), places=(0,), repeats=3))
+    chosen, _ = plan_replay(replace(TRACE, steps=steps), "t", mode=ReplayMode.ORDER)
+    assert chosen.order == (0, 1, 0), "the other is less than half as long: what was left over"
 
 
 def test_a_call_in_its_order_is_not_the_case_that_it_is_by_itself() -> None:

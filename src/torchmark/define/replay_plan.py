@@ -104,10 +104,15 @@ def _check_together(
 
 
 def _usual_step(trace: Trace, name: str) -> Step:
-    """The step that was repeated the most, of those the last: the first one sets things up."""
+    """The step that was repeated the most, of those the last: the first one sets things up.
+
+    What comes after the last whole step is none: it has less than half of the calls of another.
+    """
     if not trace.steps:
         raise InvalidArgumentError(f"{name}: the trace has no order of calls; use mode hot")
-    return max(reversed(trace.steps), key=lambda step: step.repeats)
+    longest = max(len(step.calls) for step in trace.steps)
+    whole = [step for step in trace.steps if 2 * len(step.calls) >= longest]
+    return max(reversed(whole), key=lambda step: step.repeats)
 
 
 def _select_calls(

@@ -265,7 +265,13 @@ def _by_call(analysis: ReplayAnalysis, calls: CallTable, top: int) -> Section | 
         table=Table(
             columns=(Column(name="call", kind=ColumnKind.CODE), *calls.columns),
             rows=tuple(
-                Row(cells=(Cell(value=call_text(row), hint=places_text(row)), *calls.cells(row)))
+                Row(
+                    cells=(
+                        Cell(value=call_text(row)),
+                        # The table above has the hints, which are half of a page.
+                        *(replace(cell, hint="") for cell in calls.cells(row)),
+                    )
+                )
                 for row in rows
             ),
             most_rows=top,

@@ -216,6 +216,14 @@ def test_compare_has_a_verdict_for_each_case(call: Callable[..., Done], place: s
     assert ("time", "slower") in verdicts
 
 
+def test_compare_writes_every_format(call: Callable[..., Done], place: str) -> None:
+    files = {form: Path(f"changes.{form}") for form in ("csv", "markdown", "html")}
+    options = [part for form, file in files.items() for part in (f"--{form}", str(file))]
+    assert call("compare", "before", "after", "--store", place, *options).code == 0
+    for file in files.values():
+        assert "slower" in file.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

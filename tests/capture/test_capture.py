@@ -374,11 +374,11 @@ def test_an_error_leaves_nothing_behind_and_keeps_the_record(error: type[BaseExc
 
 def test_captures_do_not_nest_and_are_used_once() -> None:
     with torchmark.Capture() as outer:
-        with pytest.raises(CaptureError, match="running already"), torchmark.Capture():
+        with pytest.raises(CaptureError, match="already running"), torchmark.Capture():
             pass
         torch.ones(3)
     assert len(outer.trace().calls) == 1
-    with pytest.raises(CaptureError, match="used already"), outer:
+    with pytest.raises(CaptureError, match="used before"), outer:
         pass
     with pytest.raises(InvalidArgumentError, match="at least one step"):
         torchmark.Capture(steps=0)

@@ -143,7 +143,7 @@ def test_a_mistake_is_told_before_anything_is_measured(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "is empty"), ("import os\n", "is no trace"), (None, "has no calls")],
+    [("", "is empty"), ("import os\n", "is not a trace"), (None, "has no calls")],
 )
 def test_what_is_no_trace_is_told(tmp_path: Path, content: str | None, said: str) -> None:
     trace = write_trace(tmp_path, order=[])

@@ -88,5 +88,5 @@ def test_a_trace_that_is_none_is_told_before_a_worker_imports_torch(
 
     monkeypatch.setattr("torchmark.commands.run.Workers", start)
     (tmp_path / "bad.jsonl.gz").write_text("garbage")
-    with pytest.raises(TorchmarkError, match="is no trace"):
+    with pytest.raises(TorchmarkError, match="is not a trace"):
         run([str(tmp_path / "bad.jsonl.gz")])

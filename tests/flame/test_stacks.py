@@ -50,11 +50,11 @@ def test_a_name_is_in_memory_once() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("main;f", "'main;f' is no number of samples"),
-        ("main;f 1.5", "'1.5' is no number"),
-        ("main;f -3", "'-3' is no number"),
-        ("main;f ٣", "is no number"),
-        ("main;f ", "is no number"),
+        ("main;f", "'main;f' is not a number of samples"),
+        ("main;f 1.5", "'1.5' is not a number"),
+        ("main;f -3", "'-3' is not a number"),
+        ("main;f ٣", "is not a number"),
+        ("main;f ", "is not a number"),
         ("main;;f 3", "frame 2 has no name"),
         (" 3", "frame 1 has no name"),
         ("main 1" + "0" * 5000, "5001 digits"),

@@ -61,7 +61,7 @@ def _parse(lines: Iterable[bytes], name: str) -> Profile:
         reader.read(lines)
         reader.end()
     except (_DamageError, ValueError, IndexError) as error:
-        reason = error if isinstance(error, _DamageError) else f"this line says nothing ({error})"
+        reason = error if isinstance(error, _DamageError) else f"this line cannot be read ({error})"
         raise CallgrindFileError(
             f"{name}, line {reader.line_number}: {reason}; "
             "the callgrind file is damaged or incomplete, so count again"
@@ -149,7 +149,7 @@ class _Reader:
         # Costs that are zero are left out at the end of a line.
         cost = int(fields[self._cost_column]) if len(fields) > self._cost_column else 0
         if cost < 0:
-            raise _DamageError(f"a cost of {cost}")
+            raise _DamageError(f"the cost {cost} is negative")
         if b"line" not in self._positions:
             return True, 0, cost
         position = fields[self._positions.index(b"line")]
@@ -188,7 +188,7 @@ class _Reader:
         elif text and not text.startswith(b"#"):
             key, colon, value = text.partition(b":")
             if not colon or not key.isalpha():
-                raise _DamageError(f"{_show(text)} is no line of the format")
+                raise _DamageError(f"{_show(text)} is not a line of the format")
             self._read_header(key, value.split())
 
     def _set_object(self, value: bytes) -> None:
@@ -219,7 +219,7 @@ class _Reader:
             raise _DamageError("'calls=' comes before 'fn=' or 'cfn='")
         count = int(value.split()[0])
         if count < 0:
-            raise _DamageError(f"{count} calls")
+            raise _DamageError(f"the number of calls is {count}")
         self._call_count = count
 
     def _read_header(self, key: bytes, values: list[bytes]) -> None:

@@ -139,11 +139,11 @@ class Capture:
     def _check(self) -> None:
         if _running is not None:
             raise CaptureError(
-                "a capture is running already, and one inside of another would record the same "
-                "calls twice; leave the first one before"
+                "a capture is already running, and a second one would record the same calls "
+                "again; leave the first one, then start the next"
             )
         if self._is_used:
-            raise CaptureError("this Capture was used already; make a new one")
+            raise CaptureError("this Capture was used before; create a new one")
         if not hasattr(TorchDispatchMode, "ignore_compile_internals"):
             raise CaptureError(
                 f"torch {torch.__version__} has no mode that leaves compiled code alone; "

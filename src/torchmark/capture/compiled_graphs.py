@@ -225,7 +225,7 @@ class CompiledCalls:
         )
         for name in graph.left_out:
             self._record.note_unseen(
-                f"{{n}} times {name} in a compiled graph, which is no operator"
+                f"{{n}} times {name} in a compiled graph, which is not an operator"
             )
 
     def _pairs_of(self, graph: CompiledGraph, place: int) -> list[int]:

@@ -230,7 +230,7 @@ def _losses(signature: Signature | None, autograd: bool | str) -> tuple[str, ...
         return tensors
     if autograd not in tensors:
         raise DefinitionError(
-            f"autograd={autograd!r} is no tensor among the outputs of the signature: "
+            f"autograd={autograd!r} is not a tensor among the outputs of the signature: "
             f"{', '.join(tensors)}"
         )
     return (autograd,)

@@ -123,7 +123,7 @@ def _break_of(entry: _Entry, number: int) -> KnownBreak:
     except DefinitionError as error:
         raise KnownBreaksError(f"{where}: {error}") from error
     except re.error as error:
-        raise KnownBreaksError(f"{where}: uses is no regular expression: {error}") from error
+        raise KnownBreaksError(f"{where}: uses is not a regular expression: {error}") from error
 
 
 def _text_of(case: Case) -> str:

@@ -81,7 +81,7 @@ def skip_if(*, reason: str, torch: str = "", missing: str = "") -> SkipCondition
     False
     """
     if not reason.strip():
-        raise DefinitionError("skip_if needs a reason: people will read it beside the case")
+        raise DefinitionError("skip_if needs a reason: reports show it next to the case")
     if not (torch or missing):
         raise DefinitionError('skip_if needs a condition: torch="<2.0" or missing="torch.func"')
     if torch:

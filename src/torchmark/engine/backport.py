@@ -210,8 +210,8 @@ def _refuse_strangers(folder: Path, marker: _Marker) -> None:
         is_folder = path.is_dir() and not path.is_symlink()
         if not is_known and not is_folder:
             raise ForeignBackportError(
-                f"{path} is not torchmark's, and {folder} is about to go; move that file away, "
-                "then try again"
+                f"{path} is not torchmark's, and would be removed with {folder}; move that file "
+                "away, then try again"
             )
 
 

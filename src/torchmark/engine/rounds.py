@@ -111,7 +111,7 @@ def _facts_of(task: Task) -> ClockFacts:
         facts = clock_facts(task.clock)
     except StoppedClockError:
         raise InvalidArgumentError(
-            f"the clock {task.clock!r} stands still; timer= must return growing seconds"
+            f"the clock {task.clock!r} does not advance; timer= must return seconds that grow"
         ) from None
     if isinstance(task.loop, CppLoop):
         # Its setup runs before every block, so a block lasts at least as long as the setup:

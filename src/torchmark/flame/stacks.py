@@ -66,7 +66,7 @@ def _parse_line(line: str, place: str) -> tuple[list[str], int]:
     text, space, weight = line.rstrip("\r").rpartition(" ")
     if not (space and weight.isascii() and weight.isdigit()):
         raise StacksFileError(
-            f"{place}: {_shorten(weight or line)} is no number of samples; "
+            f"{place}: {_shorten(weight or line)} is not a number of samples; "
             "a line is frames with ';' between them, a space and a whole number"
         )
     if len(weight) > _MOST_DIGITS:

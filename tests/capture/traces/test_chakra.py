@@ -202,7 +202,7 @@ def test_a_range_whose_name_makes_its_node_no_json_is_left_out(tmp_path: Path) -
 
     trace = load_trace(observed(tmp_path / "trace.json", use))
     assert operators_of(trace) == {"aten.ones.default": 1, "aten.neg.default": 1}
-    assert "1 nodes of the file are no JSON and are left out" in trace.unseen
+    assert "1 nodes of the file are not JSON and are left out" in trace.unseen
 
 
 def made_up(folder: Path, *nodes: dict[str, Any]) -> Path:

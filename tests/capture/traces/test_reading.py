@@ -130,10 +130,10 @@ def test_what_is_no_trace_is_refused_by_name(tmp_path: Path) -> None:
     for content, said in (
         (b"", "empty"),
         (b"\n \n", "empty"),
-        (b"hello\n", "no trace"),
-        (bytes(range(256)) * 9, "no trace"),
+        (b"hello\n", "not a trace"),
+        (bytes(range(256)) * 9, "not a trace"),
         (b"\x1f\x8b garbage", "cannot be read"),
-        (gzip.compress(b"hello"), "no trace"),
+        (gzip.compress(b"hello"), "not a trace"),
         (packed[:-8] + bytes(4) + packed[-4:], "cannot be read: CRC"),
         (b'{"trace": 5}\n', "line 1"),
         (b'{"trace": ', "line 1"),
@@ -227,9 +227,9 @@ def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
         (b'{"call": NaN}\n', "NaN"),
         (b'{"call": {"op": 1, "op": 2}}\n', "same key twice"),
         (b'{"call": ' + b"[" * 100_000 + b"\n", "nested too deeply"),
-        (b'{"call": ' + b"9" * 5_000 + b"}\n", "no JSON"),
-        (b'{"call": "\xff"}\n', "no JSON"),
-        (b"\n", "no JSON"),
+        (b'{"call": ' + b"9" * 5_000 + b"}\n", "not JSON"),
+        (b'{"call": "\xff"}\n', "not JSON"),
+        (b"\n", "not JSON"),
     ):
         path.write_bytes(text_of([HEADER]) + content)
         with pytest.raises(TraceFileError, match=f"line 2: .*{said}"):

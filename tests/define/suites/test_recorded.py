@@ -121,7 +121,7 @@ def test_a_name_like_that_of_a_trace_is_never_imported(
 def test_a_file_that_is_neither_python_nor_a_trace_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("remember the milk\n")
-    with pytest.raises(TraceFileError, match="is no trace"):
+    with pytest.raises(TraceFileError, match="is not a trace"):
         load_suite(str(path))
 
 

@@ -182,7 +182,7 @@ class _Reader:
                 "and what those were part of"
             )
         if self._text.damaged:
-            yield f"{self._text.damaged:,} nodes of the file are no JSON and are left out"
+            yield f"{self._text.damaged:,} nodes of the file are not JSON and are left out"
         if self._kernels:
             yield f"{self._kernels:,} kernels that torch.compile has made of several operators"
 

@@ -82,7 +82,7 @@ class NodeText:
             return False
         self.damaged += 1
         if self.damaged > _MOST_DAMAGED:
-            raise WrongValueError(f"has more than {_MOST_DAMAGED:,} nodes that are no JSON")
+            raise WrongValueError(f"has more than {_MOST_DAMAGED:,} nodes that are not JSON")
         self.position = found.start()
         return True
 
@@ -91,13 +91,15 @@ class NodeText:
         try:
             value, self.position = _DECODER.raw_decode(self.text, self.position)
         except (ValueError, RecursionError) as error:
-            raise WrongValueError("is no execution trace: its beginning is no JSON") from error
+            raise WrongValueError("is not an execution trace: its beginning is not JSON") from error
         return value
 
     def _expect(self, mark: str) -> None:
         self._skip_blanks()
         if not self.text.startswith(mark, self.position):
-            raise WrongValueError(f"is no execution trace: {mark!r} is missing before its nodes")
+            raise WrongValueError(
+                f"is not an execution trace: {mark!r} is missing before its nodes"
+            )
         self.position += 1
 
     def _skip_blanks(self) -> None:

@@ -212,7 +212,7 @@ def _columns(side: Mapping[str, Any]) -> list[tuple[Any, Any, Any, Any]]:
         return list(zip(values, types or [], shapes or [], strides, strict=True))
     except ValueError as error:
         raise WrongValueError(
-            "has as many values as types, shapes and strides: it has not"
+            "does not have as many values as types, shapes and strides"
         ) from error
 
 

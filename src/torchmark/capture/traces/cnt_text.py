@@ -97,7 +97,7 @@ class _Reader:
         try:
             text = line.content.decode()
         except UnicodeDecodeError as error:
-            raise WrongValueError(f"is no text ({error.reason})") from error
+            raise WrongValueError(f"is not text ({error.reason})") from error
         if not text.strip():
             return
         operator = _OPERATOR.fullmatch(text)

@@ -39,8 +39,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         if pattern.match(beginning):
             return read(file)
     raise TraceFileError(
-        f"{file}: is no trace. Known are what torchmark capture writes, text with Operator: and "
-        "cnt: lines, and the JSON of PyTorch's ExecutionTraceObserver"
+        f"{file}: is not a trace. torchmark reads what `torchmark capture` writes, text with "
+        "Operator: and cnt: lines, and the JSON of PyTorch's ExecutionTraceObserver"
     )
 
 

@@ -48,7 +48,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             raise TraceFileError(f"{file}, line {line.number}: {error}") from error
         except _NewerError as error:
             raise NewerTraceError(
-                f"{file}: has version {error.version} of the form, and this torchmark reads up to "
+                f"{file}: has version {error.version} of the format; this torchmark reads up to "
                 f"{VERSION}; use a newer torchmark"
             ) from error
     if reader.header is None:
@@ -237,7 +237,7 @@ def _content_of(line: Line) -> tuple[str, Any]:
     except RecursionError as error:
         raise WrongValueError("is nested too deeply") from error
     except ValueError as error:  # wrong JSON, wrong UTF-8, numbers of thousands of digits
-        raise WrongValueError(f"is no JSON ({sanitize(str(error), 120)})") from error
+        raise WrongValueError(f"is not JSON ({sanitize(str(error), 120)})") from error
     if not isinstance(content, dict) or len(content) != 1:
         _fail("is no object with one key, as every line of a trace is")
     return next(iter(content.items()))

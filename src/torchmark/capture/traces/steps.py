@@ -58,7 +58,7 @@ class StepCollector:
     def again(self, times: int) -> None:
         """The last step came so many times more."""
         if self._is_unfinished or not self.whole_steps:
-            raise WrongValueError("says that a step came again where none has ended")
+            raise WrongValueError("repeats a step where none has ended")
         self.whole_steps += times
         self._count(times)
         if self.is_order_kept:

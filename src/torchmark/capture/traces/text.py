@@ -112,7 +112,7 @@ def _next_line(stream: gzip.GzipFile | io.BufferedReader, path: Path, number: in
     if len(content) > LONGEST_LINE:
         raise TraceFileError(
             f"{path}, line {number}: is longer than {LONGEST_LINE // 2**20} MiB; "
-            "this is no trace, or one that was made to fill memory"
+            "this is not a trace, or one that was made to fill memory"
         )
     return content
 

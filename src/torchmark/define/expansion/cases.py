@@ -54,7 +54,7 @@ def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, 
             yield from label_definitions(part, label + case)
     else:
         raise DefinitionError(
-            f"{_place(label)} holds {suite!r}, which is no definition: a suite has TimerArgs, "
+            f"{_place(label)} holds {suite!r}, which is not a definition: a suite has TimerArgs, "
             "GroupedStmts, GroupedModules, GroupedVariants, lists and dictionaries of them"
         )
 

@@ -158,8 +158,8 @@ def _import(name: str) -> ModuleType:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
             raise SuiteNotFoundError(
-                f"there is no suite {name!r}: it is no file, no folder, no module that can be "
-                f"imported, and not one of torchmark's own ({', '.join(SHIPPED)})"
+                f"there is no suite {name!r}: it is not a file, a folder, a module that can be "
+                f"imported, or one of torchmark's own ({', '.join(SHIPPED)})"
             ) from error
 
 

@@ -35,7 +35,7 @@ from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, count_cases
 from torchmark.engine.paired.starting import starter
 from torchmark.engine.paired.timing import CaseTiming, take_replicates
-from torchmark.engine.under_test import UnderTest, found
+from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
 from torchmark.model.effort import Effort
@@ -350,7 +350,11 @@ def main() -> None:
     print(f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {len(division.everything)} cores, {state}")
     trials: list[Trial] = []
     torch_rates = {}
-    with closing(found("A", "")) as a, closing(found("B", OTHER)) as b, on_cores(division.others):
+    with (
+        closing(open_environment("A", "")) as a,
+        closing(open_environment("B", OTHER)) as b,
+        on_cores(division.others),
+    ):
         if options.counts:
             with on_cores(division.everything):
                 print_counts(options.counts, a)

@@ -134,9 +134,9 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
 
 DRIFT = """
 import time
-from torchmark_probe.replay.calls import rebuilt, settle
+from torchmark_probe.replay.calls import rebuild, settle
 settle()
-operator, args, kwargs = rebuilt(text)
+operator, args, kwargs = rebuild(text)
 
 def block(runs=20):
     start = time.perf_counter()

@@ -17,7 +17,7 @@ import torch
 
 from torchmark.capture.traces.loading import load_trace
 from torchmark.define.suites.recorded import call_text
-from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.calls import rebuild
 from torchmark_probe.replay.errors import CannotRebuildError
 
 SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "data" / "operator_traces"
@@ -51,7 +51,7 @@ def result_of(file: Path) -> FileResult:
     reasons: Counter[str] = Counter()
     for call in trace.calls:
         try:
-            operator, args, kwargs = rebuilt(call_text(call), device="meta")
+            operator, args, kwargs = rebuild(call_text(call), device="meta")
         except CannotRebuildError as error:
             reasons[f"{call.op}: {error}"] += 1
             continue

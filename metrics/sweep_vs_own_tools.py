@@ -10,10 +10,11 @@ reference loop tells.
 A median that has them in would be another quantity, so both sides are judged under one condition:
 after every block that the sweep times, a block of the bare loop is timed, within a millisecond, and
 the reference loop runs before, between and after the two. What is compared is the median of the
-blocks that the rows' `median_s` are of with the median of the bare blocks that stand beside them, over all
-turns. Whether a pair counts depends on these runs alone, never on the time of either block; the
-median of a single turn could be of few blocks, for one that the machine interrupts may use up its
-time. A cost that the sweep put around a run would be in its blocks alone, and so in the ratio.
+blocks that the rows' `median_s` are of with the median of the bare blocks that stand beside them,
+over all turns. Whether a pair counts depends on these runs alone, never on the time of either
+block; the median of a single turn could be of few blocks, for one that the machine interrupts may
+use up its time. A cost that the sweep put around a run would be in its blocks alone, and so in the
+ratio.
 
 Wanted: every ratio within 3 %; the exit status is 1 where one is not.
 """
@@ -29,12 +30,15 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime  # type: ignore[import-untyped]
 import torch
 
-from torchmark.commands.sweeping.rows import filled_in
-from torchmark.commands.sweeping.workers import _order
-from torchmark.define.sweep.points import Choice, all_cases
+from torchmark.analyse.sweep import rows_of
+from torchmark.define.sweep.points import all_cases
 from torchmark.define.sweep.spec import spec_of
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.pace import process_reference_loop
+from torchmark.engine.sweeping import WantedCase, order_of, results_of
+from torchmark.model.result import Metric
+from torchmark.model.run import PlannedResult, Run, RunKind
+from torchmark.model.sweep_point import dims_text, sizes_setting
 from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.sweep import worker
 from torchmark_probe.sweep.worker import Sweeper
@@ -42,7 +46,7 @@ from torchmark_probe.sweep.worker import Sweeper
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.define.sweep.points import SweepCase
+    from torchmark_probe.sweep.messages import Swept
 
 WANTED = 0.03
 TURNS = 25
@@ -134,39 +138,51 @@ class Pairs:
         return statistics.median(self.swept) / statistics.median(self.bare)
 
     def add_turn(
-        self, case: SweepCase, described: Any, sweeper: Sweeper, beside: BareBeside
+        self, wanted: WantedCase, described: Any, sweeper: Sweeper, beside: BareBeside
     ) -> None:
         told = sweeper.measure(described)
-        row = filled_in(case.row, told, "")
-        assert row.median_s is not None, row.reason
         sampling = told.sampling
+        assert sampling is not None, told.reason
         swept = [sampling.wall[index] / sampling.number for index in sampling.counted()]
-        assert math.isclose(row.median_s, statistics.median(swept)), "the row is of other blocks"
+        median = median_in_row(wanted, told)
+        assert math.isclose(median, statistics.median(swept)), "the row is of other blocks"
         self.swept += swept
         self.bare += [beside.seconds[1 + index] for index in sampling.counted()]
 
 
+def median_in_row(wanted: WantedCase, told: Swept) -> float:
+    """What the row of this result says."""
+    run = Run(
+        id="",
+        kind=RunKind.SWEEP,
+        started="",
+        plan=(PlannedResult(case=wanted.case, metric=Metric.TIME),),
+        settings=sizes_setting([(wanted.case, wanted.point)]),
+        results=tuple(results_of(wanted, told, 0.0)),
+    )
+    (row,) = rows_of(run)
+    assert row.median_s is not None, row.reason
+    return row.median_s
+
+
 def pairs_of(name: str, turns: int, folder: Path) -> list[tuple[str, Pairs]]:
     spec = spec_of(**SPECS[name], job_configs=["pt fp32", "ort fp32"])
-    cases = all_cases(spec, Choice())
-    order = _order(spec, cases, folder, kernels=False)
+    wanted = [WantedCase(*each, frozenset({Metric.TIME})) for each in all_cases(spec)]
+    order = order_of(spec, wanted, folder)
     beside = BareBeside()
     sweeper = Sweeper(spec.model, order, beside)
     found = []
-    for case, described in zip(cases, order["cases"], strict=True):
-        sizes = dict(case.dims)
+    for each, described in zip(wanted, order.cases, strict=True):
+        sizes, backend = dict(each.point.dims), each.point.backend
         torch.manual_seed(0)
-        model = spec.model(*(sizes[each] for each in spec.init)).eval()
+        model = spec.model(*(sizes[dim] for dim in spec.init)).eval()
         x = torch.randn(spec.inputs[0].shape(sizes))
-        function, argument = (
-            (model, x) if case.row.backend == "pt" else bound_session(model, x, folder)
-        )
+        function, argument = (model, x) if backend == "pt" else bound_session(model, x, folder)
         pairs = Pairs()
         for _ in range(turns):
             beside.take(function, argument)
-            pairs.add_turn(case, described, sweeper, beside)
-        sizes_text = " ".join(f"{name}={size}" for name, size in case.dims)
-        found.append((f"{name}, {case.row.backend}, {sizes_text}", pairs))
+            pairs.add_turn(each, described, sweeper, beside)
+        found.append((f"{name}, {backend}, {dims_text(each.point.dims)}", pairs))
     return found
 
 

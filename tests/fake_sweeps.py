@@ -57,7 +57,7 @@ class FakeSweep:
     def _workers(self, _spec: object) -> Iterator[FakeSweep]:
         yield self
 
-    def started(self, _threads: int, **_: Any) -> FakeSweep:
+    def start(self, _threads: int, **_: Any) -> FakeSweep:
         return self
 
     def start(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ calls.settle()
 
 def sentence(text, seed):
     try:
-        operator, args, kwargs = calls.rebuilt(text, seed)
+        operator, args, kwargs = calls.rebuild(text, seed)
         found = results.mismatches(text, args, kwargs, operator(*args, **kwargs))
         return "; ".join(found)
     except Exception as error:

@@ -56,7 +56,7 @@ def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundi
         addresses.choose(wanted.layout, wanted.torch_file)
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = wanted.sys_path
-    around = warmup.warmed_up(wanted.threads, wanted.modules, tell)
+    around = warmup.warm_up(wanted.threads, wanted.modules, tell)
     wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 

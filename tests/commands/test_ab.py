@@ -39,7 +39,7 @@ class FakeSide:
         self._facts = facts
         self.is_closed = False
 
-    def described(self) -> Environment:
+    def describe(self) -> Environment:
         return Environment(name=self.name, command=self.environment.command, facts=self._facts)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr(module, "found", made.find)
+    monkeypatch.setattr(module, "open_environment", made.find)
     monkeypatch.setattr(module, "Comparison", made.compare)
     monkeypatch.setattr(module, "remarks_on", lambda *_, **__: [])
     return made

@@ -239,7 +239,7 @@ def test_what_the_table_leaves_of_the_quick_subset_runs_in_an_old_torch(
     ready = prepare_cases(
         left, models, units_at_once=1, stage=no_stage, toolchain=partial(toolchain_of, facts)
     )
-    zygote = old_workers.started(1, under_callgrind=False)
+    zygote = old_workers.start(1, under_callgrind=False)
     failures, done = {}, 0
     for each, what in ready:
         try:

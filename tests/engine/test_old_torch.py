@@ -121,7 +121,7 @@ REPLAY = """
 from torchmark_probe.replay import calls
 from torchmark_probe.replay import results
 calls.settle()
-operator, args, kwargs = calls.rebuilt(text)
+operator, args, kwargs = calls.rebuild(text)
 print(results.mismatches(text, args, kwargs, operator(*args, **kwargs)))
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from tests.engine.running.fakes import FakeWorld
 from torchmark.engine import preparing
 from torchmark.engine.cpp.build import Built
 from torchmark.engine.cpp.compiler import Toolchain
@@ -14,8 +15,6 @@ from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import LibtorchMissingError
 from torchmark.model.case import Case
 from torchmark.model.language import Language
-
-from .fakes import FakeWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

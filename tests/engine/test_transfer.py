@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def there_and_back(value: Any, directory: Path) -> Any:
     """What the probe makes of a global."""
-    return values.made(recipes_for({"name": value}, directory), torch)["name"]
+    return values.make_globals(recipes_for({"name": value}, directory), torch)["name"]
 
 
 @pytest.mark.parametrize(

@@ -438,8 +438,8 @@ def test_what_a_case_reports_comes_back_with_its_times_and_not_with_what_it_prin
 
 def test_what_cannot_be_done_is_told_apart_from_what_failed(plain_zygote: Zygote) -> None:
     setup = """
-        from torchmark_probe.replay.calls import rebuilt
-        rebuilt('{"op": "aten.no_such_operator.default"}')
+        from torchmark_probe.replay.calls import rebuild
+        rebuild('{"op": "aten.no_such_operator.default"}')
     """
     with pytest.raises(CaseFailedError, match=r"^torch \S+ has no operator aten") as caught:
         plain_zygote.sample(case("pass", setup), limits=QUICK)

@@ -132,7 +132,7 @@ def test_a_fork_leaves_the_zygotes_to_its_parent(pool: ZygotePool, made: list[Fa
 
 def test_an_environment_imports_its_modules_only_where_times_are_taken(pool: ZygotePool) -> None:
     workers = Workers(Launch(modules=("wave",), layout=0), pool)
-    assert workers.started(2, under_callgrind=False).launch == Launch(
+    assert workers.start(2, under_callgrind=False).launch == Launch(
         threads=2, modules=("wave",), layout=0
     )
     assert workers.fresh(1, layout=5, under_callgrind=True).launch == Launch(

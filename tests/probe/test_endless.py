@@ -39,14 +39,14 @@ def test_it_runs_until_it_is_told_to_stop() -> None:
     with ours, theirs:
         runs: list[int] = []
         blocks = Blocks(runs, 3, lambda: theirs.sendall(b"stop\n"))
-        assert endless.looped(blocks, 7, ours.fileno(), _LONG) == 21
+        assert endless.loop_until_told(blocks, 7, ours.fileno(), _LONG) == 21
     assert runs == [7, 7, 7]
 
 
 def test_it_ends_when_the_control_side_is_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        assert endless.looped(Blocks([], 2, theirs.close), 5, ours.fileno(), _LONG) == 10
+        assert endless.loop_until_told(Blocks([], 2, theirs.close), 5, ours.fileno(), _LONG) == 10
 
 
 def test_it_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,8 +55,8 @@ def test_it_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endless, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert endless.looped(Blocks([], 0, None), 5, ours.fileno(), 0.0) == 0
-        assert endless.looped(Blocks([], 0, None), 5, ours.fileno(), 4.0) == 15
+        assert endless.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 0.0) == 0
+        assert endless.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 4.0) == 15
 
 
 @given(number=st.integers(1, 10**6), run=st.floats(1e-8, 10.0))

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.calls import rebuild
 from torchmark_probe.replay.errors import (
     CannotRebuildError,
     DamagedRecordError,
@@ -29,11 +29,11 @@ def text(op: str, *args: Any, outputs: Any = ..., **kwargs: Any) -> str:
 
 
 def arguments(op: str, *args: Any, **kwargs: Any) -> list[Any]:
-    return list(rebuilt(text(op, *args, **kwargs))[1])
+    return list(rebuild(text(op, *args, **kwargs))[1])
 
 
 def run(op: str, *args: Any, on: str = "cpu", outputs: Any = ..., **kwargs: Any) -> Any:
-    operator, made, named = rebuilt(text(op, *args, outputs=outputs, **kwargs), device=on)
+    operator, made, named = rebuild(text(op, *args, outputs=outputs, **kwargs), device=on)
     return operator(*made, **named)
 
 
@@ -46,7 +46,7 @@ def drawn(*shape: int, dtype: str, **values: Any) -> torch.Tensor:
 def test_the_same_record_and_seed_give_the_same_bytes_and_leave_torchs_own_numbers_alone() -> None:
     call = text("aten.add.Tensor", tensor(50), tensor(50, dtype="int64", values={"max": 9}))
     before = torch.get_rng_state()
-    first, again, other = (rebuilt(call, seed)[1] for seed in (1, 1, 2))
+    first, again, other = (rebuild(call, seed)[1] for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(map(torch.equal, first, again))
     assert not any(map(torch.equal, first, other))
@@ -160,7 +160,7 @@ def test_lists_of_tensors_with_none_among_them_and_tagged_values_arrive() -> Non
     assert (converted.dtype, converted.device.type) == (torch.float64, "cpu")
     assert converted.is_contiguous(memory_format=torch.channels_last)
     coins = text("aten.bernoulli.default", tensor(99), generator={"generator": "cpu"})
-    tosses = [operator(*args, **named) for operator, args, named in map(rebuilt, [coins, coins])]
+    tosses = [operator(*args, **named) for operator, args, named in map(rebuild, [coins, coins])]
     assert torch.equal(*tosses)
     assert not run("aten.empty.memory_format", [2], pin_memory=True).is_pinned()
 
@@ -201,7 +201,7 @@ def test_an_output_that_is_as_long_as_contents_say_is_as_long_again(op: str, siz
 
 
 def test_an_operator_that_changes_its_arguments_shape_can_run_again_and_again() -> None:
-    operator, args, kwargs = rebuilt(text("aten.unsqueeze_.default", tensor(2), 0))
+    operator, args, kwargs = rebuild(text("aten.unsqueeze_.default", tensor(2), 0))
     assert {operator(*args, **kwargs).shape for _ in range(99)} == {(1, 2)}
 
 
@@ -220,7 +220,7 @@ def test_on_meta_everything_is_there_and_takes_no_memory() -> None:
 )
 def test_what_does_not_fit_is_refused_before_memory_is_taken(call: str) -> None:
     with pytest.raises(TooLargeError, match=r"the call needs [12]\.\d TB, [\d.]+ GB are free"):
-        rebuilt(call)
+        rebuild(call)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(call: str) -> None:
 )
 def test_a_name_that_is_no_operator_is_said(name: Any, said: str) -> None:
     with pytest.raises(UnknownOperatorError, match=said):
-        rebuilt(json.dumps({"op": name, "args": [], "kwargs": {}}))
+        rebuild(json.dumps({"op": name, "args": [], "kwargs": {}}))
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_a_name_that_is_no_operator_is_said(name: Any, said: str) -> None:
 )
 def test_a_value_that_means_nothing_is_said(value: Any, said: str) -> None:
     with pytest.raises(CannotRebuildError, match=said):
-        rebuilt(text("aten.neg.default", value))
+        rebuild(text("aten.neg.default", value))
 
 
 @pytest.mark.parametrize("damaged", ["", "[", "[" * 10**5, "[]", '{"op": 1, "args": {}}', "null"])
 def test_a_text_that_is_no_call_is_said(damaged: str) -> None:
     with pytest.raises(DamagedRecordError):
-        rebuilt(damaged)
+        rebuild(damaged)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch._dynamo import config
 
-from torchmark_probe.replay.backends import BackendError, prepared
-from torchmark_probe.replay.calls import rebuilt
+from torchmark_probe.replay.backends import BackendError, prepare
+from torchmark_probe.replay.calls import rebuild
 from torchmark_probe.replay.cases import largest_error, module_of
 from torchmark_probe.replay.flops import flops_of_call
 
@@ -42,10 +42,10 @@ FOREACH = record("aten._foreach_add_.Scalar", [tensor(2), tensor(3)], 1.5)
 
 @pytest.mark.parametrize("backend", ["eager", "compile", "ort"])
 def test_a_backend_gives_what_the_operator_gives(backend: str) -> None:
-    run, args, kwargs = rebuilt(ADD_)
+    run, args, kwargs = rebuild(ADD_)
     expected = run(*args, **kwargs).clone()
-    module, tensors = module_of(aten.add_.Tensor, *rebuilt(ADD_), copies=backend == "ort")
-    ready = prepared(backend, module, tensors, 1)
+    module, tensors = module_of(aten.add_.Tensor, *rebuild(ADD_), copies=backend == "ort")
+    ready = prepare(backend, module, tensors, 1)
     torch.testing.assert_close(ready.outputs, [expected])
     assert ready.prepare_seconds > 0
     ready.run()
@@ -54,16 +54,16 @@ def test_a_backend_gives_what_the_operator_gives(backend: str) -> None:
 
 
 def test_an_operator_that_gives_back_nothing_is_judged_by_what_it_changed() -> None:
-    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuilt(FOREACH), copies=False)
+    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuild(FOREACH), copies=False)
     before = [each.clone() for each in tensors]
-    outputs = prepared("eager", module, tensors, 1).outputs
+    outputs = prepare("eager", module, tensors, 1).outputs
     torch.testing.assert_close(outputs, [each + 1.5 for each in before])
 
 
 def test_what_onnx_does_not_know_is_told_with_its_name() -> None:
-    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuilt(FOREACH), copies=True)
+    module, tensors = module_of(aten._foreach_add_.Scalar, *rebuild(FOREACH), copies=True)
     with pytest.raises(BackendError, match=r"torch\.onnx\.export: .*_foreach_add"):
-        prepared("ort", module, tensors, 1)
+        prepare("ort", module, tensors, 1)
 
 
 def test_a_graph_break_is_told() -> None:
@@ -72,7 +72,7 @@ def test_a_graph_break_is_told() -> None:
         return x + 1
 
     with pytest.raises(BackendError, match=r"^torch\.compile: "):
-        prepared("compile", breaks, [torch.ones(2)], 1)
+        prepare("compile", breaks, [torch.ones(2)], 1)
 
 
 @pytest.mark.parametrize("missing", ["onnxruntime", "onnx", "onnxscript"])
@@ -81,12 +81,12 @@ def test_whoever_lacks_onnx_runtime_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(BackendError, match=rf"{missing} .*pip install 'torchmark\[ort\]'"):
-        prepared("ort", torch.relu, [torch.ones(2)], 1)
+        prepare("ort", torch.relu, [torch.ones(2)], 1)
 
 
 def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:
     with pytest.raises(BackendError, match=r"no backend 'tpu'.*eager, compile, ort"):
-        prepared("tpu", torch.relu, [torch.ones(2)], 1)
+        prepare("tpu", torch.relu, [torch.ones(2)], 1)
 
 
 def test_flops_are_those_of_the_formulas_and_unknown_elsewhere() -> None:

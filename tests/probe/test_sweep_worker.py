@@ -9,7 +9,7 @@ import torch
 
 from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.sweep import worker
-from torchmark_probe.sweep.messages import Input, Sweep, SweepCase, Swept
+from torchmark_probe.sweep.messages import Input, Sweep, SweepCase
 from torchmark_probe.sweep.worker import Sweeper
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def sweeper(
     return Sweeper(model, wanted, ReferenceLoop())
 
 
-def told(made: Sweeper, **case: Any) -> Swept:
+def told(made: Sweeper, **case: Any) -> Any:
     dims = {"batch": 4, "features": 8, "hidden": 16, **case.pop("dims", {})}
     usual = {"id": "x", "dtype": "fp32", "backend": "pt", "phase": "forward", "timed": True}
     return made.measure(SweepCase(**{**usual, "dims": dims, **case}))
@@ -219,7 +219,7 @@ def test_onnx_runtime_that_is_not_there_says_what_to_install(
 def test_a_result_that_is_not_eagers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "compiled", lambda function: lambda x: function(x) + 0.5)
+    monkeypatch.setattr(worker, "compile_model", lambda function: lambda x: function(x) + 0.5)
     found = told(sweeper(Layer, tmp_path), backend="compile")
     assert found.status == "measured"
     assert found.max_error == pytest.approx(0.5)

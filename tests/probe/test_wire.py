@@ -13,8 +13,8 @@ from torchmark_probe.zygote import messages, wire
 @given(st.text(max_size=5000))
 def test_a_padded_line_is_the_same_message_and_as_long_as_its_neighbours(text: str) -> None:
     line = messages.encode(messages.StageBegan(text))
-    assert messages.decode(wire.padded(line)) == messages.StageBegan(text)
-    assert len(wire.padded(line)) % 4096 == 0
+    assert messages.decode(wire.pad(line)) == messages.StageBegan(text)
+    assert len(wire.pad(line)) % 4096 == 0
 
 
 def test_a_line_longer_than_any_buffer_arrives_whole() -> None:

@@ -24,7 +24,7 @@ from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.sentries import remarks_of
-from torchmark.engine.under_test import WORKS, found, remarks_on
+from torchmark.engine.under_test import WORKS, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT, Effort
 from torchmark.model.result import Metric, PairedTiming
@@ -243,7 +243,7 @@ def activate(
 ) -> list[UnderTest]:
     """The environments that the shell commands lead to; the stack ends their processes."""
     return [
-        stack.enter_context(contextlib.closing(found(name, command, path, modules)))
+        stack.enter_context(contextlib.closing(open_environment(name, command, path, modules)))
         for name, command in commands.items()
     ]
 
@@ -253,7 +253,7 @@ def describe(sides: Sequence[UnderTest], progress: Listener | None) -> tuple[Env
     tell = progress or (lambda _news: None)
     text = f"starting {', '.join(side.name for side in sides)}"
     tell(Stage(text=text))
-    checks = [begin(side.described, "check") for side in sides]
+    checks = [begin(side.describe, "check") for side in sides]
     described = tuple(check.result() for check in checks)
     tell(Stage(text=text, is_over=True))
     return described
@@ -304,7 +304,7 @@ def measure_pairs(
         )
         with contextlib.closing(comparison.results()) as news:
             for each in news:
-                notes = remarks_of(comparison.sentries, first.described(), other.described())
+                notes = remarks_of(comparison.sentries, first.describe(), other.describe())
                 new = [note for note in notes if note not in run.notes]
                 if new:
                     run = msgspec.structs.replace(run, notes=(*run.notes, *new))

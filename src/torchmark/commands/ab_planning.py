@@ -73,7 +73,7 @@ class _Ability:
         self._side = side
         self._backtest = backtest
         self._version = str(side.facts()["torch"])
-        self._cpp = side.described().facts["cpp"]
+        self._cpp = side.describe().facts["cpp"]
 
     def reason_against(self, case: Case) -> str | None:
         reason = case.skip

@@ -117,11 +117,11 @@ def _stacks_of(
     if isinstance(ready, TorchmarkError):
         raise ready
     progress(Stage(text="importing torch"))
-    zygote = workers.started(case.num_threads, under_callgrind=False)
+    zygote = workers.start(case.num_threads, under_callgrind=False)
     if how.instructions:
         zygote.run(ready)  # what fails does so in seconds here
         progress(Stage(text="starting the counter, 25 to 60 s"))
-        zygote = workers.started(case.num_threads, under_callgrind=True)
+        zygote = workers.start(case.num_threads, under_callgrind=True)
         progress(Stage(text=f"counting {case.name}"))
         counted = counted_stacks(zygote, ready)
         amount = f"{counted.instructions:,.0f} instructions a run"

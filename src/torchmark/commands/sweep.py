@@ -217,7 +217,7 @@ def _workers_for(spec: SweepSpec) -> Iterator[Workers | None]:
 
 def _environment(workers: Workers | None, threads: int) -> Environment:
     if workers is not None:
-        facts = workers.started(threads, under_callgrind=False).start()
+        facts = workers.start(threads, under_callgrind=False).start()
     else:
         from torchmark_probe.zygote.warmup import facts as facts_of  # noqa: PLC0415 - torch's own
 
@@ -284,7 +284,7 @@ def _measure(
         yield Stage(text=text)
         threads = run.plan[0].case.num_threads
         speeds = measure_speeds(
-            workers.started(threads, under_callgrind=False),
+            workers.start(threads, under_callgrind=False),
             _torch_dtypes(run),
             lane_for(threads, division),
         )

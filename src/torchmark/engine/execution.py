@@ -207,7 +207,7 @@ class Execution:
             is_count = job.metric is Metric.INSTRUCTIONS
             try:
                 with self._stage(_STARTING if is_count else ""):
-                    zygote = self._workers.started(case.num_threads, under_callgrind=is_count)
+                    zygote = self._workers.start(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
                 self._news.put(failed_result(case, job.metric, error))
                 return

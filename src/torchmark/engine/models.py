@@ -70,7 +70,7 @@ class Models:
                 f"the scripted model cannot be written to {source}: {error.strerror}", kind="lost"
             ) from error
         script = _BUILD.format(path=str(path), source=str(source), name=MODULE_NAME)
-        zygote = self._workers.started(1, under_callgrind=False)
+        zygote = self._workers.start(1, under_callgrind=False)
         zygote.run(PythonCase(stmt=script), cores=self._cores, time_limit=self._time_limit)
         return path
 

@@ -77,7 +77,7 @@ def measure_in_workers(
 ) -> News:
     """Measured in worker processes, each case within the limit; the spec's file makes the model."""
     for threads, group in _by_threads(wanted):
-        zygote = workers.started(threads, under_callgrind=False)
+        zygote = workers.start(threads, under_callgrind=False)
         with _private_folder() as folder:
             order = order_of(spec, group, folder)
             cores = lane_for(threads, division)

@@ -65,7 +65,7 @@ class UnderTest:
         """The compiler with the flags for this environment's torch; an error if there is none."""
         return toolchain_of(self.facts())
 
-    def described(self) -> Environment:
+    def describe(self) -> Environment:
         """What is known before anything is measured; asked once."""
         if self._described is None:
             self._described = self._description()
@@ -104,7 +104,7 @@ class UnderTest:
         self.workers.close()
 
 
-def found(
+def open_environment(
     name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
 ) -> UnderTest:
     """The environment that the source command leads to."""

@@ -35,7 +35,7 @@ class Workers:
             self._launch, threads=threads, under_callgrind=under_callgrind, modules=modules
         )
 
-    def started(self, threads: int, *, under_callgrind: bool) -> Zygote:
+    def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
         """A zygote that runs; one that could not be started is not tried again for every case."""
         return self._pool.start(self.launch(threads, under_callgrind=under_callgrind))
 
@@ -46,14 +46,14 @@ class Workers:
 
     def facts(self) -> dict[str, Any]:
         """What the environment says of itself; an error if torch cannot be used there."""
-        return self.started(1, under_callgrind=False).start()
+        return self.start(1, under_callgrind=False).start()
 
     def features(self, paths: Iterable[str]) -> dict[str, bool]:
         """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
         asked = sorted(paths)
         if not asked:
             return {}
-        zygote = self.started(1, under_callgrind=False)
+        zygote = self.start(1, under_callgrind=False)
         found: dict[str, bool] = zygote.call("torchmark_probe.zygote.warmup.torch_has", asked)
         return found
 

@@ -36,7 +36,7 @@ def runs_between_looks(number: int, seconds: float, setup_seconds: float) -> int
     return max(1, round(number * wanted / seconds)) if seconds > 0 else number
 
 
-def looped(blocks: Any, number: int, talk: int, limit: float) -> int:
+def loop_until_told(blocks: Any, number: int, talk: int, limit: float) -> int:
     """Run block after block (`blocks` has `run(number)`) until something comes by the socket, or
     for `limit` seconds. Returns the runs.
 

@@ -57,7 +57,7 @@ class NativeLoop:
         with its text; what a callback raises is raised here when the statement is done.
         """
         raised = []  # type: List[BaseException]
-        callbacks = [_guarded(function, raised) for function in (before, after)]
+        callbacks = [_guard(function, raised) for function in (before, after)]
         seconds = float(self._run(number, warmup, *map(_address, callbacks)))
         if raised:
             raise raised[0]
@@ -66,7 +66,7 @@ class NativeLoop:
         return seconds
 
 
-def _guarded(function: Optional[Callable[[], object]], raised: List[BaseException]) -> Any:
+def _guard(function: Optional[Callable[[], object]], raised: List[BaseException]) -> Any:
     """A C function that calls `function`; an exception must not cross C++ and is kept."""
     if function is None or isinstance(function, _MACHINE_CODE):
         return function  # machine code, such as a request to callgrind, is called as it is

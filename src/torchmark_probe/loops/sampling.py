@@ -205,16 +205,16 @@ def _block_size(loop: Any, block_seconds: float, limits: Limits) -> Tuple[int, f
         growth = 0.75 * block_seconds / taken if taken > 0 else 10.0
         number = min(MAX_NUMBER, max(number + 1, int(number * min(10.0, max(growth, 2.0)))))
     if taken > 0:
-        number, taken = _fitted(number, taken, block_seconds)
+        number, taken = _fit(number, taken, block_seconds)
     best = taken
     while taken > 0 and spent < _WARM_UP_SHARE * limits.min_run_time:
         wall = loop.run(number).wall
         best = min(best, wall or best)
         spent += wall or taken
-    return _fitted(number, best, block_seconds) if best > 0 else (number, taken)
+    return _fit(number, best, block_seconds) if best > 0 else (number, taken)
 
 
-def _fitted(number: int, taken: float, block_seconds: float) -> Tuple[int, float]:
+def _fit(number: int, taken: float, block_seconds: float) -> Tuple[int, float]:
     """Runs of a block that lasts as long as wanted, if so many took that long, and what they take.
 
     In a process that was just forked the first runs take several times as long as later ones, so a

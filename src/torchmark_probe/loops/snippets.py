@@ -174,7 +174,7 @@ class Parts(NamedTuple):
     """Says where the statement starts, for `place_of`; it is what tracebacks show."""
 
 
-def parsed(stmt: str, setup: str) -> Parts:
+def parse_parts(stmt: str, setup: str) -> Parts:
     """Both parts, to be put into one piece of code; neither may be empty there."""
     setup_text, stmt_text = _as_lines(setup), _as_lines(stmt)
     setup_lines = setup_text.count("\n")
@@ -190,7 +190,7 @@ def parsed(stmt: str, setup: str) -> Parts:
     )
 
 
-def remembered(module: ast.Module, parts: Parts) -> CodeType:
+def compile_parts(module: ast.Module, parts: Parts) -> CodeType:
     """The code of a module that has the parts in it; tracebacks will show the user's lines."""
     try:
         code = compile(module, parts.filename, "exec")
@@ -203,7 +203,7 @@ def remembered(module: ast.Module, parts: Parts) -> CodeType:
 def _compile(
     stmt: str, setup: str, namespace: Dict[str, Any]
 ) -> Callable[..., Generator[Any, int, Any]]:
-    parts = parsed(stmt, setup)
+    parts = parse_parts(stmt, setup)
     template = ast.parse(_LOOP)
     function = template.body[0]
     assert isinstance(function, ast.FunctionDef)
@@ -214,7 +214,7 @@ def _compile(
     splice(for_statement.body, "STATEMENT", parts.stmt)
     made: Dict[str, Any] = {}
     # Running the user's statement is the purpose.
-    exec(remembered(template, parts), namespace, made)  # noqa: S102
+    exec(compile_parts(template, parts), namespace, made)  # noqa: S102
     return made["_torchmark_blocks"]  # type: ignore[no-any-return]
 
 

@@ -10,7 +10,7 @@ Modules are imported there too: Python compiles `torch.mm(x, y)` otherwise where
 import ast
 from typing import Any, Callable, Dict, List
 
-from torchmark_probe.loops.snippets import parsed, remembered, splice
+from torchmark_probe.loops.snippets import compile_parts, parse_parts, splice
 
 _COPIES = 100
 """Runs that are written out one after the other, in a loop from twice as many on."""
@@ -34,14 +34,14 @@ class UnrolledCode:
         self, stmt: str, setup: str, imports: Dict[str, str], *, number: int, warmup: int
     ) -> None:
         """`imports` has the names of modules by the names that the statement has for them."""
-        parts = parsed(stmt, setup)
+        parts = parse_parts(stmt, setup)
         template = ast.parse(_MODULE.replace("WARMUP", str(warmup)))
         warming_up = next(node for node in template.body if isinstance(node, ast.For))
         warming_up.body = parts.stmt
-        splice(template.body, "IMPORTS", _imported(imports))
+        splice(template.body, "IMPORTS", _import_statements(imports))
         splice(template.body, "SETUP", parts.setup)
         splice(template.body, "COUNTED", _copies(parts.stmt, number))
-        self._code = remembered(template, parts)
+        self._code = compile_parts(template, parts)
 
     def run(
         self,
@@ -55,7 +55,7 @@ class UnrolledCode:
         exec(self._code, namespace)  # noqa: S102 - running the user's statement is the purpose
 
 
-def _imported(imports: Dict[str, str]) -> List[ast.stmt]:
+def _import_statements(imports: Dict[str, str]) -> List[ast.stmt]:
     lines = ["import {} as {}".format(module, name) for name, module in imports.items()]
     return ast.parse("\n".join(lines)).body
 

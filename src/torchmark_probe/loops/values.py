@@ -15,7 +15,7 @@ class UnknownValueError(Exception):
     """A global of a kind that this probe cannot make."""
 
 
-def made(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
+def make_globals(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
     """The namespace in which a statement runs: every global by its name.
 
     A recipe may have a `setup` of its own, such as the import of the file that defines a class.
@@ -24,7 +24,7 @@ def made(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
     for name, recipe in recipes.items():
         if recipe.get("setup"):
             run_globally(recipe["setup"], namespace)
-        namespace[name] = _made(name, recipe, torch)
+        namespace[name] = _make(name, recipe, torch)
     return namespace
 
 
@@ -40,7 +40,7 @@ def imports(recipes: Dict[str, Dict[str, Any]]) -> Dict[str, str]:
     }
 
 
-def _made(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
+def _make(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
     kind = recipe.get("kind")
     if kind == "json":
         return recipe["value"]

@@ -1,6 +1,6 @@
 """Who executes a function of torch: torch itself, torch.compile, or ONNX Runtime.
 
-`prepared` takes a function or a module with tensors for it, does once whatever that backend has to
+`prepare` takes a function or a module with tensors for it, does once whatever that backend has to
 do before the first run (compile, export), and gives back what a timed loop calls. It is the same
 for one operator and for a whole model.
 """
@@ -31,19 +31,19 @@ class BackendError(UnsupportedError):
     """The backend cannot execute this function; the message says why."""
 
 
-def prepared(
+def prepare(
     backend: str, function: Callable[..., Any], inputs: Sequence[Any], threads: int
 ) -> Prepared:
     """The function as that backend executes it, on these tensors, with so many threads."""
     if backend == "eager":
-        return _eager(function, inputs)
+        return _prepare_eager(function, inputs)
     if backend == "compile":
-        return _compiled(function, inputs)
+        return _prepare_compiled(function, inputs)
     if backend == "ort":
         # Only here: it is written for packages that few have.
         from torchmark_probe.replay import onnx_backend  # noqa: PLC0415
 
-        return onnx_backend.prepared(function, inputs, threads)
+        return onnx_backend.prepare(function, inputs, threads)
     raise BackendError(
         "there is no backend {!r}; there are {}".format(backend, ", ".join(BACKENDS))
     )
@@ -82,13 +82,13 @@ def first_line(error: BaseException) -> str:
     return "{}: {}".format(type(error).__name__, told)
 
 
-def _eager(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
+def _prepare_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
     start = time.perf_counter()
     outputs = tensors_of(function(*inputs))
     return Prepared(lambda: function(*inputs), outputs, time.perf_counter() - start)
 
 
-def _compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
+def _prepare_compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
     """One graph for these shapes; where torch.compile would break or compile again it is told."""
     import torch  # noqa: PLC0415 - the probe's modules import without it
 

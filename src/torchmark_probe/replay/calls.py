@@ -1,7 +1,7 @@
 """A recorded call, made again: the operator, and arguments that look as they did.
 
     calls.settle()
-    operator, args, kwargs = calls.rebuilt(text)
+    operator, args, kwargs = calls.rebuild(text)
     operator(*args, **kwargs)
 
 The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
@@ -34,7 +34,7 @@ from torchmark_probe.replay.tensors import (
     Described,
     buffers,
     check_memory,
-    described,
+    describe_tensor,
     key_of,
     limit_memory,
     storage_sizes,
@@ -68,18 +68,18 @@ _guards: List[Any] = []
 """What keeps this process below autograd."""
 
 
-def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
+def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
     """The operator and its arguments; what was on an accelerator goes to `device`.
 
     With `device="meta"` everything is on meta: sizes of any kind, and no memory.
     """
-    call = parsed(text)
+    call = parse_call(text)
     operator = names.operator_named(call["op"])
     tensors = list(_described_in(call, operator, device))
     memories = [memory for tensor in tensors for memory in tensor.memories()]
     if device != "meta":
         records = tensor_records(call.get("outputs"))
-        outputs = [described(record, "", device) for record in records]
+        outputs = [describe_tensor(record, "", device) for record in records]
         check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         made = _made_tensors(call["op"], tensors, memories, seed)
@@ -94,7 +94,7 @@ def rebuilt(text: str, seed: int = 0, device: str = "cpu") -> Call:
     return _repeatable(operator), args, kwargs
 
 
-def parsed(text: str) -> Dict[str, Any]:
+def parse_call(text: str) -> Dict[str, Any]:
     """The call in a text, with its outermost form checked."""
     try:
         call = json.loads(text)
@@ -112,7 +112,7 @@ def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[
     by_position = [*names.argument_names(operator), *([""] * len(call["args"]))]
     for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
         for record in tensor_records(value):
-            yield described(record, name, device)
+            yield describe_tensor(record, name, device)
 
 
 def _repeatable(operator: Any) -> Any:
@@ -136,7 +136,7 @@ def _made_tensors(
     drawn = buffers(storage_sizes(memories), "meta" if on_meta else "cpu")
     if not on_meta:
         _fill_all(op, memories, drawn, seed)
-    return [_made(tensor, drawn) for tensor in tensors]
+    return [_make(tensor, drawn) for tensor in tensors]
 
 
 def _fill_all(
@@ -154,14 +154,14 @@ def _fill_all(
 
 def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, Any]:
     """What is true of the contents, by the record or by the rules above."""
-    known = _guessed(memory, memories) if memory.values is None else memory.values
+    known = _guess(memory, memories) if memory.values is None else memory.values
     is_square = len(memory.shape) > 1 and memory.shape[-1] == memory.shape[-2]
     if "cholesky" in op and is_square:
         known = dict(known, symmetric=True)
     return known
 
 
-def _guessed(memory: Described, memories: List[Described]) -> Dict[str, Any]:
+def _guess(memory: Described, memories: List[Described]) -> Dict[str, Any]:
     dtype = memory.dtype
     if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
         return {}
@@ -175,10 +175,10 @@ def _guessed(memory: Described, memories: List[Described]) -> Dict[str, Any]:
     }
 
 
-def _made(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
+def _make(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
     if not tensor.is_strided:
         return put_together(
-            tensor, {name: _made(part, drawn) for name, part in tensor.parts.items()}
+            tensor, {name: _make(part, drawn) for name, part in tensor.parts.items()}
         )
     buffer = drawn[key_of(tensor)]
     if buffer.device.type != tensor.device.type:

@@ -10,8 +10,8 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_map
 
-from torchmark_probe.replay.backends import BackendError, difference, prepared, tensors_of
-from torchmark_probe.replay.calls import parsed, rebuilt, settle
+from torchmark_probe.replay.backends import BackendError, difference, prepare, tensors_of
+from torchmark_probe.replay.calls import parse_call, rebuild, settle
 from torchmark_probe.replay.flops import flops_of_call
 from torchmark_probe.replay.names import operator_named
 from torchmark_probe.replay.results import mismatches
@@ -21,7 +21,7 @@ from torchmark_probe.zygote.reports import report
 def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
     """The operator and its arguments, after a first run that is looked at."""
     settle()
-    run, args, kwargs = rebuilt(text, seed)
+    run, args, kwargs = rebuild(text, seed)
     result = run(*args, **kwargs)
     report(
         flops=flops_of_call(_operator(text), args, kwargs, result),
@@ -34,11 +34,11 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     """One call as that backend executes it, after a first run that is compared with eager's."""
     settle()
     operator = _operator(text)
-    expected = _outputs(operator, *rebuilt(text, seed))
-    module, tensors = module_of(operator, *rebuilt(text, seed), copies=backend == "ort")
+    expected = _outputs(operator, *rebuild(text, seed))
+    module, tensors = module_of(operator, *rebuild(text, seed), copies=backend == "ort")
     # Calling a module costs more than many an operator, and the exporter alone wants one.
     function = module if backend == "ort" else module.forward
-    ready = prepared(backend, function, tensors, torch.get_num_threads())
+    ready = prepare(backend, function, tensors, torch.get_num_threads())
     report(
         prepare_seconds=ready.prepare_seconds,
         max_error=largest_error(operator, expected, ready.outputs),
@@ -63,7 +63,7 @@ def module_of(
     graph = torch.fx.Graph()
     tensors = tensors_of((args, kwargs))
     nodes = [graph.placeholder("x{}".format(number)) for number in range(len(tensors))]
-    changed_ids = {id(tensor) for tensor in _changed(operator, args, kwargs)}
+    changed_ids = {id(tensor) for tensor in _changed_tensors(operator, args, kwargs)}
     changed = [number for number, tensor in enumerate(tensors) if id(tensor) in changed_ids]
     for number in changed if copies else ():
         nodes[number] = graph.call_method("clone", (nodes[number],))
@@ -95,18 +95,18 @@ def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optio
 
 
 def _operator(text: str) -> Any:
-    """The operator itself; `rebuilt` may give something that runs it."""
-    return operator_named(parsed(text)["op"])
+    """The operator itself; `rebuild` may give something that runs it."""
+    return operator_named(parse_call(text)["op"])
 
 
 def _outputs(
     operator: Any, run: Callable[..., Any], args: List[Any], kwargs: Dict[str, Any]
 ) -> List[Any]:
     result = run(*args, **kwargs)
-    return tensors_of(result if result is not None else _changed(operator, args, kwargs))
+    return tensors_of(result if result is not None else _changed_tensors(operator, args, kwargs))
 
 
-def _changed(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
+def _changed_tensors(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
     """The tensors that the schema says are written to."""
     found: List[Any] = []
     schema = operator._schema  # noqa: SLF001 - nothing else tells

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List
 
 import torch
 
-from torchmark_probe.zygote.handlers import offered
+from torchmark_probe.zygote.handlers import offer
 
 COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)
 """Bytes that a copy moves, read and written: in the cache of a core, in the last one, in memory."""
@@ -22,7 +22,7 @@ _AT_LEAST = 0.05
 """Seconds that are spent on each."""
 
 
-@offered
+@offer
 def machine_speeds(dtypes: List[str]) -> Dict[str, Any]:
     """The speeds as plain JSON; types that have no matrix product are left out."""
     small = _least_seconds(_small_call())

@@ -12,7 +12,7 @@ from torchmark_probe.replay.backends import BackendError, Prepared, first_line, 
 INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
 
 
-def prepared(function: Callable[..., Any], inputs: Sequence[Any], threads: int) -> Prepared:
+def prepare(function: Callable[..., Any], inputs: Sequence[Any], threads: int) -> Prepared:
     """Export with `torch.onnx.export(dynamo=True)`, and bind inputs and outputs.
 
     Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
@@ -21,8 +21,8 @@ def prepared(function: Callable[..., Any], inputs: Sequence[Any], threads: int) 
     check_installed()
     start = time.perf_counter()
     expected = tensors_of(function(*[tensor.clone() for tensor in inputs]))
-    session = session_of(exported(function, inputs), threads)
-    run = bound(session, inputs, expected)
+    session = session_of(export_model(function, inputs), threads)
+    run = bind(session, inputs, expected)
     return Prepared(run, run.outputs, time.perf_counter() - start)
 
 
@@ -42,7 +42,7 @@ def session_of(model: bytes, threads: int, profile_prefix: str = "") -> Any:
         raise BackendError("ONNX Runtime: {}".format(first_line(error))) from error
 
 
-def bound(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound":
+def bind(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound":
     """The session on these tensors, after its first run; outputs are as those expected."""
     try:
         run = Bound(session, inputs, expected)
@@ -65,7 +65,7 @@ def check_installed() -> None:
             ) from error
 
 
-def exported(
+def export_model(
     function: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Dict[int, str]] = ()
 ) -> bytes:
     """The model in ONNX's form. `dynamic` names the axes of each input that may have any size."""

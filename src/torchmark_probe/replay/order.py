@@ -17,7 +17,7 @@ from torchmark_probe.loops.clocks import Clock, clock_facts, wall_clock
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import ReferenceLoop, sample
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
-from torchmark_probe.replay.calls import Call, rebuilt, settle
+from torchmark_probe.replay.calls import Call, rebuild, settle
 from torchmark_probe.replay.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 from torchmark_probe.zygote.handlers import Surroundings, answers
 
@@ -29,7 +29,7 @@ _FEWEST_PASSES = 5
 def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedInOrder:
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
-    step = prepared(work.calls, work.seed)
+    step = prepare_step(work.calls, work.seed)
     passes = Passes(step, work.order, clock)
     rng = random.Random(work.seed)  # noqa: S311 - an order of blocks, not a secret
     sampling = sample([passes], work.limits, rng, facts, ReferenceLoop())[0]
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
     """Why, by number."""
 
 
-def prepared(texts: Sequence[str], seed: int) -> Prepared:
+def prepare_step(texts: Sequence[str], seed: int) -> Prepared:
     """Make every call's inputs, and run it once: what fails there is left out of the passes.
 
     Each is checked against the memory that the ones before have left.
@@ -59,7 +59,7 @@ def prepared(texts: Sequence[str], seed: int) -> Prepared:
     left_out: Dict[int, str] = {}
     for number, text in enumerate(texts):
         try:
-            operator, args, kwargs = rebuilt(text, seed)
+            operator, args, kwargs = rebuild(text, seed)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
             left_out[number] = "{}: {}".format(type(error).__name__, error)

@@ -5,9 +5,9 @@ from typing import Any, Dict, Iterator, List, Sequence
 import torch
 
 from torchmark_probe.replay.arguments import tensor_records
-from torchmark_probe.replay.calls import parsed
+from torchmark_probe.replay.calls import parse_call
 from torchmark_probe.replay.contents import tensors_in
-from torchmark_probe.replay.tensors import Described, described
+from torchmark_probe.replay.tensors import Described, describe_tensor
 
 
 def mismatches(
@@ -15,13 +15,13 @@ def mismatches(
 ) -> List[str]:
     """Sentences about shapes, dtypes, strides and shared memory that differ from the record's.
 
-    `text` is the call as `rebuilt` took it, `args` and `kwargs` are what that gave. None where
+    `text` is the call as `rebuild` took it, `args` and `kwargs` are what that gave. None where
     the record does not know what came back.
     """
-    call = parsed(text)
+    call = parse_call(text)
     if "outputs" not in call:
         return []
-    wanted = [described(record, "", device) for record in tensor_records(call["outputs"])]
+    wanted = [describe_tensor(record, "", device) for record in tensor_records(call["outputs"])]
     given = list(tensors_in(result))
     if len(wanted) != len(given):
         return ["{} tensors came back, {} are recorded".format(len(given), len(wanted))]
@@ -64,7 +64,7 @@ def _inputs_by_storage(
     call: Dict[str, Any], tensors: List[torch.Tensor], device: str
 ) -> Dict[int, torch.Tensor]:
     records = [
-        described(record, "", device)
+        describe_tensor(record, "", device)
         for record in tensor_records([call["args"], *call["kwargs"].values()])
     ]
     return {

@@ -33,7 +33,7 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
     if tensor.device.type != "meta":
         _place(name, tensor, parts)
     try:
-        return _joined(name, tensor, parts)
+        return _join(name, tensor, parts)
     except (RuntimeError, TypeError) as error:
         raise DamagedRecordError("parts that make no {} tensor: {}".format(name, error)) from error
 
@@ -78,7 +78,7 @@ def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
     plain.copy_(within * columns // lengths.repeat_interleave(lengths))
 
 
-def _joined(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
+def _join(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
     aten = torch.ops.aten
     if name == "sparse_coo":
         make: Any = aten._sparse_coo_tensor_unsafe  # noqa: SLF001 - contents are not looked at

@@ -56,7 +56,7 @@ class Described(NamedTuple):
             yield from part.memories()
 
 
-def described(record: Any, argument: str, stand_in: str) -> Described:
+def describe_tensor(record: Any, argument: str, stand_in: str) -> Described:
     """Read what stands behind the key "tensor"."""
     if not isinstance(record, dict):
         raise DamagedRecordError("{} does not describe a tensor".format(shown(record)))
@@ -97,7 +97,7 @@ def described(record: Any, argument: str, stand_in: str) -> Described:
 
 def _part(record: Any, argument: str, stand_in: str) -> Described:
     is_tagged = isinstance(record, dict) and set(record) == {"tensor"}
-    return described(record["tensor"] if is_tagged else record, argument, stand_in)
+    return describe_tensor(record["tensor"] if is_tagged else record, argument, stand_in)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

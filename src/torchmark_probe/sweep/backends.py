@@ -39,42 +39,42 @@ class OnnxModel:
         self._dynamic_works = True
         self._last: Optional[Exported] = None
 
-    def bound(
+    def bind(
         self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
     ) -> onnx_backend.Bound:
         """A run on these inputs; `axes` names those of each input that may have any size."""
         onnx_backend.check_installed()
         if any(axes) and self._dynamic_works:
             try:
-                return self._bound_dynamically(inputs, axes, expected)
+                return self._bind_dynamically(inputs, axes, expected)
             except BackendError:
                 self._dynamic_works = self._dynamic is not None  # this size alone, or all
-        return self._bound(self._exported(inputs, ()), inputs, expected)
+        return self._bind(self._export(inputs, ()), inputs, expected)
 
     def kernels(self, inputs: Sequence[Any], expected: Sequence[Any], prefix: str) -> List[Kernel]:
         """Calls and times by kernel, from a session of its own that is profiled."""
         assert self._last is not None
         session = onnx_backend.session_of(self._last.content, self._threads, prefix)
-        run = onnx_backend.bound(session, inputs, expected)
+        run = onnx_backend.bind(session, inputs, expected)
         for _ in range(PROFILED_RUNS - 1):
             run()
         return onnx_kernels_of(session.end_profiling())
 
-    def _bound_dynamically(
+    def _bind_dynamically(
         self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
     ) -> onnx_backend.Bound:
         if self._dynamic is None:
-            self._dynamic = self._exported(_of_size_two_or_more(inputs, axes), axes)
-        return self._bound(self._dynamic, inputs, expected)
+            self._dynamic = self._export(_of_size_two_or_more(inputs, axes), axes)
+        return self._bind(self._dynamic, inputs, expected)
 
-    def _exported(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> Exported:
-        content = onnx_backend.exported(self._function, inputs, axes)
+    def _export(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> Exported:
+        content = onnx_backend.export_model(self._function, inputs, axes)
         return Exported(content, onnx_backend.session_of(content, self._threads))
 
-    def _bound(
+    def _bind(
         self, exported: Exported, inputs: Sequence[Any], expected: Sequence[Any]
     ) -> onnx_backend.Bound:
-        run = onnx_backend.bound(exported.session, inputs, expected)
+        run = onnx_backend.bind(exported.session, inputs, expected)
         self._last = exported
         return run
 
@@ -90,7 +90,7 @@ def _of_size_two_or_more(inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) 
     return examples
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_model(function: Callable[..., Any]) -> Callable[..., Any]:
     """The model as torch.compile makes it; it compiles when it is called."""
     if not hasattr(torch, "compile"):
         raise BackendError("torch {} has no torch.compile".format(torch.__version__))

@@ -48,7 +48,7 @@ def model_in(file: str) -> Any:
     return vars(module)["model"]
 
 
-def built(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., Any]:
+def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., Any]:
     """The function or module that is called with the inputs.
 
     A function may be the model itself, or give it back: it is the model if it takes the inputs.
@@ -94,7 +94,7 @@ def in_dtype(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
             raise CaseError("skipped", "a function has no weights that could be quantised to int8")
         return function
     if dtype == "int8":
-        return _quantised(function)
+        return _quantise(function)
     if dtype == "fp32":
         return function.float()
     return copy.deepcopy(function).to(DTYPES[dtype])
@@ -108,7 +108,7 @@ class _Holder(torch.nn.Module):
         self.held = held
 
 
-def _quantised(module: torch.nn.Module) -> torch.nn.Module:
+def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     quantize = getattr(getattr(torch.ao, "quantization", None), "quantize_dynamic", None)
     if quantize is None:
         raise CaseError("skipped", "torch {} has no dynamic quantisation".format(torch.__version__))
@@ -130,14 +130,14 @@ def _quantised(module: torch.nn.Module) -> torch.nn.Module:
     return quantised
 
 
-def made_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
+def make_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
     """The inputs at this point, the same numbers for every config."""
     names = " ".join("{}={}".format(*each) for each in sorted(sizes.items()))
     generator = torch.Generator().manual_seed(zlib.crc32(names.encode()))
-    return [_made(each, sizes, dtype, generator) for each in described]
+    return [_make_input(each, sizes, dtype, generator) for each in described]
 
 
-def _made(each: Input, sizes: Dict[str, int], dtype: str, generator: Any) -> Any:
+def _make_input(each: Input, sizes: Dict[str, int], dtype: str, generator: Any) -> Any:
     shape = [_size(dim, sizes) for dim in each.dims]
     try:
         if each.below is None:

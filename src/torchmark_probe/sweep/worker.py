@@ -21,17 +21,17 @@ from torchmark_probe.sweep import facts
 from torchmark_probe.sweep.backends import (
     FirstRun,
     OnnxModel,
-    compiled,
+    compile_model,
     first_run,
     forget_compilations,
 )
 from torchmark_probe.sweep.messages import FileRead, Kernel, Sweep, SweepCase, Swept
 from torchmark_probe.sweep.models import (
     CaseError,
-    built,
+    build_model,
     in_dtype,
     inputs_text,
-    made_inputs,
+    make_inputs,
     model_in,
 )
 from torchmark_probe.sweep.phases import (
@@ -145,14 +145,14 @@ class Sweeper:
         key = (sorted(case.dims.items()), case.dtype, case.phase)
         if self._point[0] != key:
             self._point = (None, None)  # what it holds is not needed while the next is made
-            self._point = (key, self._made(case))
+            self._point = (key, self._make_point(case))
         point: Point = self._point[1]
         return point
 
-    def _made(self, case: SweepCase) -> Point:
+    def _make_point(self, case: SweepCase) -> Point:
         sizes, dtype = case.dims, case.dtype
         function = self._function(sizes, dtype)
-        inputs = ready_for(case.phase, made_inputs(self._wanted.inputs, sizes, dtype))
+        inputs = ready_for(case.phase, make_inputs(self._wanted.inputs, sizes, dtype))
         try:
             result = call_of_phase(case.phase, function, function, inputs)()
         except CaseError:
@@ -176,7 +176,7 @@ class Sweeper:
             self._prepared.clear()
             forget_compilations()
             self._built_for = None
-            self._prepared["model"] = built(self._model, init, len(self._wanted.inputs))
+            self._prepared["model"] = build_model(self._model, init, len(self._wanted.inputs))
             self._built_for = init
         function: Callable[..., Any] = self._once(
             ("dtype", dtype), lambda: in_dtype(self._prepared["model"], dtype)
@@ -191,14 +191,14 @@ class Sweeper:
             bound: List[Any] = []
 
             def call() -> Call:
-                bound.append(model.bound(point.inputs, self._axes(), point.expected))
+                bound.append(model.bind(point.inputs, self._axes(), point.expected))
                 return Call(bound[0].run, (bound[0].binding,), {})
 
             run = first_run(call, "ONNX Runtime")
             return run, bound[0]
         if case.backend == "compile":
             key = ("compile", dtype, phase != FORWARD)
-            function = self._once(key, lambda: compiled(point.function))
+            function = self._once(key, lambda: compile_model(point.function))
         return first_run(
             lambda: call_of_phase(phase, function, point.function, point.inputs),
             {"compile": "torch.compile"}.get(case.backend, "eager"),

@@ -170,7 +170,7 @@ def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Loop
     number = endless.runs_between_looks(sampling.number, seconds, started.setup_seconds)
     with garbage_collection_off():
         wire.send(talk, messages.Looping(os.getpid(), seconds / sampling.number))
-        runs = endless.looped(started.blocks, number, talk, work.time_limit)
+        runs = endless.loop_until_told(started.blocks, number, talk, work.time_limit)
     return messages.Looped(runs)
 
 
@@ -220,7 +220,7 @@ class _NativeBlocks:
 
 def _namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any]:
     """The globals of the statement."""
-    namespace = values.made(case.globals, around.torch)
+    namespace = values.make_globals(case.globals, around.torch)
     if case.global_setup:
         run_globally(case.global_setup, namespace)
     return namespace

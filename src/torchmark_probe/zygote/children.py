@@ -58,7 +58,7 @@ def live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> N
             os._exit(1)
         outcome = _outcome(request, around, files.talk)
         _flush_everything()
-        wire.send(files.talk, messages.Answer(outcome, reports.collected()))
+        wire.send(files.talk, messages.Answer(outcome, reports.collect()))
         be_gone()
     except BaseException:  # a mistake of ours; where it prints is kept with the case
         traceback.print_exc()
@@ -79,7 +79,7 @@ def _outcome(
     try:
         return handlers.outcome_of(request, around, talk)
     except BaseException as error:  # a statement may raise anything, SystemExit too
-        return failures.described(error)
+        return failures.describe(error)
 
 
 def _flush_everything() -> None:

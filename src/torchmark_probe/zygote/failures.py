@@ -30,18 +30,18 @@ def remember_own_lines() -> None:
             linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
-def described(error: BaseException) -> Message:
+def describe(error: BaseException) -> Message:
     """The outcome of a case that raised: the user's part of it."""
     if isinstance(error, SnippetSyntaxError):
         return _syntax_error(error)
     if isinstance(error, UnsupportedError):
         return Unsupported(str(error))
-    text = formatted(error)
+    text = format_traceback(error)
     is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
     return Raised(text, is_memory)
 
 
-def formatted(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """The traceback from the statement on, with the user's own parts and line numbers."""
     summary = traceback.TracebackException.from_exception(error)
     lines: List[str] = []

@@ -61,7 +61,7 @@ def answers(
     return register
 
 
-def offered(function: Function) -> Function:
+def offer(function: Function) -> Function:
     """Let a request call this function, with arguments and result as plain JSON."""
     _offered["{}.{}".format(function.__module__, function.__name__)] = function
     return function

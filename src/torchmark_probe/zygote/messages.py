@@ -70,10 +70,10 @@ def _message(content: Dict[str, Any]) -> Any:
     name = content.pop("class", None)
     if name not in _classes:
         raise WireError("no message is called {!r} here".format(name))
-    return _made(_classes[name], content)
+    return _make(_classes[name], content)
 
 
-def _made(cls: Any, content: Dict[str, Any]) -> Any:
+def _make(cls: Any, content: Dict[str, Any]) -> Any:
     readers = _readers(cls)
     if content.keys() != readers.keys():
         raise WireError("{} does not have the fields {}".format(cls.__name__, sorted(content)))
@@ -103,7 +103,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
 
 def _reader_of_class(hint: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(hint):
-        return lambda value: _made(hint, value)
+        return lambda value: _make(hint, value)
     if hasattr(hint, "_fields"):
         return lambda value: hint(*value)
     return _as_it_is
@@ -257,7 +257,7 @@ class Loop(Message):
 
 @dataclasses.dataclass(frozen=True)
 class Call(Message):
-    """A function of the probe that is offered for this; see `handlers.offered`."""
+    """A function of the probe that is offered for this; see `handlers.offer`."""
 
     function: str
     """Its module and name, "torchmark_probe.replay.machine_speed.measured"."""

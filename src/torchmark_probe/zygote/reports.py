@@ -9,13 +9,13 @@ def report(**facts: Any) -> None:
     """Tell the control side something of this case, as plain JSON. The last value of a name counts.
 
     >>> report(flops=2)
-    >>> collected()
+    >>> collect()
     {'flops': 2}
     """
     _facts.update(facts)
 
 
-def collected() -> Dict[str, Any]:
+def collect() -> Dict[str, Any]:
     """All that was reported in this process, which is then forgotten."""
     facts = dict(_facts)
     _facts.clear()

@@ -19,7 +19,7 @@ from torchmark_probe.loops.snippets import PythonLoop
 from torchmark_probe.loops.unrolled import UnrolledCode
 from torchmark_probe.memory import addresses, layout
 from torchmark_probe.zygote import failures, messages, valgrind
-from torchmark_probe.zygote.handlers import Surroundings, offered
+from torchmark_probe.zygote.handlers import Surroundings, offer
 
 _SETUP = """
 x = torch.ones((4, 4))
@@ -43,7 +43,7 @@ _BACKWARD = "(z * y).sum().backward()\n"
 """And autograd, where that leaves no threads behind."""
 
 
-def warmed_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Surroundings:
+def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Surroundings:
     """Import torch and those modules that there are, and warm up.
 
     `tell` gets the name of each stage as it begins.
@@ -98,7 +98,7 @@ def facts(torch: Any) -> Dict[str, Any]:
     }
 
 
-@offered
+@offer
 def torch_has(paths: List[str]) -> Dict[str, bool]:
     """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
     import torch  # noqa: PLC0415 - it is there when a child asks
@@ -153,7 +153,7 @@ def _rehearse(torch: Any, statement: str) -> None:
     try:
         PythonLoop("1 / 0").timeit(1)
     except ZeroDivisionError as error:
-        messages.encode(messages.Answer(failures.described(error), {}))
+        messages.encode(messages.Answer(failures.describe(error), {}))
 
 
 def _nothing() -> None:

@@ -47,7 +47,7 @@ class Case(NamedTuple):
 _PADDING = 4096
 
 
-def padded(line: bytes) -> bytes:
+def pad(line: bytes) -> bytes:
     """The line with blanks at its end, so that requests of nearly the same length have the same.
 
     What a child reads lies in its heap, and the path of a user's directory is in it.

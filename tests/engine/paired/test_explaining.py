@@ -9,7 +9,7 @@ import pytest
 from tests import light_torch
 from tests.engine.zygote_cases import TORCH
 from torchmark.engine.paired.explaining import python_functions
-from torchmark.engine.under_test import UnderTest, found
+from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ def relu(n):
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest, UnderTest]]:
     folder = tmp_path_factory.mktemp("environments")
-    a = found("A", light_torch.put_into(folder / "a", FUNCTIONS))
-    b = found("B", light_torch.put_into(folder / "b, with a longer name", FUNCTIONS + PATCHED))
+    a = open_environment("A", light_torch.put_into(folder / "a", FUNCTIONS))
+    b = open_environment(
+        "B", light_torch.put_into(folder / "b, with a longer name", FUNCTIONS + PATCHED)
+    )
     yield a, b
     a.close()
     b.close()

@@ -9,7 +9,7 @@ import pytest
 from tests import light_torch
 from torchmark.commands.ab_planning import plan_statements
 from torchmark.engine.paired.readying import ReadyCases
-from torchmark.engine.under_test import UnderTest, found
+from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.effort import Effort
 from torchmark.model.result import Metric, Result, Status
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest, UnderTest]]:
     command = light_torch.put_into(tmp_path_factory.mktemp("light"))
-    a, b = found("A", command), found("B", f"{command} IN_B=1")
+    a, b = open_environment("A", command), open_environment("B", f"{command} IN_B=1")
     yield a, b
     a.close()
     b.close()

@@ -40,7 +40,7 @@ class Environment:
     def workers(self) -> Environment:
         return self
 
-    def started(self, threads: int, *, under_callgrind: bool) -> FakeZygote:
+    def start(self, threads: int, *, under_callgrind: bool) -> FakeZygote:
         return self.zygote(threads=threads, is_tried_in=not under_callgrind)
 
     def fresh(self, threads: int, *, layout: int) -> FakeZygote:

@@ -14,7 +14,7 @@ import torch
 
 from tests import light_torch
 from torchmark.engine.environments import activate_environment
-from torchmark.engine.under_test import WORKS, UnderTest, found, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import MissingTorchError, ZygoteError
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[UnderTest]:
-    under_test = found("A", "export TORCHMARK_TEST_FLAG=on")
+    under_test = open_environment("A", "export TORCHMARK_TEST_FLAG=on")
     yield under_test
     under_test.close()
 
 
 def test_an_environment_describes_itself(here: UnderTest) -> None:
-    described = here.described()
+    described = here.describe()
     assert (described.name, described.command) == ("A", "export TORCHMARK_TEST_FLAG=on")
     facts = described.facts
     assert facts["executable"] == sys.executable
@@ -49,18 +49,18 @@ def test_an_environment_describes_itself(here: UnderTest) -> None:
 
 
 def test_an_environment_is_asked_once(here: UnderTest) -> None:
-    assert here.described() is here.described()
+    assert here.describe() is here.describe()
     assert here.facts()["pid"] == here.facts()["pid"]
 
 
 def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "own_module.py").write_text("value = 42")
-    side = found(
+    side = open_environment(
         "B", f"{light_torch.put_into(tmp_path / 'env')} FLAG=on", [str(tmp_path / "beside")]
     )
     assert side.facts()["torch"] == light_torch.VERSION
-    zygote = side.workers.started(1, under_callgrind=False)
+    zygote = side.workers.start(1, under_callgrind=False)
     said = zygote.run(
         PythonCase(
             stmt="print(os.environ['FLAG'], own_module.value)", setup="import os, own_module"
@@ -77,17 +77,17 @@ def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has
     light = light_torch.put_into(tmp_path)
     looked_for = PythonCase(stmt="print('wave' in sys.modules)", global_setup="import sys")
     for modules, is_there in ((["no_such_module", "wave"], "True"), ([], "False")):
-        with closing(found("B", light, modules=modules)) as side:
-            zygote = side.workers.started(1, under_callgrind=False)
+        with closing(open_environment("B", light, modules=modules)) as side:
+            zygote = side.workers.start(1, under_callgrind=False)
             assert zygote.run(looked_for).stdout.strip() == is_there
 
 
 def test_without_valgrind_it_says_why_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    side = found("B", light_torch.put_into(tmp_path))
+    side = open_environment("B", light_torch.put_into(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
-    facts = side.described().facts
+    facts = side.describe().facts
     side.close()
     assert "install the package 'valgrind'" in facts["counting"]
     assert facts["cpp"] != WORKS
@@ -97,15 +97,15 @@ def test_without_valgrind_it_says_why_nothing_is_counted(
 def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    side = found("B", light_torch.put_into(tmp_path))
+    side = open_environment("B", light_torch.put_into(tmp_path))
     monkeypatch.setattr("torchmark.engine.under_test.platform.machine", lambda: "abacus")
-    facts = side.described().facts
+    facts = side.describe().facts
     side.close()
     assert "can be counted on" in facts["counting"]
 
 
 def test_the_same_installation_is_said_to_be_the_same() -> None:
-    one, other = found("A", ""), found("new", "")
+    one, other = open_environment("A", ""), open_environment("new", "")
     (remark,) = remarks_without_facts(one, other)
     assert remark == (
         "A and new are the same installation of torch, started the same way: no difference is "
@@ -114,15 +114,18 @@ def test_the_same_installation_is_said_to_be_the_same() -> None:
 
 
 def test_two_statements_in_one_environment_may_well_differ() -> None:
-    one, other = found("A", ""), found("B", "")
+    one, other = open_environment("A", ""), open_environment("B", "")
     assert remarks_without_facts(one, other, statements_differ=True) == []
-    other = found("B", "export TWO=2")
+    other = open_environment("B", "export TWO=2")
     (remark,) = remarks_without_facts(one, other, statements_differ=True)
     assert "with other variables (TWO)" in remark
 
 
 def test_other_variables_of_the_same_installation_are_named() -> None:
-    one, other = found("A", "export ONE=1 BOTH=0"), found("B", "export TWO=2 BOTH=9")
+    one, other = (
+        open_environment("A", "export ONE=1 BOTH=0"),
+        open_environment("B", "export TWO=2 BOTH=9"),
+    )
     (remark,) = remarks_without_facts(one, other)
     assert remark == (
         "A and B are the same installation of torch, with other variables (BOTH, ONE, TWO)"
@@ -130,7 +133,7 @@ def test_other_variables_of_the_same_installation_are_named() -> None:
 
 
 def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
-    one = found("A", "")
+    one = open_environment("A", "")
     environment = activate_environment("B", "")
     other = replace(
         environment, interpreter=replace(environment.interpreter, executable="/other/python")
@@ -140,16 +143,16 @@ def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
 
 
 def test_another_torch_needs_no_remark(tmp_path: Path) -> None:
-    other = found("B", light_torch.put_into(tmp_path))
-    assert remarks_without_facts(found("A", ""), other) == []
+    other = open_environment("B", light_torch.put_into(tmp_path))
+    assert remarks_without_facts(open_environment("A", ""), other) == []
 
 
 @pytest.mark.parametrize("fixed", [(True, False), (False, True), (False, False)])
 def test_addresses_that_cannot_be_chosen_are_a_doubt(
     tmp_path: Path, fixed: tuple[bool, bool]
 ) -> None:
-    other = found("B", light_torch.put_into(tmp_path))
-    (remark,) = remarks_without_facts(found("A", ""), other, fixed)
+    other = open_environment("B", light_torch.put_into(tmp_path))
+    (remark,) = remarks_without_facts(open_environment("A", ""), other, fixed)
     assert "does not let torchmark choose addresses" in remark
 
 
@@ -168,9 +171,9 @@ def remarks_without_facts(
 
 def test_a_torch_that_cannot_be_imported_ends_with_its_own_words(tmp_path: Path) -> None:
     command = light_torch.put_into(tmp_path, "raise OSError('libfoo.so.3: cannot open')")
-    side = found("B", command)
+    side = open_environment("B", command)
     with pytest.raises(ZygoteError, match=r"OSError: libfoo\.so\.3: cannot open"):
-        side.described()
+        side.describe()
     side.close()
 
 
@@ -179,5 +182,5 @@ def test_an_environment_without_torch_ends_with_what_python_says(tmp_path: Path)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     python.chmod(0o755)
     with pytest.raises(MissingTorchError, match="No module named 'torch'") as caught:
-        found("B", f"export PATH={tmp_path}:$PATH")
+        open_environment("B", f"export PATH={tmp_path}:$PATH")
     assert "source command of B" in str(caught.value)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark.engine.workers import Workers
-from torchmark.engine.zygote.cases import Count, PythonCase, Sample
-from torchmark.engine.zygote.conversation import Output
+from torchmark.engine.zygote.cases import Count, Output, PythonCase, Sample
+from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark_probe.loops.sampling import Sampling
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchmark.engine.zygote.cases import NativeCase
+    from torchmark.engine.zygote.process import Launch
     from torchmark.errors import TorchmarkError
 
 _COUNTS = """\
@@ -55,11 +56,12 @@ class FakeWorld:
         self._somebody_came = threading.Condition(self._lock)
         self._number = 0
 
-    def zygote(self, **options: Any) -> FakeZygote:
-        return FakeZygote(self, **options)
+    def zygote(self, launch: Launch, *, at_once: int) -> FakeZygote:
+        return FakeZygote(self, launch, at_once)
 
     def workers(self) -> Workers:
-        return Workers(self.zygote)  # type: ignore[arg-type]
+        pool = ZygotePool(at_once=1024, make_zygote=self.zygote)  # type: ignore[arg-type]
+        return Workers(pool=pool)
 
     @contextmanager
     def running(self, what: str) -> Iterator[None]:
@@ -86,11 +88,9 @@ class FakeWorld:
 
 
 class FakeZygote:
-    def __init__(
-        self, world: FakeWorld, *, threads: int, under_callgrind: bool, at_once: int
-    ) -> None:
+    def __init__(self, world: FakeWorld, launch: Launch, at_once: int) -> None:
         self.world = world
-        self.key = (threads, under_callgrind)
+        self.key = (launch.threads, launch.under_callgrind)
         self.at_once = at_once
 
     def start(self) -> dict[str, Any]:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\
-from torchmark_probe.replay.calls import rebuilt, settle
+from torchmark_probe.replay.calls import rebuild, settle
 settle()
 recorded = {text!r}
-op, args, kwargs = rebuilt(recorded, seed=0)
+op, args, kwargs = rebuild(recorded, seed=0)
 """
 
 

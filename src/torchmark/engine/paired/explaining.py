@@ -21,7 +21,7 @@ def python_functions(
     for side, case in ((a, ready[0]), (b, ready[1])):
         if not isinstance(case, PythonCase):
             return ()
-        zygote = side.workers.started(threads, under_callgrind=False)
+        zygote = side.workers.start(threads, under_callgrind=False)
         try:
             calls.append(zygote.python_calls(case, time_limit=time_limit))
         except TorchmarkError:  # a statement that cannot be traced: the change is still reported

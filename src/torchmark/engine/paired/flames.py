@@ -83,5 +83,5 @@ def _profile(
 
 
 def _record(side: UnderTest, case: Case, ready: Ready) -> Recording:
-    zygote = side.workers.started(case.num_threads, under_callgrind=False)
+    zygote = side.workers.start(case.num_threads, under_callgrind=False)
     return record(zygote, ready, seconds=SECONDS, native=True)

@@ -95,7 +95,7 @@ class ReadyCases:
         side, ready = self._sides[index], made[case.id]
         if isinstance(ready, TorchmarkError):
             return f"in {side.name}: {ready}"
-        zygote = side.workers.started(case.num_threads, under_callgrind=False)
+        zygote = side.workers.start(case.num_threads, under_callgrind=False)
         try:
             zygote.run(ready, time_limit=self._effort.timeout)
         except TorchmarkError as error:

@@ -70,7 +70,7 @@ def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[
 
         def of(side: UnderTest) -> Opens:
             if is_first:
-                return side.workers.started(threads, under_callgrind=False)
+                return side.workers.start(threads, under_callgrind=False)
             return side.workers.fresh(threads, layout=layout)
 
         one = of(a)

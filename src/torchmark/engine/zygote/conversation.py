@@ -124,7 +124,7 @@ class Conversation:
         """Send the request; the time that the case may take begins."""
         self._began = time.monotonic()
         self._limit = limit
-        self._send(wire.padded(messages.encode(request)), limit)
+        self._send(wire.pad(messages.encode(request)), limit)
 
     def begin_anew(self) -> None:
         """The time that the case may take begins again: it does one thing after the other."""

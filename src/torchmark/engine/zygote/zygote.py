@@ -108,7 +108,7 @@ class Zygote:
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
     ) -> Any:
-        """What a function of the probe gives back, as plain JSON; `handlers.offered` says which."""
+        """What a function of the probe gives back, as plain JSON; `handlers.offer` says which."""
         work = messages.Call(function, list(arguments))
         ending = self.hold(work, cores=cores, time_limit=time_limit)
         return outcome_of(ending, messages.Value).value

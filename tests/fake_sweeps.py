@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from torchmark.commands import sweep as command
@@ -57,11 +58,8 @@ class FakeSweep:
     def _workers(self, _spec: object) -> Iterator[FakeSweep]:
         yield self
 
-    def start(self, _threads: int, **_: Any) -> FakeSweep:
-        return self
-
-    def start(self) -> dict[str, Any]:
-        return {"torch": self.torch, "python": "3.11.7"}
+    def start(self, _threads: int, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(start=lambda: {"torch": self.torch, "python": "3.11.7"})
 
     def _measure(self, _spec: object, wanted: Sequence[WantedCase], *_: Any, **__: Any) -> News:
         for number, each in enumerate(wanted):

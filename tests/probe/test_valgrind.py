@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import platform
+import sys
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from torchmark_probe.zygote import valgrind
+from torchmark_probe.zygote.valgrind import UnwatchedImports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchmark_probe.zygote.valgrind import Requests
 
 
 def test_without_valgrind_every_request_is_answered_with_nothing() -> None:
@@ -39,3 +47,64 @@ def test_another_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(valgrind.UnsupportedMachineError, match="riscv64"):
         valgrind.requests()
+
+
+class Callgrind:
+    """Remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def stop_instrumentation(self) -> int:
+        self.asked.append("stop")
+        return 0
+
+    def start_instrumentation(self) -> int:
+        self.asked.append("start")
+        return 0
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two modules that nobody has imported; each notes nothing and needs nothing."""
+    names = ["some_module_a", "some_module_b"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("value = 1\n")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return names
+
+
+def watched(callgrind: Callgrind) -> UnwatchedImports:
+    return UnwatchedImports(cast("Requests", callgrind))
+
+
+def test_it_looks_away_once_for_all_imports_and_back_at_the_end(modules: list[str]) -> None:
+    callgrind, before = Callgrind(), list(sys.meta_path)
+    imports = watched(callgrind)
+    imports.begin()
+    try:
+        assert [importlib.import_module(name).value for name in modules] == [1, 1]
+        assert callgrind.asked == ["stop"]
+    finally:
+        imports.end()
+    assert callgrind.asked == ["stop", "start"]
+    assert sys.meta_path == before
+
+
+def test_a_setup_that_imports_nothing_new_is_watched_throughout() -> None:
+    callgrind = Callgrind()
+    imports = watched(callgrind)
+    imports.begin()
+    importlib.import_module("sys")
+    imports.end()
+    assert callgrind.asked == []
+
+
+def test_what_is_imported_while_it_counts_is_counted(modules: list[str]) -> None:
+    callgrind = Callgrind()
+    imports = watched(callgrind)
+    imports.begin()
+    imports.end()
+    importlib.import_module(modules[0])
+    assert callgrind.asked == []

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torchmark.capture.capture import Capture
     from torchmark.commands.ab import ab
     from torchmark.commands.functions import FunctionsCompared
-    from torchmark.commands.sweep import Sweep, sweep
     from torchmark.commands.replay import replay
+    from torchmark.commands.sweep import Sweep, sweep
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
     from torchmark.define import (

@@ -114,8 +114,8 @@ class CaseFailedError(TorchmarkError, RuntimeError):
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        """raised, crashed, exited, memory, timeout, lost, or unsupported: it cannot be done here, and
-        nothing is broken."""
+        """raised, crashed, exited, memory, timeout, lost, or unsupported: it cannot be done here,
+        and nothing is broken."""
 
         self.traceback = traceback
         """The traceback of what it raised, from the user's own line on; empty if it did not."""

@@ -31,18 +31,18 @@ def headline_of(result: Result) -> str:
 
 
 def _figure(result: Result) -> str:
+    text = ""
     match result.payload:
-        case Timing():
-            return seconds_text(result.measurement.median) if result.measurement else ""
+        case Timing() if result.measurement is not None:
+            text = seconds_text(result.measurement.median)
         case TimeSummary(median=median):
-            return seconds_text(median)
+            text = seconds_text(median)
         case Counts() as counts:
-            return f"{float(instructions_of(counts)):,.0f} instructions"
+            text = f"{float(instructions_of(counts)):,.0f} instructions"
         case PairedTiming() as times:
-            return f"{effect_in(times).ratio:.4f}"
+            text = f"{effect_in(times).ratio:.4f}"
         case PairedCounts():
-            return f"{judge_counts(result).share * 100:+.3f} % instructions"
+            text = f"{judge_counts(result).share * 100:+.3f} % instructions"
         case KernelTimes(kernels=(longest, *_)):
-            return f"{longest.kernel} {seconds_text(longest.seconds)}"
-        case _:
-            return ""
+            text = f"{longest.kernel} {seconds_text(longest.seconds)}"
+    return text

@@ -174,7 +174,7 @@ def test_no_process_stays_behind_and_this_one_is_as_before() -> None:
 def test_what_is_no_function_is_refused(name: str) -> None:
     given = {"a": once, "b": once, name: 3}
     with pytest.raises(InvalidArgumentError, match=f"{name} is no function: 3"):
-        torchmark.ab(**given)  # type: ignore[arg-type]
+        torchmark.ab(**given)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("budget", [0, -1.0, math.nan])

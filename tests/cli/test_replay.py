@@ -129,7 +129,7 @@ def test_a_replay_that_was_killed_goes_on_and_has_every_result_once(tmp_path: Pa
         (("--csv", "/no/such/folder/x.csv"), "/no/such/folder/x.csv cannot be written"),
         (("--top", "0"), "--top"),
         (("--budget", "-1"), "budget must be"),
-        (("--resume", "latest"), "leave --trace out"),
+        (("--resume", "latest"), "leave TRACE out"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(
@@ -153,3 +153,8 @@ def test_what_is_no_trace_is_told(tmp_path: Path, content: str | None, said: str
         cli(["replay", str(trace)], standalone_mode=False)
     assert said in str(caught.value)
     assert code_of(caught.value) is ExitCode.USAGE
+
+
+def test_options_of_a_run_that_goes_on_are_not_given_again() -> None:
+    with pytest.raises(TorchmarkError, match="leave --budget out"):
+        cli(["replay", "--resume", "latest", "--budget", "0.1"], standalone_mode=False)

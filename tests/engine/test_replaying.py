@@ -66,6 +66,7 @@ class FakeZygote:
         self._seconds, self._wide = seconds, wide
         self.crashing: set[int] = set()
         self.unsupported: set[int] = set()
+        self.interrupting: set[int] = set()
         self.longest = math.inf
         """Seconds of a budget above which every call crashes."""
 
@@ -103,6 +104,8 @@ class FakeZygote:
         )
 
     def _check(self, number: int) -> None:
+        if number in self.interrupting:
+            raise KeyboardInterrupt
         if number in self.crashing:
             raise CaseFailedError("the case crashed its process with SIGKILL", kind="crashed")
         if number in self.unsupported:
@@ -160,6 +163,16 @@ def test_a_longer_measurement_that_fails_leaves_the_first_one() -> None:
     (kept,) = measure(HotReplay, run_of(trace_of([1])), zygote)
     assert len(zygote.calls) == 2
     assert kept.status is Status.DONE
+
+
+def test_ctrl_c_hands_on_what_waits() -> None:
+    zygote = FakeZygote([1e-3, 1e-3], wide={0})
+    zygote.interrupting = {1}
+    replaying = HotReplay(run_of(trace_of([1, 1])), EFFORT, FakeZygotes(zygote), ())  # type: ignore[arg-type]
+    heard: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        heard.extend(replaying.results())
+    assert [shape_of(each) for each in heard if isinstance(each, Result)] == ["float32[0]"]
 
 
 @given(

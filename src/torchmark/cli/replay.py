@@ -14,6 +14,7 @@ from torchmark.cli.stores import columns
 from torchmark.commands.live_files import LiveFile
 from torchmark.commands.replay import replay
 from torchmark.engine.replaying import BUDGET
+from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Metric
@@ -67,7 +68,9 @@ def command(
     files = files_in(options)
     checked_count("--top", top)
     if resume is not None:
-        refuse_beside_resume({"trace": trace, "tag": tags, **_given(options)})
+        if trace is not None:
+            raise InvalidArgumentError("--resume goes on without the trace; leave TRACE out")
+        refuse_beside_resume({"tag": tags, **_given(options)})
         asked: dict[str, Any] = {"resume": resume}
     else:
         asked = {"trace": trace, "tags": tags, **_asked(**options)}

@@ -131,8 +131,9 @@ def test_mistakes_are_told_before_anything_is_measured(fake: FakeSweep, spec: Pa
     assert "layer.py: the dimension 'features' has the size 2.5" in str(failure())
     without = CliRunner().invoke(sweep.command, [])
     assert "name the SPEC.py" in str(without.exception)
-    beside = swept("--resume", "latest")
-    assert "leave" in str(beside.exception)
+    assert "leave layer.py out" in str(failure("--resume", "latest"))
+    beside = CliRunner().invoke(sweep.command, ["--resume", "latest", "--set", "batch=1"])
+    assert "leave --set out" in str(beside.exception)
     assert not Path("layer.csv").exists()
     assert fake.measured == []
 

@@ -72,7 +72,7 @@ def command(
     is_stdout = files["csv"] == STANDARD_OUTPUT
     csv = files.pop("csv") if not is_stdout else None
     if resume is not None:
-        refuse_beside_resume({"spec": spec_file, "csv": csv, "tag": tags, **options})
+        _refuse_beside_resume(spec_file, csv, tags, **options)
         asked: dict[str, Any] = {"resume": resume}
     else:
         asked = _asked(spec_file, csv, is_stdout=is_stdout, **options)
@@ -83,6 +83,22 @@ def command(
         quiet=quiet,
         write_more=lambda run: _write_pictures(run, files["html"]),
     )
+
+
+def _refuse_beside_resume(
+    spec_file: Path | None,
+    csv: Path | None,
+    tags: tuple[str, ...],
+    *,
+    settings: tuple[str, ...],
+    phases: tuple[str, ...],
+    **options: Any,
+) -> None:
+    if spec_file is not None:
+        raise InvalidArgumentError(
+            f"--resume goes on with the spec of the run; leave {spec_file} out"
+        )
+    refuse_beside_resume({"csv": csv, "tag": tags, "set": settings, "phase": phases, **options})
 
 
 def _asked(

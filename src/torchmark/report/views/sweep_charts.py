@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep_slices import (
     EAGER,
-    backends_in,
     config_of,
     configs_in,
     dims_in,
-    dtypes_in,
     eager_of,
     measured,
     phases_in,
@@ -29,6 +27,7 @@ from torchmark.analyse.sweep_slices import (
     varying_dims,
 )
 from torchmark.model.sweep_point import dims_text
+from torchmark.model.units import ordered_unique
 from torchmark.report.charts import PALETTE
 from torchmark.report.figures import seconds_text, speedup_text
 from torchmark.report.view import Chart
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torchmark.analyse.sweep import SweepRow
-    from torchmark.analyse.sweep_slices import Slice
+    from torchmark.analyse.sweep_slices import Config, Slice
     from torchmark.model.sweep_point import Phase
 
     Encoding = dict[str, Any]
@@ -135,7 +134,8 @@ def chart_of(
         return None
     phases = len(phases_in(measured(rows)))
     drawn = {value["config"] for panel in panels for value in panel.values}
-    shown = [row for row in rows if str(config_of(row)) in drawn]
+    configs = [config for config in configs_in(rows) if str(config) in drawn]
+    colour, by_dtype = _colour_channel(configs), _dtype_channel(configs)
     return Chart(
         id=chart_id,
         title=title,
@@ -150,7 +150,9 @@ def chart_of(
                 ]
             },
             "columns": phases if phases > 1 else min(_COLUMNS, len(panels)),
-            "concat": [_panel_spec(number, panel, shown) for number, panel in enumerate(panels)],
+            "concat": [
+                _panel_spec(number, panel, colour, by_dtype) for number, panel in enumerate(panels)
+            ],
         },
     )
 
@@ -265,22 +267,8 @@ _ONE: dict[str, Any] = {
 """Where eager is."""
 
 
-def _panel_spec(number: int, panel: Panel, rows: Sequence[SweepRow]) -> dict[str, Any]:
-    dtypes = dtypes_in(rows)
-    colour: Encoding = {
-        "field": "config",
-        "type": "nominal",
-        "title": "config",
-        "scale": _colours(rows),
-    }
-    by_dtype: Encoding = {
-        "field": "dtype",
-        "type": "nominal",
-        "title": "dtype",
-        "scale": {"domain": dtypes},
-    }
-    if len(dtypes) < 2:
-        by_dtype = {**by_dtype, "legend": None}
+def _panel_spec(number: int, panel: Panel, colour: Encoding, by_dtype: Encoding) -> Encoding:
+    """Lines where there are any, intervals, and marks with their figures under the pointer."""
     x, y = {"type": "quantitative", **panel.x}, {"type": "quantitative", **panel.y}
     own = [{"filter": f"datum.panel === {number}"}]
     line: Encoding = {
@@ -316,12 +304,23 @@ def _panel_spec(number: int, panel: Panel, rows: Sequence[SweepRow]) -> dict[str
     }
 
 
-def _colours(rows: Sequence[SweepRow]) -> dict[str, list[str]]:
+def _colour_channel(configs: Sequence[Config]) -> Encoding:
     """A colour for each backend, whatever the dtype."""
-    others = [name for name in backends_in(rows) if name not in _FIXED_COLOURS]
-    order = [*_FIXED_COLOURS, *others]
-    configs = configs_in(rows)
+    others = [config.backend for config in configs if config.backend not in _FIXED_COLOURS]
+    order = ordered_unique([*_FIXED_COLOURS, *others])
     return {
-        "domain": [str(config) for config in configs],
-        "range": [PALETTE[order.index(config.backend) % len(PALETTE)] for config in configs],
+        "field": "config",
+        "type": "nominal",
+        "title": "config",
+        "scale": {
+            "domain": [str(config) for config in configs],
+            "range": [PALETTE[order.index(config.backend) % len(PALETTE)] for config in configs],
+        },
     }
+
+
+def _dtype_channel(configs: Sequence[Config]) -> Encoding:
+    """Marks and dashes; a legend where there are several."""
+    dtypes = ordered_unique(config.dtype for config in configs)
+    channel = {"field": "dtype", "type": "nominal", "title": "dtype", "scale": {"domain": dtypes}}
+    return channel if len(dtypes) > 1 else {**channel, "legend": None}

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchmark.capture.traces.checking import WrongValueError, check_number
+from torchmark.capture.traces.checking import Count, WrongValueError, convert
 from torchmark.capture.traces.cnt_values import parse_arguments
 from torchmark.capture.traces.names import is_operator, sanitize
 from torchmark.capture.traces.reading import check_call
@@ -112,7 +112,7 @@ class _Reader:
             _fail("is neither an Operator: line nor a cnt: line")
         if self._op is None:
             _fail("comes before the first Operator: line")
-        self._add(self._op, count[2], check_number(int(count[1]), "a count", smallest=1))
+        self._add(self._op, count[2], convert(int(count[1]), Count, "count"))
 
     def _add(self, op: str, arguments: str, count: int) -> None:
         args, kwargs = parse_arguments(arguments.strip())

@@ -19,8 +19,6 @@ _LONGEST_TEXT = 2_000
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _OPERATOR = re.compile(rf"({_IDENTIFIER})\.({_IDENTIFIER})\.({_IDENTIFIER})")
 _KEYWORD = re.compile(_IDENTIFIER)
-_WORD = re.compile(r"[a-z][a-z0-9_]*")
-_DEVICE = re.compile(r"[a-z][a-z_]*(:[0-9]{1,4})?")
 
 _OPERATORS_IN_UNDERSCORES = frozenset(
     f"__{name}__"
@@ -63,19 +61,6 @@ def is_keyword(name: str) -> bool:
         and _KEYWORD.fullmatch(name) is not None
         and not _is_of_python(name)
     )
-
-
-def is_word(name: str) -> bool:
-    """Whether it can be the name of a dtype, a layout or a memory format."""
-    return len(name) <= _LONGEST_NAME and _WORD.fullmatch(name) is not None
-
-
-def is_device(name: str) -> bool:
-    """
-    >>> is_device("cuda:0"), is_device("cuda:x")
-    (True, False)
-    """
-    return len(name) <= _LONGEST_NAME and _DEVICE.fullmatch(name) is not None
 
 
 def sanitize(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -1,6 +1,6 @@
-"""A trace's file, read and checked line by line: docs/trace-format.md has the form.
+"""A trace's file, read and checked line by line: docs/trace-format.md describes the format.
 
-What comes out is a Trace whose every number, name and type is what the form promises, or an error
+What comes out is a Trace whose every number, name and type is what the format promises, or an error
 that names the file and the line. A file that was cut off is read up to there and says so. Nothing
 in it is executed, no torch is needed, and memory has bounds that follow from the constants here.
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from msgspec import UNSET, Struct
 
 from torchmark.capture.traces.checking import (
+    Count,
+    Size,
     WrongValueError,
-    check_keys,
-    check_number,
     check_value,
+    convert,
 )
 from torchmark.capture.traces.names import is_keyword, is_operator, sanitize
 from torchmark.capture.traces.steps import LONGEST_ORDER, StepCollector
@@ -33,8 +36,42 @@ _LARGEST_RECORDS = 128 * 2**20
 """Bytes of all lines that are kept as objects: calls and places. They take some ten times as much
 in memory. A model with shapes that never repeat has about a kilobyte for each distinct call."""
 
-_SOURCES = ("capture", "cnt", "chakra", "samples")
-_PHASES = ("forward", "backward", "optimizer", "unknown")
+
+class _Header(Struct, frozen=True, forbid_unknown_fields=True):
+    version: Count
+    source: Literal["capture", "cnt", "chakra", "samples"]
+    torch: str | None = None
+    python: str | None = None
+    command: list[str] | None = None
+
+
+class _Call(Struct, frozen=True, forbid_unknown_fields=True):
+    op: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    schema: str | None = None
+    outputs: Any = UNSET
+
+
+class _Place(Struct, frozen=True, forbid_unknown_fields=True):
+    phase: Literal["forward", "backward", "optimizer", "unknown"]
+    module: str | None = None
+    function: str | None = None
+    thread: Size = 0
+    compiled: bool = False
+
+
+class _Step(Struct, frozen=True, forbid_unknown_fields=True):
+    calls: list[int]
+    places: list[int]
+    repeats: Count = 1
+    more: bool = False
+
+
+class _End(Struct, frozen=True, forbid_unknown_fields=True):
+    calls: Size
+    steps: Size
+    unseen: list[str]
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
@@ -65,11 +102,11 @@ class _Reader:
     """What the lines so far have said."""
 
     def __init__(self) -> None:
-        self.header: dict[str, Any] | None = None
+        self.header: _Header | None = None
         self._calls: list[RecordedCall] = []
         self._places: list[Place] = []
         self._steps = StepCollector()
-        self._end: dict[str, Any] | None = None
+        self._end: _End | None = None
         self._record_bytes = 0
         self._cut_after: int | None = None
         self._takers = {
@@ -106,15 +143,15 @@ class _Reader:
     def trace(self) -> Trace:
         assert self.header is not None, "the caller has looked"
         self._steps.close()
-        command = self.header.get("command")
+        command = self.header.command
         return Trace(
-            source=self.header["source"],
+            source=self.header.source,
             calls=tuple(self._calls),
             places=tuple(self._places),
             steps=tuple(self._steps.steps),
             counts=dict(self._steps.counts),
-            torch=_show(self.header.get("torch")),
-            python=_show(self.header.get("python")),
+            torch=_show(self.header.torch),
+            python=_show(self.header.python),
             command=None if command is None else tuple(map(sanitize, command)),
             unseen=tuple(self._unseen()),
         )
@@ -123,72 +160,50 @@ class _Reader:
         version = body.get("version") if isinstance(body, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise _NewerError(version)
-        check_keys(body, "a beginning", ("version", "source"), _HEADER_KEYS)
-        check_number(version, "a version", smallest=1)
-        if body["source"] not in _SOURCES:
-            _fail(f"has a source that is none of {', '.join(_SOURCES)}")
-        _check_texts(body, "torch", "python")
-        if body.get("command") is not None:
-            _check_list_of_texts(body["command"], "a command")
-        self.header = body
+        self.header = convert(body, _Header, "beginning")
 
     def _take_call(self, body: Any) -> None:
         self._calls.append(check_call(body))
 
     def _take_place(self, body: Any) -> None:
-        check_keys(body, "a place", ("phase",), _PLACE_KEYS)
-        if body["phase"] not in _PHASES:
-            _fail(f"has a phase that is none of {', '.join(_PHASES)}")
-        _check_texts(body, "module", "function")
+        place: _Place = convert(body, _Place, "place")
         self._places.append(
             Place(
-                phase=body["phase"],
-                module=_show(body.get("module")),
-                function=_show(body.get("function")),
-                thread=check_number(body.get("thread", 0), "a thread"),
-                compiled=_flag(body, "compiled"),
+                phase=place.phase,
+                module=_show(place.module),
+                function=_show(place.function),
+                thread=place.thread,
+                compiled=place.compiled,
             )
         )
 
     def _take_step(self, body: Any) -> None:
-        check_keys(body, "a step", ("calls", "places"), _STEP_KEYS)
-        _check_range(body["calls"], len(self._calls), "call")
-        _check_range(body["places"], len(self._places), "place")
-        if len(body["calls"]) != len(body["places"]):
-            _fail(f"has a step of {len(body['calls'])} calls and {len(body['places'])} places")
-        self._steps.add(
-            body["calls"],
-            body["places"],
-            repeats=check_number(body.get("repeats", 1), "repeats", smallest=1),
-            more=_flag(body, "more"),
-        )
+        step: _Step = convert(body, _Step, "step")
+        _check_range(step.calls, len(self._calls), "call")
+        _check_range(step.places, len(self._places), "place")
+        if len(step.calls) != len(step.places):
+            _fail(f"has a step of {len(step.calls)} calls and {len(step.places)} places")
+        self._steps.add(step.calls, step.places, repeats=step.repeats, more=step.more)
 
     def _take_again(self, body: Any) -> None:
-        self._steps.again(check_number(body, "repeats", smallest=1))
+        self._steps.again(convert(body, Count, "number of repeats"))
 
     def _take_counts(self, body: Any) -> None:
-        if not isinstance(body, list):
-            _fail("has counts that are no list")
-        for entry in body:
-            if not isinstance(entry, list) or len(entry) != 3:
-                _fail("has a count that is not a call, a place and a number")
-            _check_range(entry[:1], len(self._calls), "call")
-            _check_range(entry[1:2], len(self._places), "place")
-            self._steps.count(entry[0], entry[1], check_number(entry[2], "a count", smallest=1))
+        counts: list[tuple[int, int, int]] = convert(body, list[tuple[int, int, Count]], "count")
+        _check_range([call for call, _, _ in counts], len(self._calls), "call")
+        _check_range([place for _, place, _ in counts], len(self._places), "place")
+        for call, place, times in counts:
+            self._steps.count(call, place, times)
 
     def _take_end(self, body: Any) -> None:
-        check_keys(body, "an end", ("calls", "steps", "unseen"), _END_KEYS)
-        check_number(body["calls"], "a number of calls")
-        check_number(body["steps"], "a number of steps")
-        _check_list_of_texts(body["unseen"], "unseen")
-        self._end = body
+        self._end = convert(body, _End, "end")
 
     def _unseen(self) -> Iterator[str]:
         if self._end is not None:
-            yield from map(sanitize, self._end["unseen"])
+            yield from map(sanitize, self._end.unseen)
             counted = sum(self._steps.counts.values())
-            if counted != self._end["calls"]:
-                yield f"the file ends with {self._end['calls']:,} calls and has {counted:,}"
+            if counted != self._end.calls:
+                yield f"the file ends with {self._end.calls:,} calls and has {counted:,}"
         elif self._cut_after is not None:
             yield f"the file is cut off after line {self._cut_after}: what came then is missing"
         else:
@@ -199,38 +214,27 @@ class _Reader:
 
 def check_call(body: Any) -> RecordedCall:
     """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
-    check_keys(body, "a call", ("op", "args", "kwargs"), _CALL_KEYS)
-    op, args, kwargs = body["op"], body["args"], body["kwargs"]
-    if not isinstance(op, str) or not is_operator(op):
-        _fail(f"has an operator {sanitize(repr(op), 80)}; it must be like aten.add.Tensor")
-    if not isinstance(args, list) or not isinstance(kwargs, dict):
-        _fail("has a call whose args are no list, or whose kwargs are no object")
-    wrong = next((name for name in kwargs if not is_keyword(name)), None)
+    call: _Call = convert(body, _Call, "call")
+    if not is_operator(call.op):
+        _fail(f"has an operator {sanitize(repr(call.op), 80)}; it must be like aten.add.Tensor")
+    wrong = next((name for name in call.kwargs if not is_keyword(name)), None)
     if wrong is not None:
-        _fail(f"has an argument {sanitize(repr(wrong), 80)}, which is no such name")
-    _check_texts(body, "schema")
+        _fail(f"has an argument {sanitize(repr(wrong), 80)}, which is not a valid name")
     return RecordedCall(
-        op=op,
-        schema=_show(body.get("schema")),
-        args=tuple(map(check_value, args)),
-        kwargs={name: check_value(value) for name, value in kwargs.items()},
-        outputs=check_value(body.get("outputs")),
-        has_outputs="outputs" in body,
+        op=call.op,
+        schema=_show(call.schema),
+        args=tuple(map(check_value, call.args)),
+        kwargs={name: check_value(value) for name, value in call.kwargs.items()},
+        outputs=None if call.outputs is UNSET else check_value(call.outputs),
+        has_outputs=call.outputs is not UNSET,
     )
-
-
-_HEADER_KEYS = frozenset({"version", "source", "torch", "python", "command"})
-_CALL_KEYS = frozenset({"op", "schema", "args", "kwargs", "outputs"})
-_PLACE_KEYS = frozenset({"phase", "module", "function", "thread", "compiled"})
-_STEP_KEYS = frozenset({"calls", "places", "repeats", "more"})
-_END_KEYS = frozenset({"calls", "steps", "unseen"})
 
 
 def _content_of(line: Line) -> tuple[str, Any]:
     """The one key of the line's object and what stands behind it."""
     try:
         content = json.loads(
-            line.content, object_pairs_hook=_without_repetition, parse_constant=_refused
+            line.content, object_pairs_hook=_without_repetition, parse_constant=_refuse
         )
     except WrongValueError:
         raise
@@ -239,7 +243,7 @@ def _content_of(line: Line) -> tuple[str, Any]:
     except ValueError as error:  # wrong JSON, wrong UTF-8, numbers of thousands of digits
         raise WrongValueError(f"is not JSON ({sanitize(str(error), 120)})") from error
     if not isinstance(content, dict) or len(content) != 1:
-        _fail("is no object with one key, as every line of a trace is")
+        _fail("is not an object with one key, as every line of a trace is")
     return next(iter(content.items()))
 
 
@@ -250,34 +254,14 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _refused(constant: str) -> NoReturn:
+def _refuse(constant: str) -> NoReturn:
     _fail(f"has {constant}, which JSON does not know")
 
 
-def _check_range(numbers: Any, end: int, what: str) -> None:
-    if not isinstance(numbers, list):
-        _fail(f"has no list of {what}s")
+def _check_range(numbers: list[int], end: int, what: str) -> None:
     for number in numbers:
-        if type(number) is not int or not 0 <= number < end:
-            _fail(f"names {what} {sanitize(repr(number), 40)}; there are {end} so far")
-
-
-def _check_texts(body: dict[str, Any], *keys: str) -> None:
-    for key in keys:
-        if not isinstance(body.get(key), (str, type(None))):
-            _fail(f"has something else than text as {key}")
-
-
-def _check_list_of_texts(value: Any, what: str) -> None:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        _fail(f"has {what} that is no list of texts")
-
-
-def _flag(body: dict[str, Any], key: str) -> bool:
-    value = body.get(key, False)
-    if not isinstance(value, bool):
-        _fail(f"has something else than true or false as {key}")
-    return value
+        if not 0 <= number < end:
+            _fail(f"names {what} {number}; there are {end} so far")
 
 
 def _show(text: str | None) -> str | None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.local_torch import set_torch_threads
+from torchmark.engine.machine_speeds import SPEED_MODULES
 from torchmark.engine.pace import process_reference_loop
-from torchmark.engine.sweep_worker import SWEEP_MODULES, start_sweep
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import CaseFailedError
@@ -43,11 +43,16 @@ if TYPE_CHECKING:
 
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.engine.cores import Division
+    from torchmark.engine.zygote.conversation import Conversation
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
     from torchmark.model.sweep_point import SweepPoint
+    from torchmark_probe.zygote.messages import Request
 
     News = Generator[Began | Result, None, None]
+
+_MODULES = ("torchmark_probe.sweep.worker", *SPEED_MODULES, "torch.utils.flop_counter")
+"""What a zygote imports before it can sweep."""
 
 _STATUSES = {"measured": Status.DONE, "skipped": Status.SKIPPED, "failed": Status.FAILED}
 """By the words of the probe."""
@@ -64,7 +69,7 @@ class WantedCase(NamedTuple):
 
 def make_sweep_workers() -> Workers:
     """Zygotes that can sweep; whatever happens, they must be closed."""
-    return Workers(Launch(modules=SWEEP_MODULES))
+    return Workers(Launch(modules=_MODULES))
 
 
 def measure_in_workers(
@@ -192,7 +197,7 @@ def _measure_in_turn(
     left = deque(zip(wanted, order.cases, strict=True))
     while left:
         order = replace(order, cases=[described for _, described in left])
-        worker = start_sweep(zygote, order, cores=cores, time_limit=time_limit)
+        worker = zygote.open(_Worker, order, cores=cores, time_limit=time_limit)
         with contextlib.closing(worker):
             is_there = True
             while left and is_there:
@@ -206,6 +211,27 @@ def _measure_in_turn(
                     is_there = False
                 left.popleft()
                 yield from results_of(each, swept, time.monotonic() - start)
+
+
+class _Worker:
+    """A process that measures cases one after the other, open while there are any left."""
+
+    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
+        """`limit` is the seconds that each case may take."""
+        self._conversation = conversation
+        conversation.begin(request, limit)
+        conversation.next_message(messages.FileRead, "the sweep ended before its first case")
+        conversation.begin_anew()
+
+    def next_result(self) -> messages.Swept:
+        """What came of the next case; how the process ended, if it did, is a CaseFailedError."""
+        otherwise = "the process ended before this case"
+        swept = self._conversation.next_message(messages.Swept, otherwise)
+        self._conversation.begin_anew()
+        return swept
+
+    def close(self) -> None:
+        self._conversation.close()
 
 
 def _announce(wanted: WantedCase) -> Iterator[Began]:

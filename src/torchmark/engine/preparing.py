@@ -7,13 +7,14 @@ C++ is compiled. C++ statements are compiled together, in as many units as there
 from __future__ import annotations
 
 import math
-import queue
-import threading
+from concurrent.futures import as_completed
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.define.expansion.snippets import setup_with_model
+from torchmark.engine.background import begin
 from torchmark.engine.cpp.build import Built, build
 from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement
@@ -96,33 +97,10 @@ def _build_all(
     """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
-    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]] = (
-        queue.SimpleQueue()
-    )
-    for number, share in enumerate(shares):
-        # Not in a pool of concurrent.futures: that is joined when the interpreter ends, so that
-        # Ctrl-C would wait for the compiler.
-        threading.Thread(
-            target=_build_into, args=(built, number, share, toolchain), daemon=True
-        ).start()
-    for _ in shares:
-        number, results = built.get()
-        if isinstance(results, BaseException):
-            raise results
-        for (case, _), result in zip(shares[number], results, strict=True):
+    building = {begin(partial(_build, share, toolchain), "compiling"): share for share in shares}
+    for built in as_completed(building):
+        for (case, _), result in zip(building[built], built.result(), strict=True):
             yield PreparedCase(case, result)
-
-
-def _build_into(
-    built: queue.SimpleQueue[tuple[int, list[NativeCase | TorchmarkError] | BaseException]],
-    number: int,
-    share: Sequence[tuple[Case, Case]],
-    toolchain: Callable[[], Toolchain],
-) -> None:
-    try:
-        built.put((number, _build(share, toolchain)))
-    except BaseException as error:  # a mistake of ours; it is raised where the results are read
-        built.put((number, error))
 
 
 def _build(

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from torchmark.engine.files import cache_directory
+from torchmark.engine.files import cache_directory, discard, make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,14 +202,14 @@ def user_cache() -> Cache:
 @cache
 def private_cache() -> Cache:
     """A directory of this process alone, removed when it ends."""
-    folder = tempfile.mkdtemp(prefix="torchmark-cpp-")
-    atexit.register(_remove_if_ours, folder, os.getpid())
-    return Cache(Path(folder))
+    folder = make_private_directory()
+    atexit.register(_discard_if_ours, folder, os.getpid())
+    return Cache(folder)
 
 
-def _remove_if_ours(folder: str, owner: int) -> None:
+def _discard_if_ours(folder: Path, owner: int) -> None:
     if os.getpid() == owner:  # a forked child inherits what runs at exit
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
 
 
 @cache

@@ -12,7 +12,7 @@ from torchmark.errors import InvalidArgumentError
 Member = TypeVar("Member", bound=enum.Enum)
 
 
-def checked_count(name: str, value: object) -> int:
+def check_count(name: str, value: object) -> int:
     """`value` if it is a whole number from 1 on."""
     if not isinstance(value, bool) and hasattr(value, "__index__"):
         count = operator.index(value)  # numpy's integers too
@@ -21,7 +21,7 @@ def checked_count(name: str, value: object) -> int:
     raise InvalidArgumentError(f"{name} must be 1, 2, …, got {value!r}")
 
 
-def checked_positive(name: str, value: object) -> float:
+def check_positive(name: str, value: object) -> float:
     """`value` if it is a finite number above zero."""
     if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         raise InvalidArgumentError(f"{name} must be a number, got {value!r}")
@@ -31,7 +31,7 @@ def checked_positive(name: str, value: object) -> float:
     return number
 
 
-def checked_member(what: str, value: Member | str, kind: type[Member]) -> Member:
+def check_member(what: str, value: Member | str, kind: type[Member]) -> Member:
     """The member of an enumeration that `value` is, or that has it as its value."""
     try:
         return kind(value)

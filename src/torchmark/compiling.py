@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.engine.local_torch import import_torch, set_torch_threads
 from torchmark.errors import TorchmarkError
 from torchmark.report.formats.markdown import pipe_table
@@ -43,7 +43,7 @@ def benchmark_compile(
     Without a backend the model runs as it is, and the first time is None. With an optimizer a
     step of training is measured. Both are None, with a warning, where the backend fails.
     """
-    checked_count("num_iters", num_iters)
+    check_count("num_iters", num_iters)
     if backend is None:
         step = _step(model, sample_input, optimizer, loss_fn)
         return None, _running_time(step, num_iters)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from torchmark.arguments import checked_count, checked_positive
+from torchmark.arguments import check_count, check_positive
 from torchmark.engine.call_text import describe_call
 from torchmark.engine.cpp.loop import CppLoop
 from torchmark.engine.local_torch import import_torch, set_torch_threads
@@ -126,7 +126,7 @@ class Timer:
             sub_label=sub_label,
             description=description,
             env=env,
-            num_threads=checked_count("num_threads", num_threads),
+            num_threads=check_count("num_threads", num_threads),
         )
 
     @property
@@ -144,7 +144,7 @@ class Timer:
         Where `number` cannot be divided so, up to 19 runs join the warm-up. The setup runs once
         for the warm-up and once for the blocks.
         """
-        number = checked_count("the number of runs", number)
+        number = check_count("the number of runs", number)
         blocks = _blocks_of(number)
         per_block = number // blocks
         with set_torch_threads(self._task_spec.num_threads):
@@ -167,7 +167,7 @@ class Timer:
         Sizes, stop rule and arithmetic are torch's. The callback is given the runs and the
         seconds of each block.
         """
-        checked_positive("min_run_time", min_run_time)
+        check_positive("min_run_time", min_run_time)
         number = self._estimate_block_size(min_run_time)
         times = self._repeat_block(number, callback, lambda _: True, min_run_time, None)
         return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
@@ -184,9 +184,9 @@ class Timer:
 
         At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
         """
-        checked_positive("min_run_time", min_run_time)
+        check_positive("min_run_time", min_run_time)
         if max_run_time is not None:
-            checked_positive("max_run_time", max_run_time)
+            check_positive("max_run_time", max_run_time)
         number = self._estimate_block_size(min_run_time=0.05)
 
         def is_steady(times: list[float]) -> bool:
@@ -239,7 +239,7 @@ class Timer:
         text is kept, for KCachegrind and flame graphs. The first count of a process waits for the
         zygote to start; see docs/counting.md.
         """
-        checked_count("repeats", repeats or 1)
+        check_count("repeats", repeats or 1)
         stats = count_together(
             [self] * (repeats or 1),
             number,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NoReturn
 
-from torchmark.arguments import checked_count, checked_positive
+from torchmark.arguments import check_count, check_positive
 from torchmark.engine.counting import count, first_failure
 from torchmark.engine.cpp.loop import CppLoop, build_together
 from torchmark.engine.files import discard, make_private_directory
@@ -38,11 +38,11 @@ def measure_together(
     `torchmark.analyse.ratios.ratio_of` can compare them round by round. The run times are per
     timer. All must use the same number of threads: changing it between blocks would be measured.
     """
-    checked_positive("precision", precision)
-    checked_positive("min_run_time", min_run_time)
+    check_positive("precision", precision)
+    check_positive("min_run_time", min_run_time)
     if max_run_time is None:
         max_run_time = 10 * min_run_time
-    elif checked_positive("max_run_time", max_run_time) < min_run_time:
+    elif check_positive("max_run_time", max_run_time) < min_run_time:
         raise InvalidArgumentError(
             f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
         )
@@ -72,8 +72,8 @@ def count_together(
     While the counting process starts, each statement is run once in another one, so that a mistake
     shows soon. `progress` hears of the stages of the start, and nothing once it is warm.
     """
-    checked_count("the number of runs", number)
-    checked_positive("time_limit", time_limit)
+    check_count("the number of runs", number)
+    check_positive("time_limit", time_limit)
     _check_timers(timers)
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchmark.analyse.ab import judge, pairs_of
-from torchmark.arguments import checked_positive
+from torchmark.arguments import check_positive
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
@@ -134,7 +134,7 @@ def _wanted(
         "metrics": metrics or None,
         "cpp": not no_cpp,
         "patch": [name for name, given in (("A", patch_a), ("B", patch_b)) if given],
-        "budget": BUDGET if budget is None else checked_positive("--budget", budget),
+        "budget": BUDGET if budget is None else check_positive("--budget", budget),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.files import check_writable
 from torchmark.cli.following import heed_signals
@@ -90,7 +90,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
     how = Profiling(
-        native=native, instructions=instructions, seconds=checked_count("--seconds", seconds)
+        native=native, instructions=instructions, seconds=check_count("--seconds", seconds)
     )
     if output is not None:
         check_ending(output, is_difference=against is not None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
 from torchmark.cli.stores import columns
@@ -66,7 +66,7 @@ def command(
     torchmark replay trace.jsonl.gz --mode order --html step.html
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     files = files_in(options)
-    checked_count("--top", top)
+    check_count("--top", top)
     if resume is not None:
         if trace is not None:
             raise InvalidArgumentError("--resume goes on without the trace; leave TRACE out")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from torchmark.arguments import checked_count, checked_positive
+from torchmark.arguments import check_count, check_positive
 from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
 from torchmark.commands.run import run as run_suites
@@ -98,13 +98,13 @@ def _wanted(
             pattern=pattern,
             cpp=not no_cpp and settings.cpp is not False,
             quick=is_quick,
-            threads=None if number is None else checked_count("--threads", number),
+            threads=None if number is None else check_count("--threads", number),
         ),
         "metrics": choose_metrics(settings, time=time, count=count),
         "effort": Effort(
             limits=QUICK_LIMITS if is_quick else USUAL_LIMITS,
-            repeats=checked_count("--repeats", _first_given(repeats, settings.repeats, 1)),
-            timeout=checked_positive(
+            repeats=check_count("--repeats", _first_given(repeats, settings.repeats, 1)),
+            timeout=check_positive(
                 "--timeout", _first_given(timeout, settings.timeout, TIME_LIMIT)
             ),
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.pairs import effect_in, verdicts_of
 from torchmark.analyse.verdicts import Verdict
-from torchmark.arguments import checked_positive
+from torchmark.arguments import check_positive
 from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
 from torchmark.engine.paired.starting import Zygotes
@@ -77,7 +77,7 @@ def compare_functions(
     a: Callable[[], object], b: Callable[[], object], effort: Effort
 ) -> FunctionsCompared:
     """Compare two functions without arguments, in forks of this process."""
-    checked_positive("budget", effort.budget)
+    check_positive("budget", effort.budget)
     for name, function in (("a", a), ("b", b)):
         if not callable(function):
             raise InvalidArgumentError(f"{name} is no function: {function!r}")

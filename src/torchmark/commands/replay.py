@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.arguments import checked_count, checked_member, checked_positive
+from torchmark.arguments import check_count, check_member, check_positive
 from torchmark.capture.traces.loading import load_trace
 from torchmark.commands.spine import (
     begin_run,
@@ -81,15 +81,15 @@ def replay(
             load_trace(trace),
             os.fspath(trace),
             pattern=pattern,
-            mode=checked_member("mode", mode, ReplayMode),
+            mode=check_member("mode", mode, ReplayMode),
             backends=_members("backend", backends, Backend),
             metrics=_members("metric", metrics, Metric),
-            threads=checked_count("threads", threads),
+            threads=check_count("threads", threads),
             seed=seed,
         )
         effort = Effort(
-            limits=limits_for(checked_positive("budget", budget)),
-            timeout=checked_positive("timeout", timeout),
+            limits=limits_for(check_positive("budget", budget)),
+            timeout=check_positive("timeout", timeout),
             seed=seed,
         )
         with ReplayZygotes(threads) as zygotes:
@@ -106,7 +106,7 @@ def replay(
 
 
 def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> tuple[Member, ...]:
-    return tuple(dict.fromkeys(checked_member(what, value, kind) for value in values))
+    return tuple(dict.fromkeys(check_member(what, value, kind) for value in values))
 
 
 def _environment(zygotes: ReplayZygotes) -> Environment:

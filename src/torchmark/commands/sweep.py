@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from torchmark.analyse.sweep import rows_of
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.commands.live_files import LiveFile
 from torchmark.commands.spine import (
     carry_out,
@@ -110,7 +110,7 @@ def sweep(
         read = (spec_of(**named) if spec is None else read_spec(Path(spec))).with_sizes(
             {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
         )
-        drawn = None if sample is None else checked_count("sample", sample)
+        drawn = None if sample is None else check_count("sample", sample)
         ran = tuple(map(Phase, phases))
         cases = all_cases(read, where=where, sample=drawn, phases=ran)
         file = None if csv is None else Path(csv)

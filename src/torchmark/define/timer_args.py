@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.define.skips import SkipCondition, check_skips
 from torchmark.errors import DefinitionError
 from torchmark.model.language import Language, find_language
@@ -56,7 +56,7 @@ class TimerArgs:
 def check_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
     """One number of threads or several, as a tuple without repetitions."""
     given = tuple(num_threads) if hasattr(num_threads, "__iter__") else (num_threads,)
-    numbers = tuple(checked_count("num_threads", number) for number in given)
+    numbers = tuple(check_count("num_threads", number) for number in given)
     if not numbers or len(set(numbers)) < len(numbers):
         raise DefinitionError(
             f"num_threads needs at least one number and none twice, got {num_threads!r}"

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from torchmark.arguments import checked_count
+from torchmark.arguments import check_count
 from torchmark.errors import MissingTorchError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def set_torch_threads(n: int) -> Iterator[None]:
     """
     torch = import_torch()
     before = torch.get_num_threads()
-    torch.set_num_threads(checked_count("the number of threads", n))
+    torch.set_num_threads(check_count("the number of threads", n))
     try:
         yield
     finally:

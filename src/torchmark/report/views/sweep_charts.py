@@ -61,6 +61,14 @@ _FIXED_COLOURS = (EAGER, "compile", "ort")
 """Backends whose colour is the same in every sweep, whichever of them it has."""
 
 
+_DTYPE_LEGEND = {
+    "orient": "bottom",
+    "symbolFillColor": "var(--quiet)",
+    "symbolStrokeColor": "var(--quiet)",
+}
+"""At the right it would not fit a phone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One drawing of a chart."""
@@ -322,5 +330,10 @@ def _colour_channel(configs: Sequence[Config]) -> Encoding:
 def _dtype_channel(configs: Sequence[Config]) -> Encoding:
     """Marks and dashes; a legend where there are several."""
     dtypes = ordered_unique(config.dtype for config in configs)
-    channel = {"field": "dtype", "type": "nominal", "title": "dtype", "scale": {"domain": dtypes}}
-    return channel if len(dtypes) > 1 else {**channel, "legend": None}
+    return {
+        "field": "dtype",
+        "type": "nominal",
+        "title": "dtype",
+        "scale": {"domain": dtypes},
+        "legend": _DTYPE_LEGEND if len(dtypes) > 1 else None,
+    }

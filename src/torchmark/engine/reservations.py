@@ -56,7 +56,7 @@ def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
     folder = cache_directory() / "cores"
     held: list[int] = []
     try:
-        with _turn(folder):
+        with _one_at_a_time(folder):
             taken = {core.number for core in cores if is_locked(folder / str(core.number))}
             division = divide_cores(cores, widest, taken)
             for number in (number for lane in division.lanes for number in lane):
@@ -69,12 +69,12 @@ def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
 
 
 @contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """One process after the other looks and reserves."""
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process at a time look at the locks and take some."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # a cache that cannot be written: nobody is asked
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(folder / "turn", os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

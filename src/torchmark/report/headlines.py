@@ -17,6 +17,7 @@ from torchmark.model.result import (
     Timing,
 )
 from torchmark.report.figures import first_line, printable, seconds_text
+from torchmark.report.views.ab_names import full_name
 
 if TYPE_CHECKING:
     from torchmark.model.result import Result
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 def headline_of(result: Result) -> str:
     """What was measured and what came of it."""
-    title = f"{result.metric.value:<5}  {printable(result.case.title)}"
+    name = full_name(result) if result.other is not None else result.case.title
+    title = f"{result.metric.value:<5}  {printable(name)}"
     if result.status is not Status.DONE:
         return f"{title}: {result.status.value}: {printable(first_line(result.reason))}"
     return f"{title}: {_figure(result) or result.status.value}"
@@ -40,9 +42,14 @@ def _figure(result: Result) -> str:
         case Counts() as counts:
             text = f"{float(instructions_of(counts)):,.0f} instructions"
         case PairedTiming() as times:
-            text = f"{effect_in(times).ratio:.4f}"
+            text = f"{_pair(result)} {effect_in(times).ratio:.4f}"
         case PairedCounts():
-            text = f"{judge_counts(result).share * 100:+.3f} % instructions"
+            text = f"{_pair(result)} {judge_counts(result).share * 100:+.3f} %"
         case KernelTimes(kernels=(longest, *_)):
             text = f"{longest.kernel} {seconds_text(longest.seconds)}"
     return text
+
+
+def _pair(result: Result) -> str:
+    """Which environment is compared with which."""
+    return printable("/".join(reversed(result.environments)))

@@ -7,8 +7,9 @@ run: setup
 	@mkdir -p build && .venv/bin/torchmark run --quick --html build/run.html
 	@echo "The same as a page: build/run.html"
 
+# Two workers; the tests of a file stay together, so that they share their zygotes and builds.
 test: lint types contracts wheel test-tools
-	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
+	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest -n 2 --dist loadfile tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
 setup:
 	@scripts/setup.sh

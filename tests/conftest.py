@@ -42,8 +42,19 @@ def pytest_sessionstart() -> None:
 def private_cache(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test reads or writes the cache or the store of the person who runs it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    """No test reads or writes the cache or the store of the person who runs it.
+
+    What is built once for the same content, C++ and the script of charts, is shared by all tests
+    of a session, those of other workers too.
+    """
+    cache = tmp_path_factory.mktemp("cache")
+    session = tmp_path_factory.getbasetemp()
+    session = session.parent if "PYTEST_XDIST_WORKER" in os.environ else session
+    (cache / "torchmark").mkdir()
+    for name in ("cpp", "report"):
+        (session / name).mkdir(exist_ok=True, mode=0o700)
+        (cache / "torchmark" / name).symlink_to(session / name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
 
 

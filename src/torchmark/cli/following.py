@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
 _FORMATS = {
-    "json": "Write the run with every sample and count as JSON.",
+    "json": "Write every sample and count as JSON; without FILE, print it.",
     "csv": "Write a line for each result as CSV.",
     "markdown": "Write tables for a pull request as Markdown.",
     "html": "Write one page with everything in it.",
@@ -54,7 +54,11 @@ def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def with_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
     """A file for each format; `files_in` collects them."""
     for form, text in reversed(_FORMATS.items()):
-        option = click.option(f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text)
+        # As in torchmark 0.1, --json without a file prints.
+        alone = {"is_flag": False, "flag_value": str(STANDARD_OUTPUT)} if form == "json" else {}
+        option = click.option(
+            f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text, **alone
+        )
         function = option(function)
     return function
 

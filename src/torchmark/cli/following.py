@@ -55,7 +55,9 @@ def with_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
     """A file for each format; `files_in` collects them."""
     for form, text in reversed(_FORMATS.items()):
         # As in torchmark 0.1, --json without a file prints.
-        alone = {"is_flag": False, "flag_value": str(STANDARD_OUTPUT)} if form == "json" else {}
+        alone: dict[str, Any] = (
+            {"is_flag": False, "flag_value": str(STANDARD_OUTPUT)} if form == "json" else {}
+        )
         option = click.option(
             f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text, **alone
         )

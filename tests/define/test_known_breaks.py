@@ -154,7 +154,7 @@ def test_the_first_entry_that_holds_gives_the_reason(monkeypatch: pytest.MonkeyP
         ('[[break]]\ntorch = "2.0"\nuses = "x"\nreason = "r"', "entry 1: versions of torch"),
         ('[[break]]\ntorch = ""\nuses = "x"\nreason = "r"', "entry 1: "),
         ('[[break]]\ntorch = "<2.0"\nuses = "x"\nreason = " "', "entry 1: .*reason"),
-        ('[[break]]\ntorch = "<2.0"\nuses = "("\nreason = "r"', "entry 1: uses is no regular"),
+        ('[[break]]\ntorch = "<2.0"\nuses = "("\nreason = "r"', "entry 1: uses is not a regular"),
         ('[[break]]\ntorch = "<2.0"\nreason = "r"', "entry 1 means every case"),
         ('[[break]]\ntorch = "<2.0"\nuses = "x"\nreason = "r"\nsince = "1"', "since"),
         ('[[break]]\ntorch = "<2.0"\nlanguage = "rust"\nreason = "r"', "rust"),

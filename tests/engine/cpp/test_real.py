@@ -227,4 +227,4 @@ def test_the_command_line_times_cpp(real: RealBatch) -> None:
     arguments = [stmt, "--setup", setup, "--language", "cpp", "--min-run-time", "0.01", "--json"]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.output)["measurements"]) == 1
+    assert len(json.loads(done.output)["record"]["results"]) == 1

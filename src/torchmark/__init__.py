@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "torchmark.capture.capture": ("Capture",),

@@ -8,7 +8,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from torchmark.model.environment import Environment
-from torchmark.report.figures import environment_facts, first_line, heading
+from torchmark.report.figures import (
+    environment_facts,
+    first_line,
+    heading,
+    ratio_text,
+    seconds_text,
+)
 from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
 from torchmark.report.views.common import (
     data_table,
@@ -17,6 +23,7 @@ from torchmark.report.views.common import (
     name_in_group,
     verdict_cell,
 )
+from torchmark.report.views.dots import chart_ratios, ratio_dot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,16 +106,18 @@ def _named(when: str, run: Run) -> Iterator[Environment]:
 
 def _times(differences: RunDifferences) -> tuple[Section, ...]:
     changes = [each for each in differences.times if not each.is_of_ratios]
-    return _section("times", "Times", ColumnKind.SECONDS, changes)
+    limit = differences.thresholds.time
+    return _section("times", "Times", ColumnKind.SECONDS, changes, limit)
 
 
 def _ratios(differences: RunDifferences) -> tuple[Section, ...]:
     changes = [each for each in differences.times if each.is_of_ratios]
-    return _section("ratios", "Times of B over those of A", ColumnKind.RATIO, changes)
+    limit = differences.thresholds.ratio
+    return _section("ratios", "Times of B over those of A", ColumnKind.RATIO, changes, limit)
 
 
 def _section(
-    name: str, title: str, kind: ColumnKind, changes: Sequence[TimeChange]
+    name: str, title: str, kind: ColumnKind, changes: Sequence[TimeChange], limit: float
 ) -> tuple[Section, ...]:
     if not changes:
         return ()
@@ -120,7 +129,24 @@ def _section(
         Column(name="verdict", kind=ColumnKind.VERDICT),
     )
     rows = [_row(each, _time_cells(each)) for each in changes]
-    return (Section(id=name, title=title, table=_table(columns, rows)),)
+    dots = [
+        ratio_dot(each.case.title, each.ratio, each.interval, each.verdict, **_medians(each, kind))
+        for each in changes
+    ]
+    chart = chart_ratios(
+        dots,
+        title="After over before",
+        axis="change",
+        same_within=limit,
+        chart_id=f"changes-of-{name}",
+    )
+    return (Section(id=name, title=title, charts=(chart,), table=_table(columns, rows)),)
+
+
+def _medians(change: TimeChange, kind: ColumnKind) -> dict[str, Value]:
+    shown = seconds_text if kind is ColumnKind.SECONDS else ratio_text
+    sides = {"before": change.before, "after": change.after}
+    return {name: f"{shown(time.median)}, {time.samples} samples" for name, time in sides.items()}
 
 
 def _time_cells(change: TimeChange) -> tuple[Cell, ...]:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.instructions import instructions_of
 from torchmark.model.result import Counts
 from torchmark.report.figures import instructions_text
-from torchmark.report.view import Cell, Column, ColumnKind, Detail, Row, Section, Table, View
+from torchmark.report.view import (
+    Cell,
+    Chart,
+    Column,
+    ColumnKind,
+    Detail,
+    Row,
+    Section,
+    Table,
+    View,
+)
 from torchmark.report.views.common import (
     code_details,
     data_table,
@@ -18,6 +28,7 @@ from torchmark.report.views.common import (
     setting_facts,
     title_of,
 )
+from torchmark.report.views.dots import Dot, draw_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +113,33 @@ def _instructions(counted: Sequence[_Counted]) -> Section:
     return Section(
         id="instructions",
         title="Instructions per run, without the loop",
+        charts=_chart(counted),
         table=Table(columns=tuple(columns), rows=tuple(rows)),
+    )
+
+
+def _chart(counted: Sequence[_Counted]) -> tuple[Chart, ...]:
+    if not counted:
+        return ()
+    dots = [
+        Dot(
+            name=each.name,
+            value=float(each.instructions),
+            told={
+                "instructions": instructions_text(float(each.instructions)),
+                "change": "–" if each.share is None else f"{each.share * 100:+,.2f} %",
+            },
+        )
+        for each in counted
+    ]
+    x = {"axis": {"title": "instructions of one run", "format": "~s"}}
+    return (
+        Chart(
+            id="instructions",
+            title="Instructions",
+            description="Bars of the instructions that one run of each statement takes.",
+            spec=draw_rows(dots, x, is_bar=True),
+        ),
     )
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from torchmark.analyse.overheads import SUITE, find_ladders
 from torchmark.analyse.times import time_of
 from torchmark.model.result import Metric
-from torchmark.report.figures import first_line
-from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
+from torchmark.report.figures import first_line, instructions_text
+from torchmark.report.view import (
+    Cell,
+    Chart,
+    Column,
+    ColumnKind,
+    Row,
+    Section,
+    Table,
+    View,
+)
 from torchmark.report.views.common import (
     code_details,
     count_statuses,
@@ -27,6 +36,7 @@ from torchmark.report.views.common import (
     title_of,
     warning_texts,
 )
+from torchmark.report.views.dots import SECONDS_LABEL, Dot, draw_rows
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -96,9 +106,60 @@ def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
     return Section(
         id="ladder",
         title="Cost over a plain Tensor",
+        charts=_chart(ladders),
         table=Table(columns=_COLUMNS[:shown], rows=tuple(rows)),
         footnotes=(_FIGURES, _LIMITS),
     )
+
+
+def _chart(ladders: tuple[Ladder, ...]) -> tuple[Chart, ...]:
+    """What is above the plain call: time, or instructions where no times were taken."""
+    rungs = [(ladder.stmt, rung) for ladder in ladders for rung in ladder.rungs]
+    dots = [dot for stmt, rung in rungs if (dot := _time_dot(stmt, rung)) is not None]
+    axis: dict[str, Any] = {"title": "longer than the plain call", "labelExpr": SECONDS_LABEL}
+    if not dots:
+        dots = [dot for stmt, rung in rungs if (dot := _count_dot(stmt, rung)) is not None]
+        axis = {"title": "instructions beyond those of the plain call", "format": "~s"}
+    if not dots:
+        return ()
+    kind = {"field": "input", "type": "nominal", "sort": None}
+    spec = draw_rows(
+        dots,
+        {"axis": axis},
+        series="input",
+        more={"color": kind, "yOffset": kind},
+        is_bar=True,
+    )
+    return (
+        Chart(
+            id="overheads",
+            title="Overhead over a plain Tensor",
+            description="For each call a bar for every kind of input: what it takes beyond the "
+            "plain one, with the 95 % interval of times.",
+            spec={**spec, "height": {"step": 13}},
+        ),
+    )
+
+
+def _time_dot(stmt: str, rung: Rung) -> Dot | None:
+    overhead, time = rung.time_overhead, time_of(rung.time)
+    if overhead is None or time is None:
+        return None
+    low, high = overhead.interval
+    told: dict[str, Value] = {
+        "median": f"{micro(time.median)} us",
+        "over": f"{micro(overhead.seconds, sign='+')} us",
+        "95 % interval": f"{micro(low, sign='+')} to {micro(high, sign='+')} us",
+        "samples": time.samples,
+    }
+    return Dot(name=stmt, value=overhead.seconds, interval=(low, high), series=rung.kind, told=told)
+
+
+def _count_dot(stmt: str, rung: Rung) -> Dot | None:
+    if rung.more_instructions is None:
+        return None
+    more = float(rung.more_instructions)
+    return Dot(name=stmt, value=more, series=rung.kind, told={"more": instructions_text(more, "+")})
 
 
 def _cells(rung: Rung) -> tuple[Cell, ...]:

@@ -26,6 +26,7 @@ from torchmark.report.views.common import (
     title_of,
     warning_texts,
 )
+from torchmark.report.views.dots import chart_times
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case
@@ -73,6 +74,7 @@ def _cases(run: Run) -> Section:
     cases: dict[str, dict[str, Case]] = {}
     for case in (*(each.case for each in run.plan), *(each.case for each in run.results)):
         cases.setdefault(group_of(case), {})[case.id] = case
+    every = [case for members in cases.values() for case in members.values()]
     rows = []
     for group, members in cases.items():
         for case in members.values():
@@ -94,7 +96,18 @@ def _cases(run: Run) -> Section:
         *(_COLUMNS[metric] for metric in metrics),
         *([_COMPILED] if has_compiled else []),
     )
-    return Section(id="results", title="Results", table=Table(columns=columns, rows=tuple(rows)))
+    is_unique = len({case.name for case in every}) == len(every)
+    times = [
+        (case.name if is_unique else case.title, group_of(case), time)
+        for case in every
+        if (time := time_of(found.get((case.id, Metric.TIME)))) is not None
+    ]
+    return Section(
+        id="results",
+        title="Results",
+        charts=chart_times("Times", times),
+        table=Table(columns=columns, rows=tuple(rows)),
+    )
 
 
 def _cell(metric: Metric, result: Result | None, *, is_planned: bool) -> Cell:

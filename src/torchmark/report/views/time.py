@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ratios import ratio_of
+from torchmark.analyse.times import time_of_measurement
 from torchmark.errors import InvalidArgumentError
 from torchmark.report.figures import seconds_text
 from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
@@ -22,6 +23,7 @@ from torchmark.report.views.common import (
     verdict_cell,
     warning_texts,
 )
+from torchmark.report.views.dots import chart_times
 from torchmark_probe.loops.intervals import median
 
 if TYPE_CHECKING:
@@ -115,6 +117,9 @@ def _times(run: Run, timed: Sequence[_Timed]) -> Section:
     return Section(
         id="times",
         title="Time of one run",
+        charts=chart_times(
+            "Times", [(each.name, "", time_of_measurement(each.measurement)) for each in timed]
+        ),
         table=Table(
             columns=(*columns, *([] if is_alone else ratio_columns)), rows=tuple(rows)
         ),

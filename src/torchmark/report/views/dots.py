@@ -1,0 +1,266 @@
+"""The chart of most views: a row for each case, with a dot or a bar at its figure and its interval.
+
+`draw_rows` makes the specification. `chart_times` has times on a logarithmic axis; `chart_ratios`
+has changes around "no change", marked by their verdicts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torchmark.analyse.verdicts import Verdict
+from torchmark.report.figures import seconds_text
+from torchmark.report.view import Chart
+from torchmark.report.views.sweep_axes import log_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchmark.analyse.times import MeasuredTime
+    from torchmark.report.view import Value
+
+SECONDS_LABEL = "datum.value === 0 ? '0' : format(datum.value, '~s') + 's'"
+"""How Vega writes a time on an axis: 10µs."""
+
+_MOST_ROWS = 60
+"""Cases with a row each; where there are more a row is a group, with a dot for each case."""
+
+_MOST_SERIES = 8
+"""Groups that are told apart by colour: a palette has no more."""
+
+_MOST_RATIOS = 200
+"""Cases that have a place; the greatest changes have it first."""
+
+_COLOURS = {
+    Verdict.SLOWER: "var(--bad)",
+    Verdict.FASTER: "var(--good)",
+    Verdict.SAME: "var(--plot-1)",
+    Verdict.UNCLEAR: "var(--doubt)",
+}
+_SHAPES = ("triangle-up", "triangle-down", "circle", "diamond")
+"""So that a verdict is told by more than a colour."""
+
+_SMALLEST_REACH = math.log(1.02)
+"""The axis shows at least two per cent to each side, or noise would fill it."""
+
+_LARGEST_REACH = math.log(4)
+_CHANGES = (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 75, 100, 200, 300)
+"""Changes in per cent that may have a label, to either side."""
+
+_LABEL_GAP = 0.23
+"""Of one side of the axis between two labels, or they would touch on a phone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dot:
+    """One figure in a chart."""
+
+    name: str
+    """Of its row."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    series: str = ""
+    """What its colour stands for, where that says something."""
+
+    told: Mapping[str, Value] = field(default_factory=dict)
+    """More lines of its tooltip, by their names."""
+
+
+def draw_rows(
+    dots: Sequence[Dot],
+    x: Mapping[str, Any],
+    *,
+    series: str = "group",
+    row: str = "case",
+    is_bar: bool = False,
+    more: Mapping[str, Any] | None = None,
+    under: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """A specification of Vega-Lite.
+
+    `x` is the axis of the figures, `series` what the series are called, `row` the field that has a
+    row for each value, `more` what else is encoded, and `under` what is drawn first.
+    """
+    values = [_values(dot, series) for dot in dots]
+    told = dict.fromkeys(["case", series, *(name for dot in dots for name in dot.told)])
+    encoding: dict[str, Any] = {
+        "y": {"field": row, "type": "nominal", "sort": None, "title": None},
+        "tooltip": [{"field": name, "type": "nominal"} for name in told if name in values[0]],
+    }
+    if row == "case" and 1 < len({dot.series for dot in dots}) <= _MOST_SERIES:
+        encoding["color"] = {"field": series, "type": "nominal", "sort": None}
+    encoding |= more or {}
+    x = {"type": "quantitative", **x}
+    is_dense = row != "case"
+    figure = {
+        "mark": {"type": "bar"} if is_bar else {"type": "point", "opacity": 0.5 if is_dense else 1},
+        "encoding": {**encoding, "x": {**x, "field": "value"}},
+    }
+    interval = {
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": {**encoding, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
+    }
+    interval["encoding"].pop("shape", None)
+    if is_bar:
+        interval["encoding"]["color"] = {"value": "var(--ink)"}
+    has_intervals = not is_dense and any(dot.interval for dot in dots)
+    layers = [*([interval] if has_intervals else []), figure]
+    # A dot lies on its interval; a bar would hide it.
+    return {"data": {"values": values}, "layer": [*under, *(layers[::-1] if is_bar else layers)]}
+
+
+def _values(dot: Dot, series: str) -> dict[str, Value]:
+    ends = {} if dot.interval is None else {"low": dot.interval[0], "high": dot.interval[1]}
+    group = {series: dot.series} if dot.series else {}
+    return {"case": dot.name, **group, "value": dot.value, **ends, **dot.told}
+
+
+def chart_times(title: str, times: Sequence[tuple[str, str, MeasuredTime]]) -> tuple[Chart, ...]:
+    """The chart of cases with names, groups and times; none where nothing took any time."""
+    dots = [_time_dot(*each) for each in times if each[2].median > 0]
+    if not dots:
+        return ()
+    ends = [end for dot in dots for end in dot.interval or ()]
+    slowest = max(dots, key=lambda dot: dot.value)
+    is_crowded = len(dots) > _MOST_ROWS and all(dot.series for dot in dots)
+    return (
+        Chart(
+            id="times",
+            title=title,
+            description=f"Times of {len(dots)} cases, logarithmic. {slowest.name} takes longest: "
+            f"{seconds_text(slowest.value)}.",
+            spec=draw_rows(
+                dots,
+                {"title": "time of one run", **log_axis(ends, SECONDS_LABEL)},
+                row="group" if is_crowded else "case",
+            ),
+            note="A dot is a case; point at it for its name and interval."
+            if is_crowded
+            else "Dots are medians, lines 95 % intervals.",
+        ),
+    )
+
+
+def _time_dot(name: str, group: str, time: MeasuredTime) -> Dot:
+    low, high = time.interval
+    # An interval of few, scattered samples may reach below zero, which such an axis does not have.
+    low = max(low, time.median / 10)
+    return Dot(
+        name=name,
+        value=time.median,
+        interval=(low, high),
+        series=group,
+        told={
+            "median": seconds_text(time.median),
+            "95 % interval": f"{seconds_text(low)} to {seconds_text(high)}",
+            "samples": time.samples,
+        },
+    )
+
+
+def ratio_dot(
+    name: str, ratio: float, interval: tuple[float, float], verdict: Verdict, **told: Value
+) -> Dot:
+    # Few samples may know nothing to one side, which no axis can show.
+    low, high = max(interval[0], ratio / 100), min(interval[1], ratio * 100)
+    low_text, high_text = (f"{(end - 1) * 100:+.2f} %" for end in (low, high))
+    lines = {"change": f"{(ratio - 1) * 100:+.2f} %", "95 % interval": f"{low_text} to {high_text}"}
+    return Dot(
+        name=name, value=ratio, interval=(low, high), series=verdict.value, told={**lines, **told}
+    )
+
+
+def chart_ratios(
+    dots: Sequence[Dot], *, title: str, axis: str, same_within: float, chart_id: str = "ratios"
+) -> Chart:
+    """Ratios that `ratio_dot` made: the greatest first, with what counts as the same as a band."""
+    shown = sorted(dots, key=lambda dot: -abs(math.log(dot.value)))[:_MOST_RATIOS]
+    shown.sort(key=lambda dot: -dot.value)
+    reach = reach_of([dot.value for dot in shown], same_within)
+    beyond = sum(abs(math.log(dot.value)) > reach for dot in shown)
+    left_out = len(dots) - len(shown)
+    notes = [
+        f"The band is what counts as the same: {same_within * 100:g} % to either side.",
+        f"Cases beyond the axis stand at its end: {beyond}." if beyond else "",
+        f"Cases with smaller changes that are left out: {left_out}." if left_out else "",
+    ]
+    x = {
+        "scale": {"type": "log", "domain": [math.exp(-reach), math.exp(reach)], "clamp": True},
+        "axis": {
+            "title": axis,
+            "values": [1 + change / 100 for change in axis_labels(reach)],
+            "labelExpr": "datum.value == 1 ? '0' : format(datum.value - 1, '+.3~p')",
+            "grid": True,
+        },
+    }
+    verdicts = [verdict.value for verdict in _COLOURS]
+    colours = {"domain": verdicts, "range": list(_COLOURS.values())}
+    shapes = {"domain": verdicts, "range": list(_SHAPES)}
+    return Chart(
+        id=chart_id,
+        title=title,
+        description=f"{title}: for each case with its 95 % interval; to the right of 0 is slower.",
+        spec=draw_rows(
+            shown,
+            x,
+            series="verdict",
+            more={
+                "color": {"field": "verdict", "type": "nominal", "scale": colours},
+                "shape": {"field": "verdict", "type": "nominal", "scale": shapes},
+            },
+            under=_no_change(x, same_within),
+        ),
+        note=" ".join(filter(None, notes)),
+    )
+
+
+def _no_change(x: Mapping[str, Any], same_within: float) -> list[dict[str, Any]]:
+    """A band for what counts as the same, and a line in its middle."""
+    quantity = {**x, "type": "quantitative"}
+    return [
+        {
+            "data": {"values": [{"from": 1 / (1 + same_within), "to": 1 + same_within}]},
+            "mark": {"type": "rect", "color": "var(--soft)", "tooltip": False},
+            "encoding": {"x": {**quantity, "field": "from"}, "x2": {"field": "to"}},
+        },
+        {
+            "data": {"values": [{"one": 1}]},
+            "mark": {"type": "rule", "strokeWidth": 1, "tooltip": False},
+            "encoding": {"x": {**quantity, "field": "one"}},
+        },
+    ]
+
+
+def reach_of(ratios: Sequence[float], same_within: float) -> float:
+    """The log of the largest ratio that has a place: wide enough for the band and nine in ten."""
+    least = max(_SMALLEST_REACH, 1.5 * math.log1p(same_within))
+    distances = sorted(abs(math.log(ratio)) for ratio in ratios)
+    ordinary = distances[int(0.9 * (len(distances) - 1))] if distances else 0.0
+    reach = min(_LARGEST_REACH, max(least, 1.3 * ordinary))
+    # A case or two somewhat further out do not squeeze the others: they get their place.
+    if distances and distances[-1] <= 2 * reach:
+        reach = min(_LARGEST_REACH, max(reach, 1.1 * distances[-1]))
+    return reach
+
+
+def axis_labels(reach: float) -> list[float]:
+    """Changes in per cent that have a label, from the left.
+
+    >>> axis_labels(math.log(1.02))
+    [-1, -0.5, 0, 0.5, 1, 2]
+    """
+    less = _spaced([-change for change in _CHANGES if change < 100], reach)
+    return [*reversed(less), 0, *_spaced(_CHANGES, reach)]
+
+
+def _spaced(changes: Sequence[float], reach: float) -> list[float]:
+    kept, last = [], 0.0
+    for change in changes:
+        place = abs(math.log1p(change / 100)) / reach
+        if place <= 1 and place - last >= _LABEL_GAP:
+            kept.append(change)
+            last = place
+    return kept

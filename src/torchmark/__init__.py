@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torchmark.commands.ab import ab
     from torchmark.commands.functions import FunctionsCompared
     from torchmark.commands.replay import replay
+    from torchmark.commands.run import run
     from torchmark.commands.sweep import Sweep, sweep
     from torchmark.compare import Colorize, Compare
     from torchmark.compiling import bench_all, benchmark_compile
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from torchmark.model.function_counts import FunctionCount, FunctionCounts
     from torchmark.model.language import Language
     from torchmark.model.measurement import Measurement
+    from torchmark.model.result import Metric, Result, Status
     from torchmark.model.result_warnings import ResultWarning, WarningKind
+    from torchmark.model.run import Run
     from torchmark.model.task_spec import TaskSpec
     from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
     from torchmark.op_fuzzers import (
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
         UnaryOpFuzzer,
         UnaryOpSparseFuzzer,
     )
+    from torchmark.store import open_store
     from torchmark.timers import Timer, measure, timer
     from torchmark.together import count_together, measure_together
 
@@ -102,6 +106,10 @@ _HOMES = {
     "torchmark.commands.sweep": ("Sweep", "sweep"),
     "torchmark.define.sweep": ("indices", "linspace", "logspace"),
     "torchmark.commands.replay": ("replay",),
+    "torchmark.commands.run": ("run",),
+    "torchmark.model.run": ("Run",),
+    "torchmark.model.result": ("Metric", "Result", "Status"),
+    "torchmark.store": ("open_store",),
     "torchmark.timers": ("Timer", "measure", "timer"),
     "torchmark.together": ("count_together", "measure_together"),
     "torchmark.commands.ab": ("ab",),
@@ -132,10 +140,14 @@ __all__ = [
     "GroupedVariants",
     "Language",
     "Measurement",
+    "Metric",
     "ParameterAlias",
+    "Result",
     "ResultWarning",
+    "Run",
     "SkipCondition",
     "SpectralOpFuzzer",
+    "Status",
     "Sweep",
     "TaskSpec",
     "Timer",
@@ -154,8 +166,10 @@ __all__ = [
     "materialize",
     "measure",
     "measure_together",
+    "open_store",
     "ordered_unique",
     "replay",
+    "run",
     "select_unit",
     "selected",
     "set_torch_threads",

@@ -13,9 +13,9 @@ from torchmark.arguments import check_count, check_positive
 from torchmark.cli.abilities import check_that_counting_works, counting_works
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
 from torchmark.commands.run import run as run_suites
-from torchmark.commands.suites import Selection, default_suites
+from torchmark.commands.suites import default_suites
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.effort import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort
+from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.result import Metric
 from torchmark.settings import RunSettings, settings_for
 
@@ -92,22 +92,14 @@ def _wanted(
 ) -> dict[str, Any]:
     """What was asked on the command line comes before what the settings say."""
     number = threads if threads is not None else settings.threads
-    is_quick = quick or bool(settings.quick)
     return {
-        "selection": Selection(
-            pattern=pattern,
-            cpp=not no_cpp and settings.cpp is not False,
-            quick=is_quick,
-            threads=None if number is None else check_count("--threads", number),
-        ),
+        "pattern": pattern,
         "metrics": choose_metrics(settings, time=time, count=count),
-        "effort": Effort(
-            limits=QUICK_LIMITS if is_quick else USUAL_LIMITS,
-            repeats=check_count("--repeats", _first_given(repeats, settings.repeats, 1)),
-            timeout=check_positive(
-                "--timeout", _first_given(timeout, settings.timeout, TIME_LIMIT)
-            ),
-        ),
+        "cpp": not no_cpp and settings.cpp is not False,
+        "quick": quick or bool(settings.quick),
+        "threads": None if number is None else check_count("--threads", number),
+        "repeats": check_count("--repeats", _first_given(repeats, settings.repeats, 1)),
+        "timeout": check_positive("--timeout", _first_given(timeout, settings.timeout, TIME_LIMIT)),
     }
 
 

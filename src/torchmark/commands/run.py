@@ -21,7 +21,7 @@ from torchmark.engine.measuring import failed_result
 from torchmark.engine.workers import Workers
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.effort import Effort
+from torchmark.model.effort import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort
 from torchmark.model.result import Metric
 from torchmark.model.run import PlannedResult, RunKind
 from torchmark.store import artifact_folder
@@ -41,9 +41,13 @@ TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)
 def run(
     suites: Sequence[str] = ("standard",),
     *,
-    selection: Selection | None = None,
-    metrics: Sequence[Metric] = TIME_AND_COUNT,
-    effort: Effort | None = None,
+    pattern: str = "",
+    metrics: Sequence[Metric | str] = TIME_AND_COUNT,
+    cpp: bool = True,
+    quick: bool = False,
+    threads: int | None = None,
+    repeats: int = 1,
+    timeout: float = TIME_LIMIT,
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -53,9 +57,18 @@ def run(
     """Time and count the cases of suites, and return the run with its results.
 
     A suite is the name of one that ships (standard, overrides), a Python file, a folder of
-    `bench_*.py` files, a trace or a module. Every result is in the store the moment it exists.
-    `resume` names a run that was cut short: it goes on with the suites and options it began with.
+    `bench_*.py` files, a trace or a module. `pattern` has words of the cases that are meant, as of
+    `-k`; `metrics` are some of "time" and "instructions"; `quick` takes the standard suite's quick
+    part in less time; `threads` is for every case, otherwise each has its own number; `repeats`
+    fresh processes measure each case, which may take `timeout` seconds. Every result is in the
+    store the moment it exists. `resume` names a run that was cut short: it goes on with the suites
+    and options it began with. `kind` says which command's report the run gets.
     """
+    selection = Selection(pattern=pattern, cpp=cpp, quick=quick, threads=threads)
+    effort = Effort(
+        limits=QUICK_LIMITS if quick else USUAL_LIMITS, repeats=repeats, timeout=timeout
+    )
+    wanted = [Metric(metric) for metric in metrics]
     # Before a worker imports torch: a suite that cannot be read is told at once.
     loaded = load_suites(() if resume is not None else suites)
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
@@ -65,17 +78,17 @@ def run(
             started.check_same_environments((here,))
             let_cases_import(started.settings.get("suites", ()))
         else:
-            cases = select_cases(loaded, selection or Selection(), workers)
+            cases = select_cases(loaded, selection, workers)
             started = begin_run(
                 kept,
                 kind,
-                plan_results(cases, metrics, loaded),
+                plan_results(cases, wanted, loaded),
                 environments=[here],
                 settings={"suites": [suite.name for suite in loaded]},
-                effort=effort or Effort(),
+                effort=effort,
                 tags=tags,
             )
-            _add_files_that_failed(kept, started, loaded, metrics[0])
+            _add_files_that_failed(kept, started, loaded, wanted[0])
         threads = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
         with reserve_cores(max(threads, default=1)) as division:
             return carry_out(

@@ -424,7 +424,7 @@ def test_what_a_case_reports_comes_back_with_its_times_and_not_with_what_it_prin
     plain_zygote: Zygote,
 ) -> None:
     setup = """
-        from torchmark_probe.zygote.reports import report
+        from torchmark_probe.zygote.handlers import report
         report(flops=1, remarks=["first"])
         report(flops=2)
         print("hello")

@@ -15,7 +15,7 @@ from torchmark_probe.replay.calls import parse_call, rebuild, settle
 from torchmark_probe.replay.flops import flops_of_call
 from torchmark_probe.replay.names import operator_named
 from torchmark_probe.replay.results import mismatches
-from torchmark_probe.zygote.reports import report
+from torchmark_probe.zygote.handlers import report
 
 
 def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:

@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 
-from torchmark_probe.zygote import failures, handlers, messages, reports, wire
+from torchmark_probe.zygote import failures, handlers, messages, wire
 
 _PR_SET_PDEATHSIG = 1
 
@@ -58,7 +58,7 @@ def live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> N
             os._exit(1)
         outcome = _outcome(request, around, files.talk)
         _flush_everything()
-        wire.send(files.talk, messages.Answer(outcome, reports.collect()))
+        wire.send(files.talk, messages.Answer(outcome, handlers.collect_reports()))
         be_gone()
     except BaseException:  # a mistake of ours; where it prints is kept with the case
         traceback.print_exc()

@@ -2,6 +2,8 @@
 
 The zygote knows none of them by name. Its start message says which modules to import beyond its
 own; what those register it can do. A request can reach nothing that is not registered.
+
+Code of a case may report facts of it: they come back with its answer, beside what it printed.
 """
 
 import os
@@ -39,6 +41,7 @@ class UnknownRequestError(Exception):
 
 _handlers: Dict[type, Callable[[Any, Surroundings, int], Message]] = {}
 _offered: Dict[str, Callable[..., Any]] = {}
+_reported: Dict[str, Any] = {}
 
 
 def answers(
@@ -65,6 +68,23 @@ def offer(function: Function) -> Function:
     """Let a request call this function, with arguments and result as plain JSON."""
     _offered["{}.{}".format(function.__module__, function.__name__)] = function
     return function
+
+
+def report(**facts: Any) -> None:
+    """Tell the control side something of this case, as plain JSON. The last value of a name counts.
+
+    >>> report(flops=2)
+    >>> collect_reports()
+    {'flops': 2}
+    """
+    _reported.update(facts)
+
+
+def collect_reports() -> Dict[str, Any]:
+    """All that was reported in this process, which is then forgotten."""
+    facts = dict(_reported)
+    _reported.clear()
+    return facts
 
 
 def outcome_of(request: Request, around: Surroundings, talk: int) -> Message:

@@ -328,7 +328,7 @@ class Answer(Message):
 
     outcome: Message
     facts: Dict[str, Any]
-    """What its code reported; see `reports`."""
+    """What its code reported; see `handlers.report`."""
 
 
 @dataclasses.dataclass(frozen=True)

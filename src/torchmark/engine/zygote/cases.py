@@ -33,7 +33,7 @@ class Output:
     """What it wrote to standard error, in the same way."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What its code reported (`torchmark_probe.zygote.reports.report`)."""
+    """What its code reported (`torchmark_probe.zygote.handlers.report`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

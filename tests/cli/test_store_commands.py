@@ -105,15 +105,15 @@ def test_rm_takes_the_files_of_a_run_along(call: Callable[..., Done], place: str
 def test_runs_lists_them_the_oldest_first(
     call: Callable[..., Done], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     done = call("runs", "--store", place)
-    assert done.out.splitlines() == [
-        "run                       kind  state     done    failed  skipped  torch   tags",
-        "  20261115-221530-aaaaaa  run   finished  3 of 4                   2.13.0  before",
-        "  20261116-080000-bbbbbb  run   finished  2 of 4       1           2.13.0  after",
+    assert done.out.splitlines()[:4] == [
+        "run                       kind  state                   torch   tags",
+        "  20261115-221530-aaaaaa  run   finished 3/4            2.13.0  before",
+        "  20261116-080000-bbbbbb  run   finished 2/4, 1 failed  2.13.0  after",
         "",
-        f"2 runs in {place}.",
     ]
+    assert "2 runs in" in done.out
     assert (done.code, done.err) == (0, "")
 
 
@@ -129,7 +129,7 @@ def test_runs_never_breaks_an_id_in_two(call: Callable[..., Done], place: str) -
 def test_every_kind_of_run_is_listed_tagged_and_removed(
     call: Callable[..., Done], tmp_path: Path, kind: RunKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "80")
     place = str(tmp_path / "marks.db")
     facts = [{"torch": {"version": version}} for version in ("2.12.0", "2.13.0", "2.13.0")]
     environments = tuple(
@@ -138,7 +138,7 @@ def test_every_kind_of_run_is_listed_tagged_and_removed(
     with open_store(place) as store:
         store.create(records.run_of(ADD, id=FIRST, kind=kind, environments=environments))
     listed = call("runs", "--store", place).out
-    assert kind.value in listed
+    assert f"{FIRST}  {kind.value}" in listed  # in one line
     assert "2.12.0, 2.13.0\n" in listed
     (record,) = json.loads(call("runs", "--store", place, "--json").out)
     assert record["kind"] == kind.value

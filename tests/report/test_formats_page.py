@@ -9,7 +9,7 @@ import pytest
 
 from tests.report import made_up_views
 from torchmark.report.formats import html, vega
-from torchmark.report.view import Cell, Picture, Section
+from torchmark.report.view import Cell, FactTable, Picture, Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,6 +188,7 @@ def test_a_chart_has_tooltips_and_series_that_can_be_hidden(opened: Opened) -> N
     description = made_up_views.chart().description
     assert figure.get_by_role("img", name=description).count() == 1
     figure.get_by_text("Data of this chart").click()
+    figure.locator("tbody tr").first.wait_for()
     assert figure.locator("tbody tr").count() == 6
 
 
@@ -241,6 +242,7 @@ def test_a_page_without_vl_convert_says_how_to_get_the_charts(
     page = opened(made_up_views.view())
     assert "pip install 'torchmark[report]'" in page.inner_text("#charts")
     page.get_by_text("Data of this chart").click()
+    page.locator("#chart-scaling tbody tr").first.wait_for()
     assert page.locator("#chart-scaling tbody tr").count() == 6
 
 
@@ -277,6 +279,19 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(vega, "_make_bundle", lambda: "abcd")
     assert vega.load_bundle() == "abcd"
+
+
+def test_long_facts_fold_and_a_hint_is_written_once(opened: Opened) -> None:
+    facts = FactTable(names=("",), facts=(("config", ("GCC 13\n - MKL",)), ("python", ("3.11",))))
+    page = opened(made_up_views.view(environments=facts, settings=(("long", "word " * 99),)))
+    config = page.locator("#environments dd").first
+    assert "MKL" not in config.inner_text()
+    config.locator("summary").click()
+    assert "MKL" in config.inner_text()
+    assert page.locator("#settings details").count() == 1
+    assert page.locator("#environments details").count() == 1
+    hints = page.locator("td.doubtful[title] abbr[title]")
+    assert hints.count() == 0
 
 
 def test_every_id_occurs_once() -> None:

@@ -83,7 +83,7 @@ def test_rows_beyond_the_most_are_counted() -> None:
     rendered = text.render(view)
     assert "mul 0" in rendered
     assert "mul 1" not in rendered
-    assert "  … 3 more: see --csv or --html\n" in rendered
+    assert "  … 3 more: see --html or --json\n" in rendered
 
 
 def test_sections_and_details_for_pages_are_left_out() -> None:

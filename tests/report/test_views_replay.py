@@ -66,7 +66,7 @@ The first 2 of 3 calls have 99.9 % of the time.
 call                   calls          each   share  FLOPs   bytes  what
   mm(float32[64, 64])     10  2.20 ms ±2 %  99.5 %  100 M  32.8 k  work
   relu(float32[4, 4])     40  2.00 us ±2 %   0.4 %            128  overhead
-  … 1 more: see --csv or --html
+  … 1 more: see --html or --json
 
 By phase
 phase      calls    share

@@ -220,3 +220,16 @@ def test_a_megabyte_of_output_does_not_make_the_page_one() -> None:
 def test_any_run_can_be_shown_in_every_format(form: str, run: Run, results: list[Result]) -> None:
     shown = msgspec.structs.replace(run, kind=RunKind.RUN, results=tuple(results))
     assert render(shown, form).encode()
+
+
+def test_settings_are_words_and_not_python() -> None:
+    kept = {
+        "suites": ["standard", "overrides"],
+        "effort": {"limits": [0.02, 0.1, 0.5], "hurry": True},
+    }
+    view = view_of(records.run_of(records.case(), settings=kept))
+    assert view.settings == (
+        ("suites", "standard, overrides"),
+        ("effort.limits", "± 2 %, after 0.1 s to 0.5 s of measured blocks"),
+        ("effort.hurry", "yes"),
+    )

@@ -97,11 +97,11 @@ statement
   x.sum()
       instructions  function
                900  sum.cpp:at::sum [libtorch.so]
-      … 1 more: see --csv or --html
+      … 1 more: see --html or --json
   x.sum() * 2 minus x.sum()
       instructions  function
                600  mul.cpp:at::mul
-      … 1 more: see --csv or --html
+      … 1 more: see --html or --json
 
 x.sum() takes 1,000 instructions; compared with it: x.sum() * 2 +500.
 """

@@ -26,9 +26,6 @@ _COLUMNS = (
     Column(name="run", kind=ColumnKind.NUMBER),  # like a figure: an id in two lines is no id
     Column(name="kind"),
     Column(name="state"),
-    Column(name="done"),
-    Column(name="failed", kind=ColumnKind.INTEGER),
-    Column(name="skipped", kind=ColumnKind.INTEGER),
     Column(name="torch"),
     Column(name="tags"),
 )
@@ -67,10 +64,13 @@ def _values(run: RunSummary) -> list[Value]:
     torch = [each.fact("torch", "version") for each in run.environments]
     return [
         run.kind.value,
-        _state(run),
-        f"{run.done} of {run.planned}",
-        run.failed or None,
-        run.skipped or None,
+        ", ".join(
+            [
+                f"{_state(run)} {run.done}/{run.planned}",
+                *([f"{run.failed} failed"] if run.failed else []),
+                *([f"{run.skipped} skipped"] if run.skipped else []),
+            ]
+        ),
         ", ".join(ordered_unique(str(version) for version in torch if version)),
         " ".join(run.tags),
     ]

@@ -151,14 +151,20 @@ def environment_line(environment: Mapping[str, Any]) -> str:
 def environment_facts(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every fact by its dotted name.
 
-    >>> list(environment_facts({"torch": {"version": "2.13.0"}, "python": "3.11"}))
-    [('torch.version', '2.13.0'), ('python', '3.11')]
+    >>> list(environment_facts({"torch": {"version": "2.13.0"}, "cores": [0, 1], "cuda": False}))
+    [('torch.version', '2.13.0'), ('cores', '0, 1'), ('cuda', 'no')]
     """
     for name, value in environment.items():
         if isinstance(value, dict):
             yield from ((f"{name}.{inner}", text) for inner, text in environment_facts(value))
         elif value is not None:
-            yield name, str(value)
+            yield name, _fact_text(value)
+
+
+def _fact_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_fact_text, value))
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _part(environment: Mapping[str, Any], name: str) -> Mapping[str, Any]:

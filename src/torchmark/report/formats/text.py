@@ -96,7 +96,7 @@ def _heading(title: str, headings: Sequence[str], layout: Layout) -> list[str]:
 
 def _left_out(table: Table, shown: int) -> list[str]:
     more = len(loud_rows(table)) - shown
-    beyond = f"… {more:,} more: see --csv or --html" if more else ""
+    beyond = f"… {more:,} more: see --html or --json" if more else ""
     return [text for text in (beyond, quiet_text(table)) if text]
 
 

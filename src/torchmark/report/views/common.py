@@ -19,6 +19,7 @@ from torchmark.report.figures import (
     seconds_text,
 )
 from torchmark.report.view import Cell, Column, Detail, FactTable, Mark, Row, Section, Table
+from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,8 +71,17 @@ def fact_table(environments: Sequence[Environment]) -> FactTable | None:
     )
 
 
-def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
-    return tuple(environment_facts(run.settings))
+def setting_facts(run: Run, left_out: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+    """The settings by their dotted names, without those that a view tells otherwise."""
+    settings = {name: value for name, value in run.settings.items() if name not in left_out}
+    facts = dict(environment_facts(settings))
+    if "effort.limits" in facts:
+        limits = Limits(*settings["effort"]["limits"])
+        facts["effort.limits"] = (
+            f"± {limits.precision * 100:g} %, after {limits.min_run_time:g} s to "
+            f"{limits.max_run_time:g} s of measured blocks"
+        )
+    return tuple(facts.items())
 
 
 def results_in_order(run: Run) -> list[Result]:

@@ -189,8 +189,15 @@ def test_many_cases_that_are_the_same_are_counted_and_the_others_shown() -> None
 
 
 def test_if_all_cases_are_the_same_or_they_are_few_each_is_shown() -> None:
-    assert text_of(*many(20)).count("  Many / operator") == 20
+    assert text_of(*many(20)).count("\n  operator") == 20
     assert text_of(timed(ADD, 1.05), *many(12)).count("  Many / operator") == 12
+
+
+def test_a_label_that_all_cases_share_stands_in_the_title() -> None:
+    text = text_of(*many(3, 1.5))
+    assert "Times · Many · Python, eager, forward" in text
+    assert text.count("Many") == 2, "there and in the summary"
+    assert "  Many / operator 0" in text_of(*many(1)), "a case alone has its name"
 
 
 def test_many_equal_and_close_counts_are_counted_too() -> None:

@@ -15,6 +15,9 @@ _GAP = "  "
 _NARROWEST = 15
 """A column of words is not made narrower than this, even if the table then is too wide."""
 
+_LONG_WORD = 28
+"""Words up to this are not broken to make a column narrower."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -64,16 +67,26 @@ def lay_out(rows: Sequence[Sequence[str]], is_right: Sequence[bool], room: int) 
     >>> lay_out([["case", "time"], ["addition of two rather small tensors", "1.2 us"]], [0, 1], 30)
     Layout(widths=(22, 6), is_right=(False, True), room=30)
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    narrowest = [_narrowest(column) for column in columns]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
     while excess > 0:
-        words = [at for at, right in enumerate(is_right) if not right and widths[at] > _NARROWEST]
+        words = [
+            at for at, right in enumerate(is_right) if not right and widths[at] > narrowest[at]
+        ]
         if not words:
             break
         widest = max(words, key=lambda at: widths[at])
         widths[widest] -= 1
         excess -= 1
     return Layout(tuple(widths), tuple(map(bool, is_right)), room)
+
+
+def _narrowest(column: Sequence[str]) -> int:
+    """With room for the longest word on a line that hangs below another."""
+    longest = max((len(word) for cell in column for word in cell.split()), default=0)
+    return max(_NARROWEST, min(longest, _LONG_WORD) + len(_GAP))
 
 
 def wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:

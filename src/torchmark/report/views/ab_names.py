@@ -1,7 +1,7 @@
 """What the rows of an A/B comparison are called, in a line that does not get long.
 
-A fact that all cases of a table share ("Python") says nothing there, so it stands in the table's
-title and not in every row.
+What all cases of a table share, the first of their labels ("overrides") or a fact ("Python"), says
+nothing there, so it stands in the table's title and not in every row.
 """
 
 from __future__ import annotations
@@ -33,27 +33,47 @@ class _Row(Protocol):
 class Names:
     """The names of some rows."""
 
+    label: str
+    """The first of their labels, if it is the same; empty otherwise."""
+
     shared: tuple[str, ...]
-    """What is true of all of them."""
+    """Facts that are true of all of them."""
 
     names: tuple[str, ...]
     """One for each row, in order, without what is shared."""
 
+    @property
+    def with_label(self) -> tuple[str, ...]:
+        """The names where no title has the label."""
+        return tuple(f"{self.label} / {name}" if self.label else name for name in self.names)
+
     def under(self, title: str) -> str:
         """The title of their table."""
-        return cut_line(f"{title} · {', '.join(self.shared)}" if self.shared else title)
+        return cut_line(" · ".join(filter(None, (title, self.label, ", ".join(self.shared)))))
 
 
 def name_rows(rows: Sequence[_Row]) -> Names:
     facts = [_facts(row) for row in rows]
     shared = [fact for fact in facts[0] if all(fact in each for each in facts)] if facts else []
+    label = _shared_label(rows)
     return Names(
+        label=label,
         shared=tuple(shared),
         names=tuple(
-            _with_facts(_name(row), [fact for fact in own if fact not in shared])
+            _with_facts(
+                cut_line(" / ".join(row.case.label[1:])) if label else _name(row),
+                [fact for fact in own if fact not in shared],
+            )
             for row, own in zip(rows, facts, strict=True)
         ),
     )
+
+
+def _shared_label(rows: Sequence[_Row]) -> str:
+    """The first label of several cases that all have it and more labels below it."""
+    firsts = {row.case.label[:1] for row in rows}
+    is_alike = len(firsts) == 1 and all(len(r.case.label) > 1 and r.other is None for r in rows)
+    return rows[0].case.label[0] if len(rows) > 1 and is_alike else ""
 
 
 def full_name(row: _Row) -> str:

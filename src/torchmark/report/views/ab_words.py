@@ -62,14 +62,14 @@ def summarise(judged: Judged) -> str:
 
 def _tell_times(judged: Judged) -> str:
     rows, extreme = judged.times, dict[Verdict, str]()
-    for row, name in zip(rows, name_rows(rows).names, strict=True):
+    for row, name in zip(rows, name_rows(rows).with_label, strict=True):
         extreme.setdefault(row.verdict, f"{name}, {change_text(row.effect.ratio - 1)}")
     return _tell(rows, _TIMES, extreme)
 
 
 def _tell_counts(judged: Judged) -> str:
     rows, extreme = judged.counts, dict[Verdict, str]()
-    for row, name in zip(rows, name_rows(rows).names, strict=True):
+    for row, name in zip(rows, name_rows(rows).with_label, strict=True):
         extreme.setdefault(row.verdict, f"{name}, {count_share_text(row)}")
     return _tell(rows, _COUNTS, extreme)
 

@@ -40,9 +40,12 @@ class Layout:
     def lines(self, cells: Sequence[str], indent: str = "") -> list[str]:
         """A row: words are wrapped where they do not fit, figures are not."""
         if self.is_stacked:
-            name = wrap(cells[0], self.room, hang=_indent_of(cells[0]) + _GAP)
             others = Layout(self.widths[1:], self.is_right[1:], self._taken)
-            rest = others.lines(cells[1:], indent + " " * max(0, self.room - others._taken))
+            left = max(0, self.room - others._taken)
+            if len(cells[0]) <= left - len(_GAP):
+                return others.lines(cells[1:], f"{indent}{cells[0].ljust(left)}")
+            name = wrap(cells[0], self.room, hang=_indent_of(cells[0]) + _GAP)
+            rest = others.lines(cells[1:], indent + " " * left)
             return [*(f"{indent}{line}" for line in name), *rest]
         columns = [
             [cell] if right else wrap(cell, width, hang=_indent_of(cell) + _GAP) or [""]

@@ -84,10 +84,10 @@ def _cells(table: Table, row: Row) -> list[str]:
 def _heading(title: str, headings: Sequence[str], layout: Layout) -> list[str]:
     """The title of a group where the heading of the first column stands."""
     if layout.is_stacked:
-        return [
-            *wrap(title, layout.room, hang=_INDENT),
-            *layout.lines(["", *headings[1:]], _INDENT),
-        ]
+        above, *rest = layout.lines(["", *headings[1:]], _INDENT)
+        if not above[: len(title) + len(_INDENT)].strip():
+            return [f"{title}{above[len(title) :]}", *rest]
+        return [*wrap(title, layout.room, hang=_INDENT), above, *rest]
     first = layout.widths[0] + len(_INDENT)
     begin, *rest = wrap(title, first, hang=_INDENT) or [""]
     line = layout.lines(["", *headings[1:]], _INDENT)[0]

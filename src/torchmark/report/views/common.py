@@ -18,12 +18,13 @@ from torchmark.report.figures import (
     printable,
     seconds_text,
 )
-from torchmark.report.view import Cell, Column, Detail, FactTable, Mark, Row, Section, Table
+from torchmark.report.view import Cell, Column, Detail, FactTable, Mark, Row, Section, Table, View
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from torchmark.analyse.times import MeasuredTime
     from torchmark.model.case import Case
     from torchmark.model.environment import Environment
     from torchmark.model.result import Result
@@ -35,6 +36,26 @@ _NAMED = 3
 
 _REASON_LINES = 12
 """Of a failure that text shows; pages have all of it, and what the case printed."""
+
+
+def frame_view(
+    run: Run, name: str, *, summary: str, sections: Sequence[Section], data: Table
+) -> View:
+    """The view of a run whose cases each have their own results, with what went wrong at the end.
+
+    A run that was not stored has no id: it cannot be shown again, and so has no title.
+    """
+    return View(
+        title=title_of(run, name) if run.id else "",
+        lead=lead_of(run) if run.id else (),
+        summary=summary,
+        warnings=warning_texts(results_in_order(run)),
+        notes=run.notes,
+        sections=(*sections, *failure_sections(run), *skip_sections(run)),
+        environments=fact_table(run.environments),
+        settings=setting_facts(run),
+        data=data,
+    )
 
 
 def title_of(run: Run, name: str = "Run") -> str:
@@ -282,6 +303,19 @@ def data_table(names: Sequence[str], results: Iterable[Mapping[str, Value]]) -> 
         columns=tuple(Column(name=name) for name in names),
         rows=tuple(value_row(values.get(name) for name in names) for values in results),
     )
+
+
+def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Value]:
+    """What data have of a time, by the name of its column and that of its interval."""
+    if time is None:
+        return {}
+    return {
+        name: time.median,
+        f"{ends}_low": time.interval.low,
+        f"{ends}_high": time.interval.high,
+        "samples": time.samples,
+        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
+    }
 
 
 def value_row(values: Iterable[Value]) -> Row:

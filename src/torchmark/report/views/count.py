@@ -19,15 +19,7 @@ from torchmark.report.view import (
     Table,
     View,
 )
-from torchmark.report.views.common import (
-    code_details,
-    data_table,
-    fact_table,
-    lead_of,
-    results_in_order,
-    setting_facts,
-    title_of,
-)
+from torchmark.report.views.common import code_details, data_table, frame_view, results_in_order
 from torchmark.report.views.dots import Dot, draw_rows
 
 if TYPE_CHECKING:
@@ -64,14 +56,11 @@ class _Counted:
 
 def make_view(run: Run) -> View:
     counted = _compare_with_first(results_in_order(run))
-    return View(
-        # A run that was not stored has no id: it cannot be shown again.
-        title=title_of(run, "Instructions, run") if run.id else "",
-        lead=lead_of(run) if run.id else (),
+    return frame_view(
+        run,
+        "Instructions, run",
         summary=_summary(counted),
-        sections=(_instructions(counted), _functions(run, counted)),
-        environments=fact_table(run.environments),
-        settings=setting_facts(run),
+        sections=[_instructions(counted), _functions(run, counted)],
         data=data_table(_DATA, map(_values, counted)),
     )
 

@@ -25,16 +25,11 @@ from torchmark.report.views.common import (
     code_details,
     count_statuses,
     data_table,
-    fact_table,
-    failure_sections,
+    frame_view,
     instructions_cell,
-    lead_of,
     results_in_order,
-    setting_facts,
-    skip_sections,
     time_cell,
-    title_of,
-    warning_texts,
+    time_values,
 )
 from torchmark.report.views.dots import SECONDS_LABEL, Dot, draw_rows
 
@@ -42,7 +37,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
-    from torchmark.analyse.times import MeasuredTime
     from torchmark.model.run import Run
     from torchmark.report.view import Value
 
@@ -70,17 +64,12 @@ _COLUMNS = (
 def make_view(run: Run) -> View:
     """The results of the suite in the run, which may have others too."""
     run = keep_suite(run)
-    results = results_in_order(run)
-    ladders = find_ladders(results)
-    return View(
-        title=title_of(run, "Overrides ladder, run"),
-        lead=lead_of(run),
+    ladders = find_ladders(results_in_order(run))
+    return frame_view(
+        run,
+        "Overrides ladder, run",
         summary=f"{count_statuses(run)}.",
-        warnings=warning_texts(results),
-        notes=run.notes,
-        sections=(_ladders(run, ladders), *failure_sections(run), *skip_sections(run)),
-        environments=fact_table(run.environments),
-        settings=setting_facts(run),
+        sections=[_ladders(run, ladders)],
         data=_data(run, ladders),
     )
 
@@ -241,23 +230,11 @@ def _values(rung: Rung) -> dict[str, Value]:
     return {
         "input": rung.kind,
         "case": rung.case.id,
-        **_time_values(time_of(rung.time)),
+        **time_values(time_of(rung.time), "time", "time"),
         **_overhead_values(rung.time_overhead),
         "instructions": _number(rung.instructions),
         "more_instructions": _number(rung.more_instructions),
         "reason": "; ".join(filter(None, reasons)),
-    }
-
-
-def _time_values(time: MeasuredTime | None) -> dict[str, Value]:
-    if time is None:
-        return {}
-    return {
-        "time": time.median,
-        "time_low": time.interval.low,
-        "time_high": time.interval.high,
-        "samples": time.samples,
-        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
     }
 
 

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.report.view import (
-    Cell,
-    Column,
-    ColumnKind,
-    Mark,
-    Row,
-    Section,
-    Table,
-    View,
-    cells_of,
-)
+from torchmark.analyse.times import time_of_measurement
+from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
+from torchmark.report.views.common import data_table, time_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchmark.model.measurement import Measurement
     from torchmark.report.compare_table import Baseline
     from torchmark.report.compare_table import Row as TableRow
     from torchmark.report.compare_table import Table as Measurements
@@ -45,11 +36,9 @@ def make_view(tables: Sequence[Measurements], baseline: Baseline | None) -> View
         title=labels or "torchmark",
         summary=f"{number} measurement{'' if number == 1 else 's'}",
         sections=tuple(_section(at, table, baseline) for at, table in enumerate(tables)),
-        data=Table(
-            columns=tuple(Column(name=name) for name in DATA),
-            rows=tuple(
-                Row(cells=cells_of(values)) for table in tables for values in _data(table, baseline)
-            ),
+        data=data_table(
+            DATA,
+            (values for table in tables for values in _data(table, baseline)),
         ),
     )
 
@@ -107,23 +96,19 @@ def _cell(table: Measurements, row: TableRow, column: int, baseline: Baseline | 
     return Cell(value=measurement.median / table.scale, mark=mark)
 
 
-def _data(table: Measurements, baseline: Baseline | None) -> Iterator[list[Value]]:
+def _data(table: Measurements, baseline: Baseline | None) -> Iterator[dict[str, Value]]:
     for row in table.rows:
         for at, cell in enumerate(row.cells):
             if cell is not None:
-                ratio = table.ratio(row, at, baseline) if baseline is not None else None
-                yield [
-                    table.label,
-                    row.num_threads,
-                    cell.task_spec.env,
-                    row.name,
-                    table.columns[at],
-                    *_figures(cell),
-                    ratio,
-                    "; ".join(each.kind.value for each in cell.warnings),
-                ]
-
-
-def _figures(cell: Measurement) -> list[Value]:
-    low, high = cell.median_interval
-    return [cell.median, cell.mean, cell.std, cell.iqr, low, high, len(cell.times)]
+                yield {
+                    "label": table.label,
+                    "num_threads": row.num_threads,
+                    "env": cell.task_spec.env,
+                    "row": row.name,
+                    "column": table.columns[at],
+                    **time_values(time_of_measurement(cell), "median", "interval"),
+                    "mean": cell.mean,
+                    "std": cell.std,
+                    "iqr": cell.iqr,
+                    "ratio": table.ratio(row, at, baseline) if baseline is not None else None,
+                }

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.report.figures import first_line
-from torchmark.report.view import Column, Table
-from torchmark.report.views.common import value_row
+from torchmark.report.views.common import data_table, time_values
 
 if TYPE_CHECKING:
     from torchmark.analyse.replay import CallRow, Outcome, ReplayAnalysis
-    from torchmark.analyse.times import MeasuredTime
-    from torchmark.report.view import Value
+    from torchmark.report.view import Table, Value
 
 COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
@@ -37,11 +35,8 @@ def data_of(analysis: ReplayAnalysis) -> Table:
             "backend": analysis.backend.value,
             "status": "done",
         }
-        lines.append(whole | _times(analysis.whole_pass))
-    return Table(
-        columns=tuple(Column(name=name) for name in COLUMNS),
-        rows=tuple(value_row(line.get(name) for name in COLUMNS) for line in lines),
-    )
+        lines.append(whole | time_values(analysis.whole_pass, "seconds", "interval"))
+    return data_table(COLUMNS, lines)
 
 
 def _facts(row: CallRow) -> dict[str, Value]:
@@ -69,18 +64,8 @@ def _figures(analysis: ReplayAnalysis, row: CallRow, outcome: Outcome) -> dict[s
     }
     if outcome.time is not None:
         total = outcome.time.median * row.call.count
-        figures |= _times(outcome.time) | {"total_seconds": total}
+        figures |= time_values(outcome.time, "seconds", "interval") | {"total_seconds": total}
     if outcome.backend is analysis.backend:
         nature = row.nature.value if row.nature else None
         return figures | {"share": row.share, "explained": row.explained, "nature": nature}
     return figures | {"speedup": analysis.speedup([row], outcome.backend)}
-
-
-def _times(time: MeasuredTime) -> dict[str, Value]:
-    return {
-        "seconds": time.median,
-        "interval_low": max(0.0, time.interval.low),
-        "interval_high": time.interval.high,
-        "samples": time.samples,
-        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
-    }

@@ -13,18 +13,13 @@ from torchmark.report.views.common import (
     code_details,
     count_statuses,
     data_table,
-    fact_table,
-    failure_sections,
+    frame_view,
     group_of,
     instructions_cell,
-    lead_of,
     name_in_group,
     results_in_order,
-    setting_facts,
-    skip_sections,
     time_cell,
-    title_of,
-    warning_texts,
+    time_values,
 )
 from torchmark.report.views.dots import chart_times
 
@@ -51,18 +46,8 @@ _COMPILED = Column(
 
 
 def make_view(run: Run) -> View:
-    results = results_in_order(run)
-    return View(
-        title=title_of(run),
-        lead=lead_of(run),
-        summary=f"{count_statuses(run)}.",
-        warnings=warning_texts(results),
-        notes=run.notes,
-        sections=(_cases(run), *failure_sections(run), *skip_sections(run)),
-        environments=fact_table(run.environments),
-        settings=setting_facts(run),
-        data=data_of(run),
-    )
+    summary = f"{count_statuses(run)}."
+    return frame_view(run, "Run", summary=summary, sections=[_cases(run)], data=_data(run))
 
 
 def _cases(run: Run) -> Section:
@@ -134,7 +119,7 @@ _DATA = (
 """Stable: new columns are added at the end."""
 
 
-def data_of(run: Run) -> Table:
+def _data(run: Run) -> Table:
     """A row for each result, times in seconds."""
     return data_table(
         _DATA,
@@ -166,16 +151,8 @@ def _facts(result: Result) -> dict[str, Value]:
 
 def _time(result: Result) -> dict[str, Value]:
     time, measurement = time_of(result), result.measurement
-    if time is None:
-        return {}
-    return {
-        "median": time.median,
-        "interval_low": time.interval.low,
-        "interval_high": time.interval.high,
-        "iqr": None if measurement is None else measurement.iqr,
-        "samples": time.samples,
-        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
-    }
+    iqr = measurement.iqr if time is not None and measurement is not None else None
+    return {**time_values(time, "median", "interval"), "iqr": iqr}
 
 
 def _counts(result: Result) -> dict[str, Value]:

@@ -14,14 +14,11 @@ from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table,
 from torchmark.report.views.common import (
     code_details,
     data_table,
-    fact_table,
-    lead_of,
+    frame_view,
     results_in_order,
-    setting_facts,
     time_cell,
-    title_of,
+    time_values,
     verdict_cell,
-    warning_texts,
 )
 from torchmark.report.views.dots import chart_times
 from torchmark_probe.loops.intervals import median
@@ -56,15 +53,11 @@ class _Timed:
 
 def make_view(run: Run) -> View:
     timed = _compare_with_first(results_in_order(run))
-    return View(
-        # A run that was not stored has no id: it cannot be shown again.
-        title=title_of(run, "Times, run") if run.id else "",
-        lead=lead_of(run) if run.id else (),
+    return frame_view(
+        run,
+        "Times, run",
         summary=_summary(timed),
-        warnings=warning_texts(run.results),
-        sections=(_times(run, timed),),
-        environments=fact_table(run.environments),
-        settings=setting_facts(run),
+        sections=[_times(run, timed)],
         data=data_table(_DATA, map(_values, timed)),
     )
 
@@ -168,14 +161,10 @@ def _values(timed: _Timed) -> dict[str, Value]:
     values: dict[str, Value] = {
         "statement": timed.name,
         "case": timed.result.case.id,
-        "median": each.median,
-        "interval_low": each.median_interval.low,
-        "interval_high": each.median_interval.high,
+        **time_values(time_of_measurement(each), "median", "interval"),
         "iqr": each.iqr,
         "cpu": timed.cpu_seconds,
-        "samples": len(each.raw_times),
         "runs_per_sample": each.number_per_run,
-        "warnings": "; ".join(warning.kind.value for warning in each.warnings),
     }
     if timed.ratio is not None:
         values |= {

@@ -27,7 +27,7 @@ from torchmark.model.run import RunState
 from torchmark.report import FORMATS, render
 from torchmark.report.view import find_section
 from torchmark.report.views.ab import make_view
-from torchmark.report.views.ab_chart import axis_labels, reach_of
+from torchmark.report.views.dots import axis_labels, reach_of
 from torchmark.report.views.ab_names import full_name
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ def test_a_label_that_all_cases_share_stands_in_the_title() -> None:
     text = text_of(*many(3, 1.5))
     assert "Times · Many · Python, eager, forward" in text
     assert text.count("Many") == 2, "there and in the summary"
-    alone = on_one_line(text_of(*many(1)))
-    assert "Many / operator 0 2.000 us" in alone, "a case alone has its name"
+    assert "Times · Python, eager, forward" in text_of(*many(1)), "a case alone has its name"
 
 
 def test_many_equal_and_close_counts_are_counted_too() -> None:
@@ -439,7 +438,7 @@ def test_a_ratio_beyond_the_axis_stands_at_its_end_and_spoils_no_scale() -> None
 
 @given(st.lists(st.floats(1e-9, 1e9), max_size=20))
 def test_labels_lie_on_the_axis_and_do_not_touch(ratios: list[float]) -> None:
-    reach = reach_of(ratios)
+    reach = reach_of(ratios, SAME_WITHIN)
     places = [math.log1p(change / 100) / reach for change in axis_labels(reach)]
     assert 0 in places
     assert all(abs(place) <= 1 for place in places)

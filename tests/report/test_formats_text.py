@@ -61,11 +61,11 @@ def test_no_line_is_wider_than_asked_for() -> None:
 
 
 def test_names_stand_above_figures_that_leave_no_room_for_them() -> None:
-    lines = text.render(made_up_views.view(), width=64).splitlines()
-    at = lines.index("  add of two tensors, broadcast along dimension 0")
-    assert lines[at + 1].split() == "1.200 us ± 2.0 % 1.019 [1.015, 1.024] slower".split()
-    short = "sum 2.500 ms ± 2.0 % 1.250 [1.246, 1.255] slower".split()
-    assert short in [line.split() for line in lines], "a short name has room beside them"
+    rendered = text.render(made_up_views.view(), width=64)
+    lines = [" ".join(line.split()) for line in rendered.splitlines()]
+    at = lines.index("add of two tensors, broadcast along dimension 0")
+    assert lines[at + 1] == "1.200 us ± 2.0 % 1.019 [1.015, 1.024] slower"
+    assert "sum 2.500 ms ± 2.0 % 1.250 [1.246, 1.255] slower" in lines, "a short name has room"
 
 
 def test_many_quiet_rows_are_counted_unless_there_are_no_others() -> None:

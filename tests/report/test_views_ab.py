@@ -27,8 +27,8 @@ from torchmark.model.run import RunState
 from torchmark.report import FORMATS, render
 from torchmark.report.view import find_section
 from torchmark.report.views.ab import make_view
-from torchmark.report.views.dots import axis_labels, reach_of
 from torchmark.report.views.ab_names import full_name
+from torchmark.report.views.dots import axis_labels, reach_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -438,7 +438,7 @@ def test_a_ratio_beyond_the_axis_stands_at_its_end_and_spoils_no_scale() -> None
 
 @given(st.lists(st.floats(1e-9, 1e9), max_size=20))
 def test_labels_lie_on_the_axis_and_do_not_touch(ratios: list[float]) -> None:
-    reach = reach_of(ratios, SAME_WITHIN)
+    reach = reach_of(ratios, same_within=0.01)
     places = [math.log1p(change / 100) / reach for change in axis_labels(reach)]
     assert 0 in places
     assert all(abs(place) <= 1 for place in places)

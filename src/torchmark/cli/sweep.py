@@ -17,7 +17,7 @@ from torchmark.define.sweep.scales import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.model.sweep_point import Phase
 from torchmark.report import view_of
-from torchmark.report.formats.pictures import png_of
+from torchmark.report.formats.vega import png_of
 
 if TYPE_CHECKING:
     from torchmark.model.run import Run

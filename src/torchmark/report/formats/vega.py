@@ -1,7 +1,8 @@
-"""The script that draws charts in a page: Vega, as vl-convert brings it, compressed for a page.
+"""What draws charts: vl-convert, in this process and offline, or in a page Vega as that brings it.
 
-vl-convert takes seconds to bundle it, so it is kept in the user's cache. 0.9 MB of script are
-0.4 MB in a page; browsers unpack it themselves.
+A picture stands by itself, light on white. A page carries the script: vl-convert takes seconds to
+bundle it, so it is kept in the user's cache. 0.9 MB of script are 0.4 MB in a page; browsers unpack
+it themselves.
 """
 
 from __future__ import annotations
@@ -11,12 +12,43 @@ import contextlib
 import gzip
 import importlib.metadata
 import os
+import re
 import tempfile
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
+from torchmark.errors import MissingToolError
+from torchmark.report.charts import spec_for_picture
+
+if TYPE_CHECKING:
+    from torchmark.report.view import Chart
+
+_SHARPNESS = 2
+"""Pixels of a PNG for each of the drawing, so that it can be enlarged and printed."""
+
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+
+def svg_of(chart: Chart) -> str:
+    return str(_drawer().vegalite_to_svg(spec_for_picture(chart, light_colours())))
+
+
+def png_of(chart: Chart) -> bytes:
+    spec = spec_for_picture(chart, light_colours())
+    return bytes(_drawer().vegalite_to_png(spec, scale=_SHARPNESS))
+
+
+@cache
+def light_colours() -> dict[str, str]:
+    """The colours of the page's stylesheet by their names, in the light form."""
+    style = (
+        resources.files("torchmark.report").joinpath("templates", "style.css").read_text("utf-8")
+    )
+    return dict(re.findall(r"--([\w-]+):\s*light-dark\((#\w+),", style))
 
 
 def load_bundle() -> str:
@@ -37,9 +69,7 @@ def load_bundle() -> str:
 
 
 def _make_bundle() -> str:
-    import vl_convert  # noqa: PLC0415 - an extra
-
-    script = vl_convert.javascript_bundle(_SNIPPET)
+    script = _drawer().javascript_bundle(_SNIPPET)
     return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode("ascii")
 
 
@@ -54,3 +84,13 @@ def _keep(file: Path, text: str) -> None:
     except OSError:
         os.unlink(temporary)
         raise
+
+
+def _drawer() -> Any:
+    try:
+        import vl_convert  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingToolError(
+            "pictures of charts need vl-convert: pip install 'torchmark[report]'"
+        ) from error
+    return vl_convert

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import CountRow, judge, pairs_of
+from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.analyse.verdicts import Verdict
 from torchmark.model.result import Metric, Status
 from torchmark.report.figures import first_line, instructions_text, share_text
@@ -19,7 +20,6 @@ from torchmark.report.view import (
     Table,
     View,
 )
-from torchmark.report.views.ab_chart import chart_ratios
 from torchmark.report.views.ab_environments import compare_facts, describe_environments
 from torchmark.report.views.ab_names import cut_line, full_name, name_rows
 from torchmark.report.views.ab_words import (
@@ -39,6 +39,7 @@ from torchmark.report.views.common import (
     value_row,
     verdict_cell,
 )
+from torchmark.report.views.dots import chart_ratios, ratio_dot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from torchmark.model.case import Case
     from torchmark.model.result import PythonCalls, Result
     from torchmark.model.run import Run
-    from torchmark.report.view import Value
+    from torchmark.report.view import Chart, Value
 
 _DETECTABLE = "detectable: smallest change found with 80 % power."
 _CLOSE = "close: not equal, but no further apart than memory layouts move the count."
@@ -141,7 +142,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     return Section(
         id=f"times{suffix}",
         title=names.under(f"{lead}Times"),
-        charts=(chart_ratios(judged, names.names, suffix),),
+        charts=(_chart(judged, names.names, suffix),),
         table=Table(
             columns=columns,
             rows=tuple(
@@ -152,6 +153,22 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
             f"(detectable: {share_text(max(same, default=0.0))} or less)",
         ),
         footnotes=(_DETECTABLE,),
+    )
+
+
+def _chart(judged: Judged, names: Sequence[str], suffix: str) -> Chart:
+    b, a = cut_line(judged.b.name, 30), cut_line(judged.a.name, 30)
+    dots = []
+    for row, name in zip(judged.times, names, strict=True):
+        effect = row.effect
+        told = {"replicates": effect.replicates}
+        dots.append(ratio_dot(name, effect.ratio, effect.interval, row.verdict, told))
+    return chart_ratios(
+        dots,
+        title=f"Time in {b} over time in {a}",
+        axis=f"change of {b}'s time",
+        same_within=SAME_WITHIN,
+        chart_id=f"ratios{suffix}",
     )
 
 

@@ -130,7 +130,7 @@ def _section(
     )
     rows = [_row(each, _time_cells(each)) for each in changes]
     dots = [
-        ratio_dot(each.case.title, each.ratio, each.interval, each.verdict, **_medians(each, kind))
+        ratio_dot(each.case.title, each.ratio, each.interval, each.verdict, _medians(each, kind))
         for each in changes
     ]
     chart = chart_ratios(

@@ -162,7 +162,11 @@ def _time_dot(name: str, group: str, time: MeasuredTime) -> Dot:
 
 
 def ratio_dot(
-    name: str, ratio: float, interval: tuple[float, float], verdict: Verdict, **told: Value
+    name: str,
+    ratio: float,
+    interval: tuple[float, float],
+    verdict: Verdict,
+    told: Mapping[str, Value],
 ) -> Dot:
     # Few samples may know nothing to one side, which no axis can show.
     low, high = max(interval[0], ratio / 100), min(interval[1], ratio * 100)

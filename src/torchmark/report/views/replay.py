@@ -44,9 +44,9 @@ from torchmark.report.views.replay_calls import (
     nature_cell,
     operator_text,
     places_text,
+    share_chart,
     short_time_text,
 )
-from torchmark.report.views.replay_chart import share_chart
 from torchmark.report.views.replay_data import data_of
 
 if TYPE_CHECKING:

@@ -1,22 +1,24 @@
-"""How the calls of a replay are shown: the columns of their tables, the cells, and short texts."""
+"""How the calls of a replay are shown: the columns of their tables, cells, a chart, short texts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.call_natures import Nature
 from torchmark.model.result import Status
 from torchmark.report.figures import (
     first_line,
     reach,
     seconds_text,
+    share_text,
     short_seconds_text,
     speedup_text,
 )
-from torchmark.report.view import Cell, Column, ColumnKind, Mark
+from torchmark.report.view import Cell, Chart, Column, ColumnKind, Mark
+from torchmark.report.views.dots import Dot, draw_rows
 
 if TYPE_CHECKING:
-    from torchmark.analyse.call_natures import Nature
     from torchmark.analyse.replay import CallRow, Outcome, ReplayAnalysis
     from torchmark.analyse.times import MeasuredTime
     from torchmark.model.replay_record import Backend
@@ -49,6 +51,16 @@ EXPLAINED = Column(
     hint="Part of the time that bytes or FLOPs need at this machine's best speed",
     is_wide_only=True,
 )
+_DRAWN = 20
+"""Operators in the chart; the table has all."""
+
+_UNKNOWN = "not known"
+_COLOURS = {
+    Nature.WORK.value: "var(--plot-1)",
+    Nature.OVERHEAD.value: "var(--plot-2)",
+    Nature.SLOW.value: "var(--plot-4)",
+    _UNKNOWN: "var(--quiet)",
+}
 
 
 class CallTable:
@@ -187,3 +199,37 @@ def _short_reach(time: MeasuredTime) -> str:
     text = reach(time.median, time.interval)
     share = text.removesuffix(" %")
     return text if share == text else f"{float(share):.0f} %" if float(share) >= 1 else "<1 %"
+
+
+def share_chart(analysis: ReplayAnalysis) -> Chart | None:
+    """Bars of the operators' shares, the largest first; None where nothing was measured."""
+    known = [operator for operator in analysis.operators if operator.share]
+    if not known:
+        return None
+    dots = [
+        Dot(
+            name=operator.op,
+            value=operator.share or 0.0,
+            series=operator.nature.value if operator.nature else _UNKNOWN,
+            told={"share": share_text(operator.share or 0.0), "calls": f"{operator.count:,}"},
+        )
+        for operator in known[:_DRAWN]
+    ]
+    left = [operator.share or 0.0 for operator in known[_DRAWN:]]
+    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
+    return Chart(
+        id="shares",
+        title="Share of the step",
+        description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
+        f"{share_text(dots[0].value)} of the time.",
+        spec=draw_rows(
+            dots,
+            {"axis": {"format": ".0%", "title": "share of the time"}},
+            series="what",
+            is_bar=True,
+            more={"color": {"field": "what", "type": "nominal", "scale": scale}},
+        ),
+        note=f"{len(left)} more operators have {share_text(sum(left))} of the time."
+        if left
+        else "",
+    )

@@ -84,10 +84,6 @@ class TimeChange:
         """The median of the second over that of the first; above 1 is slower."""
         return self.after.median / self.before.median
 
-    @property
-    def has_warnings(self) -> bool:
-        return bool(self.before.warnings or self.after.warnings)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountChange:

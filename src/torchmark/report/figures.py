@@ -11,8 +11,6 @@ from torchmark.model.units import select_unit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torchmark.model.run import Run
-
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -124,12 +122,6 @@ def first_line(text: str) -> str:
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
-
-
-def heading(run: Run) -> str:
-    """What the run is: its id, tags, state and time."""
-    tags = f" ({', '.join(run.tags)})" if run.tags else ""
-    return f"Run {run.id}{tags}, {run.state.value}, started {run.started}"
 
 
 def environment_line(environment: Mapping[str, Any]) -> str:

@@ -68,6 +68,12 @@ def title_of(run: Run, name: str = "Run") -> str:
     return f"{name} {run.id}{tags}"
 
 
+def short_names(cases: Sequence[Case]) -> list[str]:
+    """The names of cases for a chart; with their facts where names alone are not unique."""
+    names = [case.name for case in cases]
+    return names if len(set(names)) == len(names) else [case.title for case in cases]
+
+
 def lead_of(run: Run) -> tuple[str, ...]:
     """How far the run has come, when it began, and where it ran."""
     return (f"{run.state.value}, started {run.started}", *environment_lines(run.environments))

@@ -11,7 +11,6 @@ from torchmark.model.environment import Environment
 from torchmark.report.figures import (
     environment_facts,
     first_line,
-    heading,
     ratio_text,
     seconds_text,
 )
@@ -21,6 +20,8 @@ from torchmark.report.views.common import (
     fact_table,
     group_of,
     name_in_group,
+    short_names,
+    title_of,
     verdict_cell,
 )
 from torchmark.report.views.dots import chart_ratios, ratio_dot
@@ -50,11 +51,11 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
     ]
     return View(
         title="Two runs compared",
-        lead=(f"before: {heading(first)}", f"after: {heading(second)}", *changes),
+        lead=(f"before: {_heading(first)}", f"after: {_heading(second)}", *changes),
         summary=_summary(differences),
         sections=(
-            *_times(differences),
-            *_ratios(differences),
+            *_times(differences, is_of_ratios=False),
+            *_times(differences, is_of_ratios=True),
             *_counts(differences),
             *_unmatched(differences),
         ),
@@ -99,28 +100,23 @@ def environment_changes(first: Run, second: Run) -> dict[str, tuple[str | None, 
     return changes
 
 
+def _heading(run: Run) -> str:
+    return f"{title_of(run)}, {run.state.value}, started {run.started}"
+
+
 def _named(when: str, run: Run) -> Iterator[Environment]:
     for each in run.environments:
         yield Environment(name=f"{when} {each.name}".strip(), facts=each.facts)
 
 
-def _times(differences: RunDifferences) -> tuple[Section, ...]:
-    changes = [each for each in differences.times if not each.is_of_ratios]
-    limit = differences.thresholds.time
-    return _section("times", "Times", ColumnKind.SECONDS, changes, limit)
-
-
-def _ratios(differences: RunDifferences) -> tuple[Section, ...]:
-    changes = [each for each in differences.times if each.is_of_ratios]
-    limit = differences.thresholds.ratio
-    return _section("ratios", "Times of B over those of A", ColumnKind.RATIO, changes, limit)
-
-
-def _section(
-    name: str, title: str, kind: ColumnKind, changes: Sequence[TimeChange], limit: float
-) -> tuple[Section, ...]:
+def _times(differences: RunDifferences, *, is_of_ratios: bool) -> tuple[Section, ...]:
+    changes = [each for each in differences.times if each.is_of_ratios is is_of_ratios]
     if not changes:
         return ()
+    limits = differences.thresholds
+    limit = limits.ratio if is_of_ratios else limits.time
+    kind = ColumnKind.RATIO if is_of_ratios else ColumnKind.SECONDS
+    name, title = ("ratios", "Times of B over those of A") if is_of_ratios else ("times", "Times")
     columns = (
         Column(name="case"),
         Column(name="before", kind=kind),
@@ -129,9 +125,10 @@ def _section(
         Column(name="verdict", kind=ColumnKind.VERDICT),
     )
     rows = [_row(each, _time_cells(each)) for each in changes]
+    names = short_names([each.case for each in changes])
     dots = [
-        ratio_dot(each.case.title, each.ratio, each.interval, each.verdict, _medians(each, kind))
-        for each in changes
+        ratio_dot(name, each.ratio, each.interval, each.verdict, _medians(each, kind))
+        for each, name in zip(changes, names, strict=True)
     ]
     chart = chart_ratios(
         dots,

@@ -18,6 +18,7 @@ from torchmark.report.views.common import (
     instructions_cell,
     name_in_group,
     results_in_order,
+    short_names,
     time_cell,
     time_values,
 )
@@ -81,10 +82,9 @@ def _cases(run: Run) -> Section:
         *(_COLUMNS[metric] for metric in metrics),
         *([_COMPILED] if has_compiled else []),
     )
-    is_unique = len({case.name for case in every}) == len(every)
     times = [
-        (case.name if is_unique else case.title, group_of(case), time)
-        for case in every
+        (name, group_of(case), time)
+        for case, name in zip(every, short_names(every), strict=True)
         if (time := time_of(found.get((case.id, Metric.TIME)))) is not None
     ]
     return Section(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -28,7 +28,7 @@ REASON = "the call needs 4.0 TB, 23.3 GB are free"
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
-def plain(whole: float | None = None) -> Run:
+def plain(whole: float | None = None, **more: Any) -> Run:
     return replay(
         call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000), shape=(64, 64)),
         call(1, "aten.relu.default", done(2e-6), count=40),
@@ -38,6 +38,7 @@ def plain(whole: float | None = None) -> Run:
         call(4, "aten.late.default", signature=HOSTILE),
         unseen=("2 worker processes",),
         whole=whole,
+        **more,
     )  # fmt: skip
 
 
@@ -83,7 +84,7 @@ Not as recorded
 
 
 def test_the_text_has_operators_calls_and_what_could_not_be() -> None:
-    assert text.render(make_view(plain(), top=2)) == TEXT
+    assert text.render(make_view(plain(top=2))) == TEXT
 
 
 @pytest.mark.parametrize("backends", [(Backend.EAGER,), tuple(Backend)])

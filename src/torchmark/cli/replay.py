@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchmark.arguments import check_count
 from torchmark.cli.abilities import check_that_counting_works
 from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
-from torchmark.cli.stores import columns
 from torchmark.commands.live_files import LiveFile
 from torchmark.commands.replay import replay
 from torchmark.engine.replaying import BUDGET
@@ -18,8 +16,6 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Metric
-from torchmark.report.formats import text
-from torchmark.report.views.replay import TOP, make_view
 
 if TYPE_CHECKING:
     from torchmark.commands.spine import Listener
@@ -32,7 +28,7 @@ _MODES = [mode.value for mode in ReplayMode]
 @click.command("replay")
 @click.argument("trace", metavar="[TRACE]", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "pattern", metavar="OP", default="", help="Replay only calls with these words.")
-@click.option("--top", type=int, default=TOP, show_default=True, metavar="N",
+@click.option("--top", type=int, default=20, show_default=True, metavar="N",
               help="Show the N calls that take the most time.")  # fmt: skip
 @click.option("--mode", type=click.Choice(_MODES), default="hot", show_default=True,
               help="Measure each call by itself, or all in their order.")  # fmt: skip
@@ -50,7 +46,7 @@ _MODES = [mode.value for mode in ReplayMode]
               help="Stop a call after S seconds.")  # fmt: skip
 @run_options
 def command(
-    trace: Path | None, top: int, place: str | None, tags: tuple[str, ...], resume: str | None,
+    trace: Path | None, place: str | None, tags: tuple[str, ...], resume: str | None,
     quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Run the operator calls of a trace again, and show where the time of a step goes.
@@ -66,7 +62,6 @@ def command(
     torchmark replay trace.jsonl.gz --mode order --html step.html
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     files = files_in(options)
-    check_count("--top", top)
     if resume is not None:
         if trace is not None:
             raise InvalidArgumentError("--resume goes on without the trace; leave TRACE out")
@@ -84,7 +79,6 @@ def command(
         place=place,
         files=files,
         quiet=quiet,
-        text_of=lambda run: text.render(make_view(run, top), columns()),
     )
 
 

@@ -78,7 +78,7 @@ def ab(
     setup: str = "pass",
     a_stmt: str | None = None,
     b_stmt: str | None = None,
-    metrics: Sequence[Metric] | None = None,
+    metrics: Sequence[Metric | str] | None = None,
     budget: float = BUDGET,
     effort: Effort | None = None,
     backtest: bool = False,
@@ -133,7 +133,7 @@ def _compare_environments(
     setup: str = "pass",
     a_stmt: str | None = None,
     b_stmt: str | None = None,
-    metrics: Sequence[Metric] | None = None,
+    metrics: Sequence[Metric | str] | None = None,
     budget: float = BUDGET,
     effort: Effort | None = None,
     backtest: bool = False,
@@ -352,11 +352,11 @@ def _patch(sides: Sequence[UnderTest], names: Collection[str]) -> list[str]:
 
 
 def _choose_metrics(
-    wanted: Sequence[Metric] | None, environments: Sequence[Environment]
+    wanted: Sequence[Metric | str] | None, environments: Sequence[Environment]
 ) -> tuple[Sequence[Metric], list[str]]:
     """What was asked for, or all that can be had here; and a note where that is not all."""
     if wanted is not None:
-        return wanted, []
+        return [Metric(metric) for metric in wanted], []
     counting = environments[0].facts["counting"]
     if counting == WORKS:
         return COUNT_AND_TIME, []

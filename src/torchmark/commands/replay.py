@@ -55,6 +55,7 @@ def replay(
     threads: int = 1,
     seed: int = 0,
     timeout: float = TIME_LIMIT,
+    top: int = 20,
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -65,9 +66,9 @@ def replay(
     `pattern` has words of the calls that are meant. In mode "hot" each distinct call is measured by
     itself, in mode "order" all calls of a step in their order. `backends` are some of "eager",
     "compile" and "ort", `metrics` some of "time" and "instructions". `budget` is in seconds of
-    measured blocks for each call. Every result is in the store the moment it is final. `resume`
-    names a run that was cut short: it goes on with the options it began with, and without its
-    trace.
+    measured blocks for each call; `top` is how many calls the report shows as text. Every result
+    is in the store the moment it is final. `resume` names a run that was cut short: it goes on
+    with the options it began with, and without its trace.
     """
     with use_store(store) as kept:
         if resume is not None:
@@ -87,6 +88,7 @@ def replay(
             threads=check_count("threads", threads),
             seed=seed,
         )
+        settings = msgspec.structs.replace(settings, top=check_count("top", top))
         effort = Effort(
             limits=limits_for(check_positive("budget", budget)),
             timeout=check_positive("timeout", timeout),
@@ -98,7 +100,7 @@ def replay(
                 RunKind.REPLAY,
                 plan,
                 environments=[_environment(zygotes)],
-                settings={"replay": settings},
+                settings={"replay": msgspec.structs.replace(settings, top=check_count("top", top))},
                 effort=effort,
                 tags=tags,
             )

@@ -89,8 +89,8 @@ def run(
                 tags=tags,
             )
             _add_files_that_failed(kept, started, loaded, wanted[0])
-        threads = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
-        with reserve_cores(max(threads, default=1)) as division:
+        widths = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
+        with reserve_cores(max(widths, default=1)) as division:
             return carry_out(
                 started, kept, lambda run: _measure(run, kept, division, workers), progress
             )

@@ -101,6 +101,9 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[TracedCall, ...]
     """All that were asked for."""
 
+    top: int = 20
+    """Calls that text shows, those that take the most; all other formats have all."""
+
     order: tuple[int, ...] = ()
     """In order: the numbers of the calls of a pass."""
 

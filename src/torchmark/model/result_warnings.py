@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchmark.model.units import select_unit
 from torchmark_probe.loops.intervals import median, quantile_of_sorted
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
@@ -119,8 +120,8 @@ def _bimodal(samples: Sequence[float]) -> ResultWarning | None:
     return ResultWarning(
         kind=WarningKind.BIMODAL,
         figures={"share": share, "low": low_centre, "high": high_centre},
-        text=f"{share * 100:.0f} % of the samples are near {low_centre:.3g} s, "
-        f"the others near {high_centre:.3g} s; the median is one of two answers",
+        text=f"{share * 100:.0f} % of the samples are near {_seconds(low_centre)}, "
+        f"the others near {_seconds(high_centre)}; the median is one of two answers",
     )
 
 
@@ -192,7 +193,8 @@ def _coarse_clock(sampling: Sampling) -> ResultWarning | None:
     return ResultWarning(
         kind=WarningKind.COARSE_CLOCK,
         figures={"block": block, "resolution": resolution},
-        text=f"the clock has a resolution of {resolution:.3g} s, and a block takes {block:.3g} s",
+        text=f"the clock has a resolution of {_seconds(resolution)}, and a block takes "
+        f"{_seconds(block)}",
     )
 
 
@@ -208,3 +210,8 @@ def _disturbed(sampling: Sampling) -> ResultWarning | None:
         text=f"only {quiet} of {taken} samples were undisturbed, and {counted}; "
         "something else slowed the core, so try again or give it more time",
     )
+
+
+def _seconds(seconds: float) -> str:
+    unit, scale = select_unit(seconds)
+    return f"{seconds / scale:.3g} {unit}"

@@ -7,12 +7,13 @@ Templates escape whatever comes from elsewhere; only our own style, scripts and 
 from __future__ import annotations
 
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
 import markupsafe
 
+from torchmark import __version__
 from torchmark.report.charts import find_series, spec_for_page
 from torchmark.report.figures import printable
 from torchmark.report.formats.tracks import axes_of
@@ -35,7 +36,7 @@ def render(view: View) -> str:
             style=_own("style.css"),
             script=_own("page.js"),
             vega=markupsafe.Markup(load_bundle()) if has_charts else "",  # noqa: S704 - base64
-            version=metadata.version("torchmark"),
+            version=__version__,
         )
     )
 

@@ -57,15 +57,11 @@ if TYPE_CHECKING:
     from torchmark.analyse.replay_parts import PartRow
     from torchmark.model.run import MachineSpeeds, Run
 
-TOP = 20
-"""Calls that text shows where nobody says how many; all other formats have all."""
-
 _NAMED = 2
 """Calls that are named with a reason; more are counted."""
 
 
-def make_view(run: Run, top: int = TOP) -> View:
-    """`top` is how many calls text shows, those that take the most."""
+def make_view(run: Run) -> View:
     analysis = analyse_replay(run)
     calls = CallTable(analysis)
     settings = analysis.settings
@@ -79,7 +75,7 @@ def make_view(run: Run, top: int = TOP) -> View:
             section
             for section in (
                 _by_operator(analysis, calls, run.speeds),
-                _by_call(analysis, calls, top),
+                _by_call(analysis, calls, settings.top),
                 _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
                 _by_part("modules", "By module", "module", split_by_module(analysis)),
                 _not_replayed(analysis),

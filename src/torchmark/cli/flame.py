@@ -107,8 +107,8 @@ def command(
         check_that_counting_works()
     heed_signals()
     with Progress() as progress:
-        seen = collect_stacks(cases, how, lambda stage: progress.tell(stage.text))
-        seen += [read_stacks(base)] if isinstance(base, Path) else []
+        read = [read_stacks(base)] if isinstance(base, Path) else []
+        seen = [*collect_stacks(cases, how, lambda stage: progress.tell(stage.text)), *read]
         progress.tell(f"drawing {file.name}")
         write_whole(file, _content(file, seen, how.unit))
     click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")

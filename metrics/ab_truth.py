@@ -337,8 +337,8 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--same", type=int, default=400, help="comparisons of a thing with itself")
-    parser.add_argument("--slower", type=int, default=10, help="trials of 1 % for each op")
-    parser.add_argument("--slightly", type=int, default=10, help="trials of 0.5 % for each op")
+    parser.add_argument("--slower", type=int, default=10, help="trials of 1 %% for each op")
+    parser.add_argument("--slightly", type=int, default=10, help="trials of 0.5 %% for each op")
     parser.add_argument("--torch", type=int, default=40, help="comparisons by torch's way, of each")
     parser.add_argument(
         "--counts", type=int, default=200, help="counts of a thing compared with itself"

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,8 +62,6 @@ class Kind:
         tag = [] if has_begun else ["--tag", "killed"]
         if self.name == "overrides report" and has_begun:
             begin += ["--output", "report"]
-        if self.name == "sweep" and has_begun:
-            begin = [*begin, "--csv", "killed.csv"]
         return subprocess.Popen(
             [sys.executable, "-m", "torchmark", *begin, *tag, "--store", str(self.store), *more],
             cwd=self.folder,
@@ -98,7 +97,7 @@ def kill_and_resume(kind: Kind, kills: int, rng: random.Random) -> str:
         before = kind.run()
         process = kind.start("--quiet")
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=rng.uniform(2.0, 20.0))
+            process.communicate(timeout=rng.uniform(2.0, LATEST_KILL[kind.name]))
         was_over = process.poll() is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -128,6 +127,8 @@ def kill_and_resume(kind: Kind, kills: int, rng: random.Random) -> str:
 def interrupt(kind: Kind) -> str:
     """Ctrl-C once the first result is there; what went wrong, or nothing."""
     kind.store = kind.store.with_suffix(".interrupted.db")
+    (kind.folder / "killed.csv").unlink(missing_ok=True)  # files of the run in the other store
+    shutil.rmtree(kind.folder / "report", ignore_errors=True)
     process = kind.start("--quiet")
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
@@ -157,7 +158,10 @@ def make_inputs(folder: Path) -> None:
     )  # fmt: skip
 
 
-KINDS = ("run", "ab", "replay", "sweep", "overrides report")
+LATEST_KILL = {"run": 5.0, "ab": 20.0, "replay": 5.0, "sweep": 6.0, "overrides report": 60.0}
+"""Seconds after the start: in most of them some results are there, and others are not."""
+
+KINDS = tuple(LATEST_KILL)
 
 
 def main() -> None:

@@ -52,7 +52,11 @@ def test_a_summary_as_json() -> None:
         ("summary", [], "is empty"),
         ("summary", [{"trace": {"version": 9}}], "use a newer torchmark"),
         ("list", [HEADER, call("os.system.\x1b[2J", 1)], "line 2: has an operator"),
-        ("run", [HEADER, call("aten.neg.default", tensor(2, -3))], "line 2: has a wrong tensor"),
+        (
+            "run",
+            [HEADER, call("aten.neg.default", tensor(2, -3))],
+            "line 2: has a wrong tensor (shape[1]: expected `int` >= 0)",
+        ),
     ],
 )
 def test_a_bad_file_is_one_message(

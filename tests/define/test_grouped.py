@@ -65,7 +65,10 @@ def test_autograd_takes_the_named_output_or_all_tensors(
         ({"py_stmt": "y", "autograd": True}, "autograd needs a signature"),
         ({"py_stmt": "y", "autograd": True, "signature": "f() -> None"}, "gives none"),
         ({"py_stmt": "y", "autograd": True, "signature": "f() -> n: int"}, "gives none"),
-        ({"py_stmt": "y", "autograd": "z", "signature": "f() -> y"}, "'z' is not a tensor"),
+        (
+            {"py_stmt": "y", "autograd": "z", "signature": "f() -> y"},
+            "autograd='z' is not a tensor",
+        ),
         ({"cpp_stmt": "y;", "torchscript": True, "signature": "f() -> y"}, "need py_stmt"),
         ({"cpp_stmt": "y;", "compile": True, "signature": "f() -> y"}, "need py_stmt"),
         ({"py_stmt": "y", "num_threads": 0}, "num_threads must be 1, 2"),

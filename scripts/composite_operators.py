@@ -1,6 +1,6 @@
 """Write the list of torch's composite operators, which the importer of execution traces needs.
 
-    python scripts/composite_operators.py > src/torchmark/traces/composite_operators.txt
+    python scripts/composite_operators.py > src/torchmark/capture/traces/composite_operators.txt
 
 A composite operator is made of others before it comes to a kernel: it is registered as
 CompositeImplicitAutograd. Which ones are is known to torch alone, and traces are read without it.

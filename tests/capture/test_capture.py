@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_flatten
 
 import torchmark
 from tests.capture.programs import PROGRAMS, CountingCalls, inference_of_a_transformer
+from torchmark.capture.traces.loading import load_trace
 from torchmark.errors import (
     CaptureError,
     InvalidArgumentError,
@@ -285,6 +286,13 @@ def test_a_sparse_tensor_is_described_by_its_parts() -> None:
     assert tensor["parts"]["values"]["tensor"]["shape"] == [2]
 
 
+def test_a_trace_with_a_sparse_tensor_is_read_back(tmp_path: Path) -> None:
+    sparse = torch.eye(2).to_sparse()
+    with torchmark.Capture(tmp_path / "t.jsonl") as trace:
+        sparse.to_dense()
+    assert load_trace(tmp_path / "t.jsonl").calls == trace.trace().calls
+
+
 def test_shapes_that_contents_decide_make_different_calls() -> None:
     trace = captured(
         lambda: [torch.tensor(mask).nonzero() for mask in ([1, 0], [1, 1], [0, 1], [1, 0])]
@@ -520,7 +528,7 @@ def test_a_full_disk_costs_the_file_and_not_the_training(tmp_path: Path) -> None
     trained(1)
     assert capture._file is not None
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, capture._file._writer._raw.fileno())
+    os.dup2(full, capture._file._raw.fileno())
     os.close(full)
     trained(3)
     with pytest.warns(UserWarning, match="cannot be written"):
@@ -542,6 +550,6 @@ def test_a_failing_recorder_does_not_reach_the_program(monkeypatch: pytest.Monke
 
 def test_importing_torchmark_does_not_import_torch() -> None:
     code = (
-        "import sys, torchmark, torchmark.capture.traces.writing; sys.exit('torch' in sys.modules)"
+        "import sys, torchmark, torchmark.capture.traces.loading; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,8 +11,7 @@ import torch
 
 import torchmark
 from torchmark.capture import calls
-from torchmark.capture.keys import key_of
-from torchmark.capture.known import KnownCall, KnownCalls
+from torchmark.capture.known import KnownCall, KnownCalls, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -92,6 +92,17 @@ def test_a_module_runs_as_python_m_runs_it(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, python.stdout)
 
 
+@pytest.mark.parametrize("imports_torch", ["__init__.py", "__main__.py"])
+def test_the_command_line_of_a_module_has_its_name(folder: Path, imports_torch: str) -> None:
+    package = folder / "inner"
+    for name in ("__init__.py", "__main__.py"):
+        (package / name).write_text("import torch\n" if name == imports_torch else "")
+    done = capture(folder, "-m", "inner", "--lr", "3")
+    assert done.returncode == 0, done.stderr
+    header = lines_of(folder / "trace.jsonl.gz")[0]["trace"]
+    assert header["command"] == ["-m", "inner", "--lr", "3"]
+
+
 @pytest.mark.parametrize(
     "ending",
     ["sys.exit(7)", "sys.exit('a message')", "1 / 0", "raise KeyboardInterrupt", "def ( :"],

@@ -15,7 +15,7 @@ from torchmark.analyse.call_natures import Nature, nature_of, share_explained
 from torchmark.analyse.instructions import instructions_of
 from torchmark.analyse.times import time_of
 from torchmark.analyse.traffic import bytes_moved
-from torchmark.capture.traces.reading import check_call
+from torchmark.capture.traces.checking import check_call
 from torchmark.model.replay_record import settings_of
 from torchmark.model.result import Counts, Facts, Metric, Status
 

@@ -12,20 +12,25 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
 
-from torchmark.capture.compiled_code import never_compiled, set_eval_frame
 from torchmark.capture.describing import CallDescription
-from torchmark.capture.keys import key_of, shapes_of, without_floats
-from torchmark.capture.known import KnownCall
+from torchmark.capture.known import KnownCall, key_of, shapes_of, without_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from torchmark.capture.keys import Key
-    from torchmark.capture.known import KnownCalls
+    from torchmark.capture.known import Key, KnownCalls
     from torchmark.capture.labels import Labels
     from torchmark.capture.record import Record
+
+EVAL_FRAME: Any = torch._C._dynamo.eval_frame
+set_eval_frame = EVAL_FRAME.set_eval_frame
+"""torch's own, whatever stands in its place later."""
 
 _OpOverload = torch._ops.OpOverload
 _detach = torch.ops.aten.detach.default
@@ -38,6 +43,17 @@ _NEAR = 16
 
 _LONGEST_STEP = 100_000
 """Calls of a step that are expected again: a program without steps is none that repeats itself."""
+
+
+def never_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For what runs between two graphs of compiled code, with all that it calls."""
+    skip_compilation(function, what_it_calls=EVAL_FRAME._FrameAction.SKIP)
+    return function
+
+
+def skip_compilation(function: Callable[..., Any], what_it_calls: Any) -> None:
+    strategy = EVAL_FRAME._FrameExecStrategy(EVAL_FRAME._FrameAction.SKIP, what_it_calls)
+    EVAL_FRAME.set_code_exec_strategy(function.__code__, strategy)
 
 
 class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -135,9 +151,9 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
     ) -> Any:
         """Not known from this place: described, unless it is known from another."""
-        if _is_a_mark(func):
+        if getattr(func, "namespace", None) == "profiler":  # a mark, which computes nothing
             return func(*args, **kwargs)
-        if _decided_by_content(func):
+        if torch.Tag.dynamic_output_shape in getattr(func, "tags", ()):
             return self._call_decided_by_content(func, args, kwargs, key, known)
         number = self._record.number_of(key)
         if number is not None:
@@ -189,6 +205,12 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             set_eval_frame(prior)
 
 
+def mode_here() -> CallMode | None:
+    """That of this thread; a thread of autograd has the one of the thread that called it."""
+    modes = _get_current_dispatch_mode_stack()
+    return next((mode for mode in modes if isinstance(mode, CallMode)), None)
+
+
 @never_compiled
 def _is_no_dispatcher_call() -> bool:
     """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
@@ -197,13 +219,3 @@ def _is_no_dispatcher_call() -> bool:
     call that came through the dispatcher has passed the key for views, which is then excluded.
     """
     return _is_included(_VIEWS) and not _is_excluded(_VIEWS)
-
-
-def _is_a_mark(func: Any) -> bool:
-    """Marks for a profiler go through the dispatcher, but compute nothing."""
-    return getattr(func, "namespace", None) == "profiler"
-
-
-def _decided_by_content(func: Any) -> bool:
-    """Whether the shapes of the results depend on more than the shapes of the inputs."""
-    return torch.Tag.dynamic_output_shape in getattr(func, "tags", ())

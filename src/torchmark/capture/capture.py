@@ -1,4 +1,8 @@
-"""`Capture`: records what runs inside of it, then leaves everything as it was."""
+"""`Capture`: records what runs inside of it, then leaves everything as it was.
+
+With a path all of it is in the file after each step. A disk that is full costs the file and not the
+training: the reason is kept for the end, and the record in memory stays whole.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,22 @@ from torch.utils._python_dispatch import (
 )
 
 from torchmark.capture.calls import CallMode
-from torchmark.capture.compiled_code import watch_compiled_code
-from torchmark.capture.compiled_graphs import CompiledCalls
+from torchmark.capture.compiled_graphs import CompiledGraphs
 from torchmark.capture.hooks import Hooks
 from torchmark.capture.labels import Labels, ModuleNames
-from torchmark.capture.record import Record, StepEnds
-from torchmark.capture.started_work import watch_processes, watch_threads
-from torchmark.capture.trace_file import TraceFile, require_safetensors, save_contents
-from torchmark.capture.traces.writing import write_trace
+from torchmark.capture.record import (
+    Record,
+    RecordWriter,
+    StepEnds,
+    require_safetensors,
+    save_contents,
+)
+from torchmark.capture.watching import watch_processes, watch_threads
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torchmark.model.trace import Trace
 
@@ -50,7 +57,8 @@ class Capture:
 
     With a `path` the trace is written there as it goes: a program that is killed leaves all steps
     but the last. After `steps` steps the rest runs as if nothing had been captured. `values` keeps
-    the content of tensors in a safetensors file beside the trace, once for each distinct call.
+    the content of tensors in a safetensors file next to the trace, once for each distinct call.
+    `command` is what the trace says was run; without it, `sys.argv`.
     """
 
     def __init__(
@@ -59,18 +67,22 @@ class Capture:
         *,
         steps: int | None = None,
         values: bool = False,
+        command: Sequence[str] | None = None,
     ) -> None:
         if steps is not None and steps < 1:
             raise InvalidArgumentError(f"steps={steps}: a capture has at least one step")
         self._path = path
         self._steps = steps
         self._values = values
-        self._record = Record()
+        self._record = Record(command)
         self._ends = StepEnds()
         self._names = ModuleNames()
         self._labels: dict[int, Labels] = {}
         self._modes: list[CallMode] = []
-        self._file: TraceFile | None = None
+        self._file: RecordWriter | None = None
+        self._error: TraceWriteError | None = None
+        """What kept the file from being written; the steps before that are in it."""
+
         self._hooks = Hooks(self._record, self._labels, self._optimizer_stepped)
         self._undo = contextlib.ExitStack()
         self._mode: CallMode | None = None
@@ -84,7 +96,7 @@ class Capture:
         if self._values:
             require_safetensors()
         if self._path is not None:
-            self._file = TraceFile(self._path, self._record)
+            self._file = RecordWriter(self._path, self._record)
         self._is_used = True
         self._thread = threading.get_ident()
         _running = self
@@ -104,9 +116,9 @@ class Capture:
             return
         for length in (*self._ends.rest(), None):
             self._end_step(length)
-        if self._file is not None:
-            self._file.end()
-            self._warn_of_files()
+        self._write(RecordWriter.write_end)
+        if self._path is not None:
+            self._finish_files(self._path)
 
     def step(self) -> None:
         """Ends a step here; from now on steps end nowhere else."""
@@ -118,23 +130,35 @@ class Capture:
         return self._record.as_trace()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace, and the file with exact values beside it if they were wanted."""
-        write_trace(self.trace(), path)
-        if self._values:
-            save_contents(path, self._record.exact)
+        """Writes the trace, and a file with exact values next to it if they were wanted."""
+        with self._record.lock:
+            writer = RecordWriter(path, self._record)
+            with writer:
+                writer.write_steps()
+                writer.write_end()
+            if self._values:
+                save_contents(path, self._record.exact)
 
-    def _warn_of_files(self) -> None:
-        """A file that could not be written is no reason to end somebody's training."""
-        assert self._path is not None
-        assert self._file is not None
-        error = self._file.error
+    def _write(self, write: Callable[[RecordWriter], None]) -> None:
+        """A file that cannot be written is no reason to end somebody's training."""
+        if self._file is None or self._error is not None:
+            return
+        try:
+            write(self._file)
+        except TraceWriteError as error:
+            self._error = error
+            self._record.note_unseen(f"{error}: what came after is missing from that file")
+            with contextlib.suppress(TraceWriteError):
+                self._file.close()
+
+    def _finish_files(self, path: str | os.PathLike[str]) -> None:
         if self._values:
             try:
-                save_contents(self._path, self._record.exact)
+                save_contents(path, self._record.exact)
             except TraceWriteError as refused:
-                error = error or refused
-        if error is not None:
-            warnings.warn(f"torchmark: {error}", stacklevel=3)
+                self._error = self._error or refused
+        if self._error is not None:
+            warnings.warn(f"torchmark: {self._error}", stacklevel=3)
 
     def _check(self) -> None:
         if _running is not None:
@@ -162,9 +186,9 @@ class Capture:
             )
         self._hooks.start()
         undo = self._undo
-        undo.enter_context(watch_compiled_code(self._hooks))
-        undo.enter_context(CompiledCalls(self._record).watch())
-        undo.enter_context(watch_processes(self._record, self._in_child))
+        undo.enter_context(self._hooks.watch_compiled_code())
+        undo.enter_context(CompiledGraphs(self._record).watch())
+        undo.enter_context(watch_processes(self._record.note_unseen, self._in_child))
         undo.enter_context(watch_threads(self._capture_thread))
         mode = self._new_mode()
         undo.callback(mode.labels.functions.stop)
@@ -215,8 +239,7 @@ class Capture:
                 return
             for mode in self._modes:
                 mode.step_ended()
-            if self._file is not None:
-                self._file.step_ended()
+            self._write(RecordWriter.write_steps)
             labels = self._labels.get(threading.get_ident())
             if labels is not None and self._record.total_steps() == STEPS_WITH_FUNCTIONS:
                 labels.name_functions_by_memory()

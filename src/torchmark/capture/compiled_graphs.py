@@ -18,122 +18,148 @@ import contextlib
 import dataclasses
 import functools
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from torchmark.capture.calls import CallMode
-from torchmark.capture.compiled_code import never_compiled
+from torchmark.capture.calls import mode_here, never_compiled
 from torchmark.capture.describing import CallDescription
-from torchmark.capture.when_imported import when_imported
+from torchmark.capture.watching import replace_attribute, when_imported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from types import ModuleType
 
-    from torchmark.capture.keys import Key
+    from torchmark.capture.known import Key
     from torchmark.capture.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphCall:
+class GraphCall(NamedTuple):
     """One operator of a graph."""
 
+    key: Key
     func: Any
     description: CallDescription
 
-    key: Key
-    """The same for calls that look the same."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledGraph:
+class CompiledGraph(NamedTuple):
     """What inductor was given to compile."""
 
-    calls: tuple[GraphCall, ...]
-
-    left_out: tuple[str, ...]
+    calls: list[GraphCall]
+    left_out: list[str]
     """Names of what is called in it and is no operator: kernels of the user, control flow."""
 
 
-@contextlib.contextmanager
-def watch_compiled_graphs(
-    running: Callable[[CompiledGraph | None], AbstractContextManager[None]],
-) -> Iterator[None]:
-    """Each run of compiled code happens within `running(graph)`, in the thread that runs it.
+class CompiledGraphs:
+    """Adds the calls of a graph to the record, at the place of the thread that runs the graph."""
 
-    The graph is None for code that was compiled before this began.
-    """
-    with contextlib.ExitStack() as undo:
-        compiled: dict[int, tuple[Any, CompiledGraph]] = {}
-        undo.enter_context(_config().patch(enable_autograd_cache=False))
-        undo.enter_context(
-            when_imported(
-                "torch._inductor.compile_fx",
-                lambda module: _wrap(module, compiled, running, undo),
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._graphs: dict[int, tuple[Any, CompiledGraph]] = {}
+        """By the id of the code that was made of it. That is kept too, so the id stays its own."""
+
+        self._places: dict[int, int] = {}
+        self._pairs: dict[tuple[int, int], list[int]] = {}
+        self._undo = contextlib.ExitStack()
+        self._is_over = False
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        from torch._functorch import config  # noqa: PLC0415 - torch has no other name for it
+
+        with self._undo:
+            self._undo.enter_context(config.patch(enable_autograd_cache=False))
+            self._undo.enter_context(when_imported("torch._inductor.compile_fx", self._wrap))
+            try:
+                yield
+            finally:
+                self._is_over = True
+
+    def _wrap(self, compile_fx: ModuleType) -> None:
+        compile_graph = compile_fx._compile_fx_inner
+        run_code = compile_fx.CompiledFxGraph.__call__
+
+        @functools.wraps(compile_graph)
+        def compile_and_keep(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            # Before it is compiled, for inductor writes into it.
+            graph = _graph(graph_module)
+            result = compile_graph(graph_module, *args, **kwargs)
+            self._graphs[id(result)] = result, graph
+            return result
+
+        @never_compiled
+        @functools.wraps(run_code)
+        def run_and_record(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._running(compiled):
+                return run_code(compiled, *args, **kwargs)
+
+        for owner, name, replacement in (
+            (compile_fx, "_compile_fx_inner", compile_and_keep),
+            (compile_fx.CompiledFxGraph, "__call__", run_and_record),
+        ):
+            self._undo.enter_context(replace_attribute(owner, name, replacement))
+
+    @contextlib.contextmanager
+    def _running(self, code: Any) -> Iterator[None]:
+        mode = mode_here()
+        if mode is None or not mode.is_on:
+            yield
+        elif id(code) not in self._graphs:
+            self._record.note_unseen(
+                "{n} times code ran that torch.compile had compiled before the capture: the "
+                "operators that it fused into kernels are not in here"
             )
+            yield
+        else:
+            _, graph = self._graphs[id(code)]
+            self._add(graph, mode.labels.known_calls().place)
+            mode.is_on = False
+            try:
+                yield
+            finally:
+                mode.is_on = not self._is_over
+
+    def _add(self, graph: CompiledGraph, place: int) -> None:
+        pairs = self._pairs.get((id(graph), place))
+        if pairs is None:
+            pairs = self._pairs[id(graph), place] = self._pairs_of(graph, place)
+        self._record.sequence.extend(pairs)
+        self._record.note_unseen(
+            "{n} times a graph ran that torch.compile had compiled: the operators of the graph are "
+            "in here, marked as compiled, and not the kernels that they were fused into"
         )
-        yield
+        for name in graph.left_out:
+            self._record.note_unseen(
+                f"{{n}} times {name} in a compiled graph, which is not an operator"
+            )
 
-
-def _config() -> Any:
-    from torch._functorch import config  # noqa: PLC0415 - torch has no other name for it
-
-    return config
-
-
-def _wrap(
-    compile_fx: ModuleType,
-    compiled: dict[int, tuple[Any, CompiledGraph]],
-    running: Callable[[CompiledGraph | None], AbstractContextManager[None]],
-    undo: contextlib.ExitStack,
-) -> None:
-    compile_graph = compile_fx._compile_fx_inner
-    code = compile_fx.CompiledFxGraph
-    run_code = code.__call__
-
-    @functools.wraps(compile_graph)
-    def compile_and_keep(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        # Before it is compiled, for inductor writes into it.
-        graph = _graph(graph_module)
-        result = compile_graph(graph_module, *args, **kwargs)
-        compiled[id(result)] = result, graph
-        return result
-
-    @never_compiled
-    @functools.wraps(run_code)
-    def run_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _, graph = compiled.get(id(self), (None, None))
-        with running(graph):
-            return run_code(self, *args, **kwargs)
-
-    undo.callback(setattr, compile_fx, "_compile_fx_inner", compile_graph)
-    undo.callback(setattr, code, "__call__", run_code)
-    compile_fx._compile_fx_inner = compile_and_keep  # type: ignore[attr-defined]
-    code.__call__ = run_and_tell
+    def _pairs_of(self, graph: CompiledGraph, place: int) -> list[int]:
+        record = self._record
+        compiled = self._places.get(place)
+        if compiled is None:
+            where = dataclasses.replace(record.places[place], compiled=True, function=None)
+            compiled = self._places[place] = record.add_place(where)
+        return [record.pair_of(record.add_call(*call), compiled) for call in graph.calls]
 
 
 def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
-    calls, left_out = [], []
+    graph = CompiledGraph([], [])
     for node in graph_module.graph.nodes:
         if node.op != "call_function":
             continue
         if isinstance(node.target, torch._ops.OpOverload):
             if not node.target._schema.name.startswith("aten::sym_"):  # asks a size: no work
-                calls.append(_call(node))
+                graph.calls.append(_call(node))
         elif getattr(node.target, "__module__", None) != "_operator":  # an item of a tuple
-            left_out.append(str(node.target))
-    return CompiledGraph(calls=tuple(calls), left_out=tuple(left_out))
+            graph.left_out.append(str(node.target))
+    return graph
 
 
 def _call(node: torch.fx.Node) -> GraphCall:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
     description = GraphDescription(args, kwargs).finish(node.meta.get("val"))
     said = json.dumps([description.args, description.kwargs, description.outputs])
-    return GraphCall(func=node.target, description=description, key=("compiled", node.target, said))
+    return GraphCall(("compiled", node.target, said), node.target, description)
 
 
 class GraphDescription(CallDescription):
@@ -175,66 +201,3 @@ class GraphDescription(CallDescription):
 
 def _hint(size: int | torch.SymInt) -> int:
     return int(size.node.hint) if isinstance(size, torch.SymInt) else size
-
-
-class CompiledCalls:
-    """Adds the calls of a graph to the record, at the place of the thread that runs the graph."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-        self._places: dict[int, int] = {}
-        self._pairs: dict[tuple[int, int], list[int]] = {}
-        self._is_over = False
-
-    @contextlib.contextmanager
-    def watch(self) -> Iterator[None]:
-        with watch_compiled_graphs(self._running):
-            try:
-                yield
-            finally:
-                self._is_over = True
-
-    @contextlib.contextmanager
-    def _running(self, graph: CompiledGraph | None) -> Iterator[None]:
-        modes = _get_current_dispatch_mode_stack()
-        mode = next((mode for mode in modes if isinstance(mode, CallMode)), None)
-        if mode is None or not mode.is_on:
-            yield
-        elif graph is None:
-            self._record.note_unseen(
-                "{n} times code ran that torch.compile had compiled before the capture: the "
-                "operators that it fused into kernels are not in here"
-            )
-            yield
-        else:
-            self._add(graph, mode.labels.known_calls().place)
-            mode.is_on = False
-            try:
-                yield
-            finally:
-                mode.is_on = not self._is_over
-
-    def _add(self, graph: CompiledGraph, place: int) -> None:
-        pairs = self._pairs.get((id(graph), place))
-        if pairs is None:
-            pairs = self._pairs[id(graph), place] = self._pairs_of(graph, place)
-        self._record.sequence.extend(pairs)
-        self._record.note_unseen(
-            "{n} times a graph ran that torch.compile had compiled: the operators of the graph are "
-            "in here, marked as compiled, and not the kernels that they were fused into"
-        )
-        for name in graph.left_out:
-            self._record.note_unseen(
-                f"{{n}} times {name} in a compiled graph, which is not an operator"
-            )
-
-    def _pairs_of(self, graph: CompiledGraph, place: int) -> list[int]:
-        record = self._record
-        compiled = self._places.get(place)
-        if compiled is None:
-            where = dataclasses.replace(record.places[place], compiled=True, function=None)
-            compiled = self._places[place] = record.add_place(where)
-        return [
-            record.pair_of(record.add_call(call.key, call.func, call.description), compiled)
-            for call in graph.calls
-        ]

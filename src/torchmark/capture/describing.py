@@ -9,51 +9,38 @@ it is looked at. A question that a dtype or a device cannot answer leaves its ke
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-Accessors = dict[str, "Callable[[torch.Tensor], torch.Tensor]"]
-
-_BY_ROW: Accessors = {
-    "crow_indices": torch.Tensor.crow_indices,
-    "col_indices": torch.Tensor.col_indices,
-    "values": torch.Tensor.values,
-}
-_BY_COLUMN: Accessors = {
-    "ccol_indices": torch.Tensor.ccol_indices,
-    "row_indices": torch.Tensor.row_indices,
-    "values": torch.Tensor.values,
-}
-PARTS: dict[torch.layout, Accessors] = {
+_BY_ROW = ("crow_indices", "col_indices", "values")
+_BY_COLUMN = ("ccol_indices", "row_indices", "values")
+_PARTS: dict[torch.layout, tuple[str, ...]] = {
     # The plain accessors of a sparse_coo tensor refuse one that is not coalesced.
-    torch.sparse_coo: {"indices": torch.Tensor._indices, "values": torch.Tensor._values},
+    torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: _BY_ROW,
     torch.sparse_bsr: _BY_ROW,
     torch.sparse_csc: _BY_COLUMN,
     torch.sparse_bsc: _BY_COLUMN,
 }
-"""What a tensor of such a layout is made of."""
+"""Accessors of what a tensor of such a layout is made of."""
 
-EXACT_DTYPES = frozenset(
-    {
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-    }
-)
+_EXACT_DTYPES = frozenset({
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+})  # fmt: skip
 """What every version of the safetensors library can keep."""
+
+_LONGEST_LIST = 64
+"""Elements that are kept one by one: small index tensors decide what an operator does."""
+
+_LONGEST_SORT = 1 << 24
+"""Elements that are sorted to count the different ones; more would take seconds."""
 
 
 class CallDescription:
@@ -62,11 +49,10 @@ class CallDescription:
     def __init__(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, exact: bool = False
     ) -> None:
-        self.exact: list[torch.Tensor] = []
-        """Copies of the inputs, in the order of `args` and then `kwargs`."""
-
         self._exact_wanted = exact
-        self._named: list[dict[str, Any]] = []
+        self._exact: list[tuple[dict[str, Any], torch.Tensor]] = []
+        """Inputs and copies of them, in the order of `args` and then `kwargs`."""
+
         self._storages: dict[int, int] = {}
         # Kept alive: a new storage must not come to lie where an old one was given up.
         self._kept: list[torch.UntypedStorage] = []
@@ -89,9 +75,9 @@ class CallDescription:
     def exact_contents(self, call: int) -> dict[str, torch.Tensor]:
         """The copies by the names that they have from now on in the description."""
         contents = {}
-        for number, (named, copy) in enumerate(zip(self._named, self.exact, strict=True)):
-            named["exact"] = f"{call}.{number}"
-            contents[named["exact"]] = copy
+        for number, (body, copy) in enumerate(self._exact):
+            body["exact"] = f"{call}.{number}"
+            contents[body["exact"]] = copy
         return contents
 
     def _value(self, value: Any) -> Any:
@@ -108,19 +94,13 @@ class CallDescription:
         return _named_value(value)
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        if not _is_plain(tensor):
-            return {"opaque": _type_name(tensor)}
-        try:
-            body = self._plain_tensor(tensor)
-        except Exception:
-            return {"opaque": _type_name(tensor)}
-        return {"tensor": body}
+        with contextlib.suppress(Exception):
+            if _is_plain(tensor):
+                return {"tensor": self._plain_tensor(tensor)}
+        return {"opaque": _type_name(tensor)}
 
     def _plain_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "shape": list(tensor.shape),
-            "dtype": _short(tensor.dtype),
-        }
+        body: dict[str, Any] = {"shape": list(tensor.shape), "dtype": _short(tensor.dtype)}
         if tensor.device.type != "cpu":
             body["device"] = str(tensor.device)
         if tensor.requires_grad:
@@ -139,8 +119,10 @@ class CallDescription:
         return body
 
     def _parts(self, tensor: torch.Tensor) -> dict[str, Any]:
-        accessors = PARTS[tensor.layout]
-        parts = {name: self._tensor(accessor(tensor)) for name, accessor in accessors.items()}
+        parts = {
+            accessor.removeprefix("_"): {"tensor": self._plain_tensor(getattr(tensor, accessor)())}
+            for accessor in _PARTS[tensor.layout]
+        }
         body: dict[str, Any] = {"layout": _short(tensor.layout), "parts": parts}
         if tensor.layout == torch.sparse_coo:
             body["coalesced"] = tensor.is_coalesced()
@@ -161,28 +143,22 @@ class CallDescription:
 
     def _content(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
         content = tensor.detach().resolve_conj().resolve_neg()
-        try:
-            values = contents_of(content)
-        except Exception:
-            values = {}
-        if values:
-            body["values"] = values
-        if self._exact_wanted and tensor.dtype in EXACT_DTYPES and not tensor.is_meta:
-            self._named.append(body)
-            self.exact.append(
-                content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
-            )
+        with contextlib.suppress(Exception):  # a dtype or a device that has no answer
+            if values := _contents_of(content):
+                body["values"] = values
+        if self._exact_wanted and tensor.dtype in _EXACT_DTYPES and not tensor.is_meta:
+            copy = content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
+            self._exact.append((body, copy))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether a trace can hold it: no class that computes in its own way, no quantizer."""
-    own_way = getattr(
-        type(tensor), "__torch_dispatch__", None
-    ) is not torch._C._disabled_torch_dispatch_impl and type(tensor) not in (
-        torch.Tensor,
-        torch.nn.Parameter,
-    )
-    return not (own_way or tensor.is_quantized or tensor.is_nested)
+    kind = type(tensor)
+    is_own = kind not in (torch.Tensor, torch.nn.Parameter)
+    dispatch = getattr(kind, "__torch_dispatch__", None)
+    if is_own and dispatch is not torch._C._disabled_torch_dispatch_impl:
+        return False
+    return not (tensor.is_quantized or tensor.is_nested)
 
 
 def _needed_bytes(tensor: torch.Tensor) -> int:
@@ -228,14 +204,7 @@ def _type_name(value: object) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-LONGEST_LIST = 64
-"""Elements that are kept one by one: small index tensors decide what an operator does."""
-
-LONGEST_SORT = 1 << 24
-"""Elements that are sorted to count the different ones; more would take seconds."""
-
-
-def contents_of(tensor: torch.Tensor) -> dict[str, Any]:
+def _contents_of(tensor: torch.Tensor) -> dict[str, Any]:
     """Empty where nothing is known."""
     if tensor.is_meta or tensor.dtype.is_complex:
         return {}
@@ -270,7 +239,7 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     flat = tensor.reshape(-1).to(torch.int64)
     low, high = (int(bound) for bound in torch.aminmax(flat))
     known: dict[str, Any] = {"min": low, "max": high, "sum": int(flat.sum())}
-    if flat.numel() <= LONGEST_SORT:
+    if flat.numel() <= _LONGEST_SORT:
         known["distinct"] = len(torch.unique(flat))
     known["order"] = _order(flat)
     if tensor.dim() == 1 and known["order"] == "ascending" and int(flat[0]) == 0:
@@ -286,4 +255,4 @@ def _order(flat: torch.Tensor) -> str:
 
 
 def _list_of(tensor: torch.Tensor) -> dict[str, Any]:
-    return {"list": tensor.reshape(-1).tolist()} if tensor.numel() <= LONGEST_LIST else {}
+    return {"list": tensor.reshape(-1).tolist()} if tensor.numel() <= _LONGEST_LIST else {}

@@ -2,11 +2,19 @@
 
 Hooks belong to the process, labels to a thread. A module that runs in a thread without labels is
 one that was started before the capture: what it calls is not seen, and that is said.
+
+Compiled code is left as it is: neither traced with our labels in it, nor compiled once more.
+torch.compile guards on hooks of modules and on modes for functions, and would trace them into the
+graph. So both are taken away for as long as compiled code runs: torch tells its interpreter that
+it begins and ends by one function, and that one is watched. The mode for dispatcher calls stays;
+torch itself keeps it out of compilation.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +23,12 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from torchmark.capture.calls import CallMode
+from torchmark.capture.calls import EVAL_FRAME, mode_here, set_eval_frame, skip_compilation
+from torchmark.capture.watching import replace_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import torch
     from torch.utils.hooks import RemovableHandle
@@ -74,7 +82,35 @@ class Hooks:
             handle.remove()
         self._handles = kept
 
-    def are_not_alone(self) -> bool:
+    @contextlib.contextmanager
+    def watch_compiled_code(self) -> Iterator[None]:
+        """No hooks from where compiled code begins in a thread to where it ends."""
+
+        def watched(callback: Any) -> Any:
+            prior = set_eval_frame(None)  # or what follows would be compiled as well
+            if callback is not None and prior is None:
+                self._compiled_code_begins()
+            elif callback is None and prior is not None:
+                self._compiled_code_ends()
+            if callback is not None:
+                set_eval_frame(callback)
+            return prior
+
+        # Itself alone: torch would set back what it sets, if that were told to hold below it.
+        skip_compilation(watched, what_it_calls=EVAL_FRAME._FrameAction.DEFAULT)
+        with (
+            # A compiled module warns of hooks like ours; it may warn of the user's.
+            replace_attribute(nn_module, "_has_any_global_hook", self._are_not_alone),
+            # The compiler may be imported meanwhile, and would take the name from here.
+            replace_attribute(EVAL_FRAME, "set_eval_frame", watched),
+        ):
+            _replace_in_compiler(set_eval_frame, watched)
+            try:
+                yield
+            finally:
+                _replace_in_compiler(watched, set_eval_frame)
+
+    def _are_not_alone(self) -> bool:
         """Whether modules have global hooks that are not ours."""
         ours = 1 if self._handles else 0
         return bool(
@@ -84,7 +120,7 @@ class Hooks:
             or len(nn_module._global_forward_hooks) > ours
         )
 
-    def compiled_code_begins(self) -> None:
+    def _compiled_code_begins(self) -> None:
         if labels := self._labels_here():
             labels.functions.pause()
         with self._record.lock:
@@ -92,7 +128,7 @@ class Hooks:
             if self._compiled == 1:
                 self.stop()
 
-    def compiled_code_ends(self) -> None:
+    def _compiled_code_ends(self) -> None:
         with self._record.lock:
             if self._compiled == 0:  # the capture began inside of compiled code
                 return
@@ -104,13 +140,9 @@ class Hooks:
 
     def _labels_here(self) -> Labels | None:
         labels = self._labels.get(threading.get_ident())
-        if labels is not None:
-            return labels
-        # A thread of autograd has no labels of its own, but the modes of the one that called it.
-        for mode in _get_current_dispatch_mode_stack():
-            if isinstance(mode, CallMode):
-                return mode.labels
-        return None
+        if labels is None and (mode := mode_here()):
+            labels = mode.labels
+        return labels
 
     @_never_raising
     def _entered(self, module: torch.nn.Module, _: Any) -> None:
@@ -141,3 +173,11 @@ class Hooks:
                 self._optimizer_stepped(optimizer)
             finally:
                 self._in_optimizer_hook = False
+
+
+def _replace_in_compiler(old: object, new: object) -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch._dynamo"):
+            for attribute in ("set_eval_frame", "_maybe_set_eval_frame"):
+                if vars(module).get(attribute) is old:
+                    setattr(module, attribute, new)

@@ -1,4 +1,9 @@
-"""Calls that were seen before, and a quick way to see that one of them comes again.
+"""Calls told from one another: by a key, or by a quicker comparison with one that was seen before.
+
+A key is a tuple that is cheap to make and to hash. It asks a tensor only for what the trace keeps
+apart, and for strides and devices only where they are not the usual ones: `True` stands for the
+strides of a contiguous tensor, and for the CPU. A sparse, nested or foreign tensor raises there and
+takes the careful way.
 
 A training repeats itself: a call is mostly the one that came there in the step before. To see that
 it is that one takes half of the time that its key takes to make and to look up, since torch
@@ -6,6 +11,8 @@ compares sizes, strides, dtypes and devices of all tensors in one function that 
 guards of compiled code. What that one does not look at is looked at here: offsets, gradients where
 they are switched off, and which tensors share memory. Whatever does not fit, or has no such
 comparison, has a key.
+
+All of this runs for every call of the captured program.
 """
 
 from __future__ import annotations
@@ -15,24 +22,117 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchmark.capture.keys import sharing
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torchmark.capture.keys import Key
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     Args = tuple[Any, ...]
     Keywords = Mapping[str, Any] | None
     Fits = Callable[[Args, Keywords], bool]
 
+Key = tuple[Any, ...]
+
+_Tensor = torch.Tensor
+_Parameter = torch.nn.Parameter
 _TensorGuards: Any = torch._C._dynamo.guards.TensorGuards
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+_ASKED = (
+    "dtype", "layout", "device", "requires_grad", "is_quantized", "shape",
+    "_nnz", "is_coalesced", "stride", "storage_offset",
+)  # fmt: skip
+_NAMED = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
+_PLAIN = frozenset({int, bool, str, type(None), complex})
 _NUMBERS = frozenset({int, float, bool})
-_COMPARED = _NUMBERS | {
-    str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format,
-}  # fmt: skip
+_COMPARED = _NUMBERS | _NAMED | {str, type(None)}
 """Values that are the same if they and their types are equal."""
+
+
+def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Key:
+    """The same for calls that look the same."""
+    parts: list[Any] = [op]
+    storages: list[int] = []
+    _add(args, parts, storages)
+    if kwargs:
+        parts.append(tuple(kwargs))
+        _add(kwargs.values(), parts, storages)
+    if len(storages) > 1 and (shared := sharing(storages)) is not None:
+        parts.append(shared)
+    return tuple(parts)
+
+
+def sharing(storages: list[int]) -> tuple[int, ...] | None:
+    """Which tensors lie in one memory: equal numbers for those that do; None if none do."""
+    if len(set(storages)) == len(storages):
+        return None
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(storage, len(first)) for storage in storages])
+
+
+def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
+    for value in values:
+        kind = type(value)
+        if kind is _Tensor or kind is _Parameter:
+            try:
+                storages.append(value.untyped_storage()._cdata)
+                parts += (
+                    kind,
+                    value.shape,
+                    value.dtype,
+                    value.is_contiguous() or value.stride(),
+                    value.storage_offset(),
+                    value.requires_grad,
+                    value.is_cpu or value.device,
+                )
+            except Exception:  # each kind of tensor without memory raises its own
+                parts.append(_careful_part(value))
+        elif kind in _PLAIN:
+            parts += (kind, value)
+        elif kind is float:
+            # A nan equals nothing, not even the one of the call before.
+            parts += (float, value if value == value else "nan")  # noqa: PLR0124
+        elif kind is list or kind is tuple:
+            parts += (kind, len(value))
+            _add(value, parts, storages)
+        elif kind in _NAMED:
+            parts.append(value)
+        else:
+            parts.append(_careful_part(value))
+
+
+def _careful_part(value: Any) -> Hashable:
+    """Of a value that is none of the usual ones: as much as it tells without raising."""
+    parts: list[Any] = [type(value)]
+    if isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            parts += [_ask(value, name) for name in _ASKED]
+    elif isinstance(value, torch.Generator):
+        parts.append(value.device)
+    elif isinstance(value, (int, float, str)):
+        parts.append(value)
+    return tuple(parts)
+
+
+def _ask(tensor: torch.Tensor, name: str) -> Hashable:
+    try:
+        answer = getattr(tensor, name)
+        answer = answer() if callable(answer) else answer
+        hash(answer)
+    except Exception:
+        return None
+    return answer
+
+
+def without_floats(key: Key) -> Key:
+    """The same for calls that differ in nothing but the values of floats."""
+    return tuple([None if type(part) is float else part for part in key])
+
+
+def shapes_of(result: Any) -> Key:
+    """The shapes that came back, for operators where the inputs do not decide them."""
+    if isinstance(result, torch.Tensor):
+        return (_ask(result, "shape"),)
+    if isinstance(result, (list, tuple)):
+        return tuple([shape for item in result for shape in shapes_of(item)])
+    return ()
 
 
 class KnownCall:
@@ -62,7 +162,7 @@ class KnownCall:
             self.call, self.fits = call, fits
 
 
-class KnownCalls(dict["Key", KnownCall]):
+class KnownCalls(dict[Key, KnownCall]):
     """The calls of one place, by their keys."""
 
     __slots__ = ("folded", "place")
@@ -75,7 +175,7 @@ class KnownCalls(dict["Key", KnownCall]):
 
 
 def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits | None:
-    is_tensor = [type(value) in _TENSORS for value in args]
+    is_tensor = [type(value) in (_Tensor, _Parameter) for value in args]
     others = [index for index in range(len(args)) if not is_tensor[index]]
     if not all(map(_is_compared, [*(args[index] for index in others), *keywords.values()])):
         return None

@@ -125,10 +125,7 @@ class Labels:
         for (phase, module, function), known in list(self._known.items()):
             if function is None or isinstance(function, str):  # an optimizer's step is known
                 continue
-            nameless = (phase, module, None)
-            remembered = self._known.get(nameless)
-            if remembered is None:
-                remembered = self._new_place(nameless)
+            remembered = self._known_at((phase, module, None))
             for key, call in known.items():
                 remembered.setdefault(key, KnownCall(call.pair, remembered))
             for key, call in known.folded.items():
@@ -204,15 +201,12 @@ class Labels:
 
     def _known_at(self, where: tuple[str, str | None, Any]) -> KnownCalls:
         known = self._known.get(where)
-        return self._new_place(where) if known is None else known
-
-    def _new_place(self, where: tuple[str, str | None, Any]) -> KnownCalls:
-        phase, module, function = where
-        if function in _BACKWARD:
-            phase = "backward"
-        place = Place(phase=phase, module=module, function=_name(function), thread=self._thread)
-        known = KnownCalls(self._record.add_place(place))
-        self._known[where] = known
+        if known is None:
+            phase, module, function = where
+            if function in _BACKWARD:
+                phase = "backward"
+            place = Place(phase=phase, module=module, function=_name(function), thread=self._thread)
+            known = self._known[where] = KnownCalls(self._record.add_place(place))
         return known
 
 
@@ -265,12 +259,12 @@ class FunctionLabels(TorchFunctionMode):
         stack = [_at(depth) for depth in range(_depth())]
         if not any(mode is self for mode in stack):
             return None
-        above = 0
+        above = []
         while (mode := _pop()) is not self:
-            above += 1
-        for mode in stack[len(stack) - above :]:
+            above.append(mode)
+        for mode in reversed(above):
             _push(mode)
-        return above
+        return len(above)
 
     def _insert(self, above: int) -> None:
         users = [_pop() for _ in range(min(above, _depth()))]

@@ -16,37 +16,50 @@ import platform
 import sys
 import threading
 from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchmark.capture.keys import without_floats
+from torchmark.capture.known import without_floats
+from torchmark.capture.traces.files import TraceWriter
+from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.model.trace import Place, RecordedCall, Step, Trace
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
     from torchmark.capture.describing import CallDescription
-    from torchmark.capture.keys import Key
+    from torchmark.capture.known import Key
 
 KEPT_FLOATS = 8
 """Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with
 all of them kept no two steps would be the same, and a long training would fill the trace."""
 
 
+@dataclass(slots=True)
 class CapturedStep:
     """A sequence of pairs, as often as it came without a change."""
 
-    __slots__ = ("pairs", "repeats")
-
-    def __init__(self, pairs: list[int]) -> None:
-        self.pairs = pairs
-        self.repeats = 1
+    pairs: list[int]
+    repeats: int = 1
 
 
 class Record:
     """Everything that a trace holds, in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] | None = None) -> None:
         self.lock = threading.RLock()
+        self.origin: dict[str, Any] = {
+            "source": "capture",
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "command": tuple(sys.argv if command is None else command),
+        }
+        """What the header of a trace says."""
+
         self.calls: list[RecordedCall] = []
         self.places: list[Place] = []
         self.pairs: list[tuple[int, int]] = []
@@ -80,11 +93,12 @@ class Record:
             if (known := self._numbers.get(key)) is not None:
                 return known
             number = len(self.calls)
+            schema = getattr(func, "_schema", None)
             self.exact |= description.exact_contents(number)
             self.calls.append(
                 RecordedCall(
                     op=op_name(func),
-                    schema=_schema(func),
+                    schema=None if schema is None else str(schema),
                     args=description.args,
                     kwargs=description.kwargs,
                     outputs=description.outputs,
@@ -150,28 +164,24 @@ class Record:
         return sum(step.repeats * len(step.pairs) for step in self.steps)
 
     def as_trace(self) -> Trace:
+        steps = []
         counts: Counter[tuple[int, int]] = Counter()
         for step in self.steps:
+            calls, places = self.calls_and_places(step)
+            steps.append(Step(calls=tuple(calls), places=tuple(places), repeats=step.repeats))
             for pair, count in Counter(step.pairs).items():
                 counts[self.pairs[pair]] += count * step.repeats
         return Trace(
-            source="capture",
             calls=tuple(self.calls),
             places=tuple(self.places),
-            steps=tuple(self._step(step) for step in self.steps),
+            steps=tuple(steps),
             counts=counts,
-            torch=torch.__version__,
-            python=platform.python_version(),
-            command=tuple(sys.argv),
             unseen=tuple(self.unseen()),
+            **self.origin,
         )
 
-    def _step(self, step: CapturedStep) -> Step:
-        calls, places = self.calls_and_places(step.pairs)
-        return Step(calls=tuple(calls), places=tuple(places), repeats=step.repeats)
-
-    def calls_and_places(self, pairs: list[int]) -> tuple[list[int], list[int]]:
-        both = [self.pairs[pair] for pair in pairs]
+    def calls_and_places(self, step: CapturedStep) -> tuple[list[int], list[int]]:
+        both = [self.pairs[pair] for pair in step.pairs]
         return [call for call, _ in both], [place for _, place in both]
 
 
@@ -182,9 +192,64 @@ def op_name(func: Any) -> str:
     return f"{getattr(func, 'namespace', 'higher_order')}.{func.name()}.default"
 
 
-def _schema(func: Any) -> str | None:
-    schema = getattr(func, "_schema", None)
-    return None if schema is None else str(schema)
+class RecordWriter(TraceWriter):
+    """The file of a record's trace; it can be written while the record goes on."""
+
+    def __init__(self, path: str | os.PathLike[str], record: Record) -> None:
+        super().__init__(path)
+        self._record = record
+        self._calls = 0
+        self._places = 0
+        self._steps = 0
+        self.header(**record.origin)
+        self.flush()
+
+    def write_steps(self) -> None:
+        """The steps that are new; if none is, the last one came again."""
+        record = self._record
+        new_steps = record.steps[self._steps :]
+        for call in record.calls[self._calls :]:
+            self.call(call)
+        for place in record.places[self._places :]:
+            self.place(place)
+        for step in new_steps:
+            self.step(*record.calls_and_places(step), step.repeats)
+        if record.steps and not new_steps:
+            self.again()
+        self._calls, self._places = len(record.calls), len(record.places)
+        self._steps = len(record.steps)
+        self.flush()
+
+    def write_end(self) -> None:
+        record = self._record
+        self.end(calls=record.total_calls(), steps=record.total_steps(), unseen=record.unseen())
+        self.close()
+
+
+def require_safetensors() -> None:
+    """Before anything runs: hours of training must not end without their values."""
+    try:
+        import safetensors.torch  # noqa: F401, PLC0415 - an extra of its own
+    except ImportError as error:
+        raise MissingToolError(
+            "exact values are kept in a safetensors file: pip install 'torchmark[capture]', or "
+            "capture without values=True"
+        ) from error
+
+
+def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor]) -> None:
+    """Exact contents by name, in `NAME.safetensors` next to the trace `NAME.jsonl.gz`."""
+    from safetensors.torch import save_file  # noqa: PLC0415 - an extra of its own
+
+    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
+    target = Path(path).with_name(f"{name}.safetensors")
+    try:
+        save_file(contents, target)
+    except Exception as error:
+        raise TraceWriteError(
+            f"the exact values cannot be written to {target}: {error}. Make room or name "
+            "another file"
+        ) from error
 
 
 class StepEnds:

@@ -8,11 +8,11 @@ spawned) finds it there.
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import io
 import os
+import runpy
 import sys
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,12 @@ from torchmark.errors import ScriptNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
     from types import CodeType, TracebackType
+
+
+_OF_THE_RUN = ("torchmark", "runpy", "importlib", "_frozen_importlib")
+"""Packages of those who run the script."""
 
 
 def require_script(file: str) -> None:
@@ -52,14 +57,17 @@ def run_module(name: str, args: Sequence[str]) -> None:
     """As `python -m NAME ARGS…` until it ends; what it raises comes out of here."""
     _first_on_path(str(Path.cwd()))
     sys.argv[:] = ["-m", *args]
-    spec = _spec_of(name)
-    code = _code_of(spec)
-    if spec is None or code is None:
-        raise ScriptNotFoundError(
-            f"there is no module {name} that can be run: `python -m {name}` does not find it either"
-        )
+    try:
+        # What `python -m` itself asks; it imports the packages that the module is in.
+        _, spec, code = runpy._get_module_details(name, _NotRunnableError)  # type: ignore[attr-defined]
+    except _NotRunnableError as error:
+        raise ScriptNotFoundError(f"there is no module {name} that can be run: {error}") from error
     sys.argv[0] = spec.origin or name
     _execute(code, file=spec.origin, spec=spec, loader=spec.loader)
+
+
+class _NotRunnableError(Exception):
+    """There is no such module, or it cannot be run."""
 
 
 def users_traceback(error: BaseException) -> TracebackType | None:
@@ -67,7 +75,7 @@ def users_traceback(error: BaseException) -> TracebackType | None:
     shown = error.__traceback__
     while shown is not None:
         module = str(shown.tb_frame.f_globals.get("__name__"))
-        if module.partition(".")[0] not in ("torchmark", "importlib", "_frozen_importlib"):
+        if module.partition(".")[0] not in _OF_THE_RUN:
             break
         shown = shown.tb_next
     return shown
@@ -76,31 +84,6 @@ def users_traceback(error: BaseException) -> TracebackType | None:
 def _first_on_path(folder: str) -> None:
     if not getattr(sys.flags, "safe_path", False):  # which Python has from 3.11 on
         sys.path[0] = folder
-
-
-def _spec_of(name: str) -> ModuleSpec | None:
-    """Imports the packages that it is in, and nothing else; a package is run by its `__main__`."""
-    if name.startswith("."):
-        return None
-    package = name.rpartition(".")[0]
-    try:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            package, name = name, f"{name}.__main__"
-            spec = importlib.util.find_spec(name)
-    except ValueError:  # `__main__` itself has no spec
-        return None
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{package}.".startswith(f"{error.name}."):
-            return None  # one of its packages; any other is missing from their code
-        raise
-    return spec
-
-
-def _code_of(spec: ModuleSpec | None) -> CodeType | None:
-    get_code = getattr(spec and spec.loader, "get_code", None)
-    code: CodeType | None = None if get_code is None or spec is None else get_code(spec.name)
-    return code
 
 
 def _execute(code: CodeType, *, file: str | None, spec: ModuleSpec | None, loader: Any) -> None:

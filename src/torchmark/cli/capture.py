@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchmark.capture.user_script import require_script, run_module, run_script, users_traceback
-from torchmark.capture.when_imported import when_imported
+from torchmark.capture.watching import when_imported
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
@@ -73,7 +73,8 @@ def command(
     _check_output(output)
     if values:
         _require_safetensors()
-    recording = _Recording(output, steps, values=values)
+    command_line = ["-m", script, *args] if as_module else [script, *args]
+    recording = _Recording(output, steps, values=values, command=command_line)
     run = partial(run_module if as_module else run_script, script, args)
     with when_imported("torch", lambda _: recording.start()):
         ending = _run_to_its_end(run, recording)
@@ -107,10 +108,13 @@ def _is_trace(file: Path) -> bool:
 class _Recording:
     """One capture, which begins when torch is there."""
 
-    def __init__(self, output: Path, steps: int | None, *, values: bool) -> None:
+    def __init__(
+        self, output: Path, steps: int | None, *, values: bool, command: list[str]
+    ) -> None:
         self._output = output
         self._steps = steps
         self._values = values
+        self._command = command
         self._capture: Capture | None = None
         self._process = os.getpid()
         self.refusal: TorchmarkError | None = None
@@ -119,7 +123,9 @@ class _Recording:
     def start(self) -> None:
         from torchmark.capture.capture import Capture  # noqa: PLC0415 - it imports torch
 
-        capture = Capture(self._output, steps=self._steps, values=self._values)
+        capture = Capture(
+            self._output, steps=self._steps, values=self._values, command=self._command
+        )
         try:
             capture.__enter__()
         except TorchmarkError as error:

@@ -19,11 +19,9 @@ from tests.capture.traces.files import (
     text_of,
     written,
 )
-from torchmark.capture.traces import steps
-from torchmark.capture.traces import text as trace_text
-from torchmark.capture.traces.loading import load_trace
-from torchmark.capture.traces.reading import read_trace
-from torchmark.capture.traces.writing import TraceWriter
+from torchmark.capture.traces import files, loading
+from torchmark.capture.traces.files import TraceWriter
+from torchmark.capture.traces.loading import load_trace, read_trace
 from torchmark.errors import NewerTraceError, TraceFileError, TraceNotFoundError
 from torchmark.model.trace import Place, RecordedCall, Step
 
@@ -168,6 +166,8 @@ def test_what_is_no_trace_is_refused_by_name(tmp_path: Path) -> None:
         (tensor(2, values={"min": "low"}), "values.min: expected"),
         (tensor(2, values={"min": {}}), "values.min: expected a float or a complex"),
         (tensor(2, parts={"indices": 5}), "parts[...]: expected `object`"),
+        (tensor(2, parts={"indices": tensor(-1)}), "wrong part (shape[0]: expected `int` >= 0)"),
+        (tensor(2, parts={"indices": {"shape": []}}), "missing required field `dtype`"),
         ({"tensor": {"dtype": "float32"}}, "missing required field `shape`"),
         ({"tensor": 5}, "expected `object`, got `int`"),
         ({"pickle": "gASV"}, "unknown kind 'pickle'"),
@@ -288,13 +288,13 @@ def test_a_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
         read_trace(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 4 * trace_text.LONGEST_LINE
+    assert peak < 4 * files.LONGEST_LINE
 
 
 def test_a_file_that_unpacks_to_more_than_any_trace_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_text, "LARGEST_TEXT", 1_000)
+    monkeypatch.setattr(files, "LARGEST_TEXT", 1_000)
     lines = [HEADER, call(), PLACE, *[step(0) for _ in range(50)]]
     with pytest.raises(TraceFileError, match="unpacks to more than"):
         read_trace(written(tmp_path, lines))
@@ -303,7 +303,7 @@ def test_a_file_that_unpacks_to_more_than_any_trace_is_refused(
 def test_an_order_that_is_too_long_is_counted_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "LONGEST_ORDER", 5)
+    monkeypatch.setattr(loading, "LONGEST_ORDER", 5)
     lines = [HEADER, call(), PLACE, step(0, 0, 0), step(0, 0, 0), {"again": 2}, step(0), end(13)]
     trace = read_trace(written(tmp_path, lines))
     assert trace.steps == (Step(calls=(0, 0, 0), places=(0, 0, 0)),)

@@ -5,30 +5,34 @@ capture sees calls where autograd has passed them on to a kernel. So a node is t
 operator that is not composite, and no node above it was taken: composite ones (`linear`,
 `cross_entropy_loss`) are made of others before they come to a kernel, and what is within a taken
 one (`clamp_min` in `relu`) is the kernel's own affair. Which operators are composite is a matter of
-their registration in torch, and is a list beside this file.
+their registration in torch, and is a list in this folder.
 
 Nodes within a function of the autograd engine are of the backward pass, those within a step of an
 optimizer are the optimizer's, and a step of the trace ends there.
+
+torch 2.13 writes names of ranges into the file as they are, so a quote in one makes its node no
+JSON. Such a node is left out and counted; a text that is cut off ends with its last whole node.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture.traces.chakra_nodes import NodeText
+from msgspec import Struct
+
 from torchmark.capture.traces.chakra_values import NodeValues, parse_schema
-from torchmark.capture.traces.checking import WrongValueError
-from torchmark.capture.traces.names import sanitize
-from torchmark.capture.traces.reading import check_call
-from torchmark.capture.traces.steps import StepCollector
-from torchmark.capture.traces.text import text_of
+from torchmark.capture.traces.checking import DistinctCalls, WrongValueError, convert, sanitize
+from torchmark.capture.traces.files import text_of
 from torchmark.errors import TraceFileError
-from torchmark.model.trace import Place, RecordedCall, Trace
+from torchmark.model.trace import Place, Step, Trace
 
 if TYPE_CHECKING:
     import os
@@ -40,16 +44,39 @@ _LARGEST_TEXT = 512 * 2**20
 _MOST_NODES = 1_000_000
 """Real ones take that much room with half as many."""
 
-_LARGEST_RECORDS = 128 * 2**20
-"""Bytes of all distinct calls."""
+_MOST_DAMAGED = 10_000
+"""A text that is no JSON anywhere would be searched again and again."""
 
 _KNOWN = "1.1."
 _BACKWARD = "autograd::engine::evaluate_function"
 _OPTIMIZER = "Optimizer."
 _OPTIMIZER_STEP = "Optimizer.step"
 
+_HEAD = re.compile(r'\s*\{.*?"nodes"\s*:\s*\[', re.DOTALL)
+_BETWEEN_NODES = tuple(" \t\r\n,")
+_NODE = re.compile(r'\{\s*"id"\s*:\s*\d')
+_DECODER = json.JSONDecoder()
 
-@dataclass(frozen=True, slots=True)
+
+class _Attribute(Struct, frozen=True):
+    name: str
+    value: Any = None
+
+
+class _Record(Struct, frozen=True):
+    """A node in the file."""
+
+    id: int
+    ctrl_deps: int
+    """The node that it is within."""
+
+    name: str
+    attrs: list[_Attribute] = []
+    inputs: Any = None
+    outputs: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
     """What is kept of a node."""
 
@@ -57,9 +84,7 @@ class _Node:
     parent: int
     name: str
     thread: int
-
     is_composite: bool
-
     call: int | None
     """The number of the call that it is, if it is one."""
 
@@ -90,16 +115,12 @@ class _Surroundings:
         return _Surroundings(within, phase, function, step)
 
 
-_OUTSIDE = _Surroundings()
-
-
 def read_chakra(path: str | os.PathLike[str]) -> Trace:
     """The calls in a file of this form."""
     file = Path(path)
     text, is_whole = text_of(file, largest=_LARGEST_TEXT)
-    reader = _Reader(NodeText(text))
     try:
-        return reader.trace(is_whole=is_whole)
+        return _Reader(text, is_cut_off=not is_whole).trace()
     except WrongValueError as error:
         raise TraceFileError(f"{file}: {error}") from error
 
@@ -107,82 +128,98 @@ def read_chakra(path: str | os.PathLike[str]) -> Trace:
 class _Reader:
     """Nodes become calls as they come; the tree is known when all have come."""
 
-    def __init__(self, text: NodeText) -> None:
+    def __init__(self, text: str, *, is_cut_off: bool) -> None:
         self._text = text
+        self._is_cut_off = is_cut_off
+        self._damaged = 0
         self._nodes: dict[int, _Node] = {}
-        self._numbers: dict[str, int] = {}
-        self._calls: list[RecordedCall] = []
+        self._distinct = DistinctCalls()
         self._kernels = 0
-        self._record_bytes = 0
 
-    def trace(self, *, is_whole: bool) -> Trace:
-        for node in self._text.nodes():
-            self._check_head()
-            self._take(node)
-        self._check_head()
+    def trace(self) -> Trace:
+        for record in self._records(_check_head(self._text)):
+            self._take(record)
         tree = _Tree(self._nodes)
-        return tree.trace(self._calls, tuple(self._unseen(is_whole=is_whole)))
+        steps = tree.steps()
+        counts: Counter[tuple[int, int]] = Counter()
+        for step in steps:
+            for pair in zip(step.calls, step.places, strict=True):
+                counts[pair] += step.repeats
+        return Trace(
+            source="chakra",
+            calls=tuple(self._distinct.calls[number] for number in tree.numbers),
+            places=tuple(tree.places),
+            steps=steps,
+            counts=counts,
+            unseen=tuple(self._unseen()),
+        )
 
-    def _check_head(self) -> None:
-        version = (self._text.head or {}).get("schema")
-        if not isinstance(version, str) or not version.startswith(_KNOWN):
-            raise WrongValueError(
-                f"is an execution trace of the form {sanitize(repr(version), 40)}; "
-                f"those of {_KNOWN}x can be read"
-            )
+    def _records(self, position: int) -> Iterator[Any]:
+        """The objects in the list of nodes, which begins here; what cannot be read is left out."""
+        while True:
+            while self._text[position : position + 1] in _BETWEEN_NODES:
+                position += 1
+            if self._text.startswith("]", position):
+                return
+            try:
+                record, position = _decode_node(self._text, position)
+            except (ValueError, RecursionError):
+                following = _NODE.search(self._text, position + 1)
+                if following is None:
+                    self._is_cut_off = True
+                    return
+                self._damaged += 1
+                if self._damaged > _MOST_DAMAGED:
+                    raise WrongValueError(
+                        f"has more than {_MOST_DAMAGED:,} nodes that are not JSON"
+                    ) from None
+                position = following.start()
+            else:
+                yield record
 
-    def _take(self, record: dict[str, Any]) -> None:
-        number, parent, name = (record.get(key) for key in ("id", "ctrl_deps", "name"))
-        if type(number) is not int or type(parent) is not int or not isinstance(name, str):
-            raise WrongValueError("has a node without an id, a name or what it is within")
+    def _take(self, record: Any) -> None:
+        node: _Record = convert(record, _Record, "node")
         if len(self._nodes) >= _MOST_NODES:
             raise WrongValueError(f"has more than {_MOST_NODES:,} nodes; record fewer steps")
-        attributes = _attributes(record)
+        attributes = {each.name: each.value for each in node.attrs}
         if attributes.get("kernel_backend"):
             self._kernels += 1
         schema = parse_schema(str(attributes.get("op_schema") or ""))
-        is_composite = schema is not None and schema.op in _composite_operators()
+        is_composite = schema is not None and schema.op in composite_operators()
         call = None
         if schema is not None and not is_composite:
             values = NodeValues()
             try:
-                args, kwargs = values.arguments(schema, _side(record, "inputs"))
+                args, kwargs = values.arguments(schema, node.inputs)
                 body = {
                     "op": schema.op,
                     "schema": attributes["op_schema"],
                     "args": args,
                     "kwargs": kwargs,
-                    "outputs": values.outputs(_side(record, "outputs")),
+                    "outputs": values.outputs(node.outputs),
                 }
-                call = self._number_of(body)
+                call = self._distinct.number_of(body)
             except WrongValueError as error:
-                raise WrongValueError(f"node {number} {error}") from error
+                raise WrongValueError(f"node {node.id} {error}") from error
         thread = attributes.get("tid")
-        self._nodes[number] = _Node(
-            number, parent, sanitize(name), thread if type(thread) is int else 0, is_composite, call
+        self._nodes[node.id] = _Node(
+            id=node.id,
+            parent=node.ctrl_deps,
+            name=sanitize(node.name),
+            thread=thread if type(thread) is int else 0,
+            is_composite=is_composite,
+            call=call,
         )
 
-    def _number_of(self, body: dict[str, Any]) -> int:
-        key = json.dumps(body)
-        if key not in self._numbers:
-            self._record_bytes += len(key)
-            if self._record_bytes > _LARGEST_RECORDS:
-                raise WrongValueError(
-                    f"makes more than {_LARGEST_RECORDS // 2**20} MiB of distinct calls"
-                )
-            self._numbers[key] = len(self._calls)
-            self._calls.append(check_call(body))
-        return self._numbers[key]
-
-    def _unseen(self, *, is_whole: bool) -> Iterator[str]:
+    def _unseen(self) -> Iterator[str]:
         yield "contents of tensors are not in an execution trace, and floats have six digits there"
-        if self._text.is_cut_off or not is_whole:
+        if self._is_cut_off:
             yield (
                 f"the file is cut off after {len(self._nodes):,} nodes: what came then is missing, "
                 "and what those were part of"
             )
-        if self._text.damaged:
-            yield f"{self._text.damaged:,} nodes of the file are not JSON and are left out"
+        if self._damaged:
+            yield f"{self._damaged:,} nodes of the file are not JSON and are left out"
         if self._kernels:
             yield f"{self._kernels:,} kernels that torch.compile has made of several operators"
 
@@ -192,74 +229,69 @@ class _Tree:
 
     def __init__(self, nodes: dict[int, _Node]) -> None:
         self._nodes = nodes
-        self._numbers: dict[int, int] = {}
-        self._places: dict[Place, int] = {}
+        self.numbers: dict[int, int] = {}
+        """Of the calls that are taken, by their numbers among all."""
+
+        self.places: dict[Place, int] = {}
         self._threads: dict[int, int] = {}
 
-    def trace(self, calls: list[RecordedCall], unseen: tuple[str, ...]) -> Trace:
-        collector = StepCollector()
-        last: tuple[list[int], list[int]] | None = None
-        for step in self._steps():
-            if step == last:
-                collector.again(1)
-            else:
-                collector.add(*step)
-            last = step
-        return Trace(
-            source="chakra",
-            calls=tuple(calls[number] for number in self._numbers),
-            places=tuple(self._places),
-            steps=tuple(collector.steps),
-            counts=dict(collector.counts),
-            unseen=unseen,
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(
+            Step(calls=calls, places=places, repeats=sum(1 for _ in same))
+            for (calls, places), same in groupby(self._sequences())
         )
 
-    def _steps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Nodes in the order in which they began, so that those above a node are known before."""
+    def _sequences(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Calls and places of each step.
+
+        Nodes come in the order in which they began, so that those above a node are known before.
+        """
         known: dict[int, _Surroundings] = {}
-        numbers: list[int] = []
+        calls: list[int] = []
         places: list[int] = []
         last_step: int | None = None
         for node in sorted(self._nodes.values(), key=lambda each: each.id):
-            around = known.get(node.parent, _OUTSIDE)
+            around = known.get(node.parent, _Surroundings())
             known[node.id] = around.with_node(node)
             if last_step is not None and around.optimizer_step != last_step:
-                yield numbers, places
-                numbers, places = [], []
+                yield tuple(calls), tuple(places)
+                calls, places = [], []
             last_step = around.optimizer_step
             if node.call is None or around.is_within_a_call:
                 continue
-            numbers.append(self._numbers.setdefault(node.call, len(self._numbers)))
-            places.append(self._places.setdefault(self._place(node, around), len(self._places)))
-        if numbers:
-            yield numbers, places
-
-    def _place(self, node: _Node, around: _Surroundings) -> Place:
-        thread = self._threads.setdefault(node.thread, len(self._threads))
-        return Place(phase=around.phase, function=around.function, thread=thread)
+            thread = self._threads.setdefault(node.thread, len(self._threads))
+            place = Place(phase=around.phase, function=around.function, thread=thread)
+            calls.append(self.numbers.setdefault(node.call, len(self.numbers)))
+            places.append(self.places.setdefault(place, len(self.places)))
+        if calls:
+            yield tuple(calls), tuple(places)
 
 
-def _attributes(record: dict[str, Any]) -> dict[str, Any]:
-    attributes = record.get("attrs")
-    if not isinstance(attributes, list):
-        return {}
-    return {
-        each["name"]: each.get("value")
-        for each in attributes
-        if isinstance(each, dict) and isinstance(each.get("name"), str)
-    }
+def _check_head(text: str) -> int:
+    """Where the nodes begin, if the trace is of a form that we know."""
+    head = _HEAD.match(text)
+    if head is None:
+        raise WrongValueError("is not an execution trace: '[' is missing before its nodes")
+    try:
+        version = json.loads(head[0] + "]}").get("schema")
+    except (ValueError, RecursionError) as error:
+        raise WrongValueError("is not an execution trace: its beginning is not JSON") from error
+    if not isinstance(version, str) or not version.startswith(_KNOWN):
+        raise WrongValueError(
+            f"is an execution trace of the form {sanitize(repr(version), 40)}; "
+            f"those of {_KNOWN}x can be read"
+        )
+    return head.end()
 
 
-def _side(record: dict[str, Any], name: str) -> dict[str, Any]:
-    side = record.get(name)
-    if not isinstance(side, dict):
-        raise WrongValueError(f"has no {name}")
-    return side
+def _decode_node(text: str, position: int) -> tuple[Any, int]:
+    """The object that begins here, and where it ends."""
+    if _NODE.match(text, position) is None:
+        raise ValueError("no node begins here")
+    return _DECODER.raw_decode(text, position)
 
 
 @cache
-def _composite_operators() -> frozenset[str]:
-    text = (
-        resources.files("torchmark.capture.traces").joinpath("composite_operators.txt").read_text()
-    )
-    return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
+def composite_operators() -> frozenset[str]:
+    listed = resources.files(__package__).joinpath("composite_operators.txt").read_text()
+    return frozenset(line for line in listed.splitlines() if not line.startswith("#"))

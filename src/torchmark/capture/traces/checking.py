@@ -1,18 +1,29 @@
-"""Values of a call, checked: tagged JSON as docs/trace-format.md has it, and nothing else.
+"""What may stand in a trace: names, values and calls, checked against docs/trace-format.md.
 
-A trace is data that anybody may have written. What passes here has the types, signs and names that
-the format promises; how large a tensor is does not matter here, as none is made.
+A trace is data that anybody may have written. A name that becomes part of a look-up must have the
+form of such a name, or the file is refused; text that is only shown is sanitized. What passes here
+has the types, signs and names that the format promises; how large a tensor is does not matter, as
+none is made. Some traces name dtypes, layouts and memory formats otherwise, by numbers or short
+names: the tables at the end have what torch calls them.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads it
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from torchmark.capture.traces.names import sanitize
+from torchmark.model.trace import RecordedCall
+
+_LONGEST_NAME = 200
+"""The longest of torch's own operators has 61 characters."""
+
+_LONGEST_TEXT = 2_000
+"""Of what is only shown: paths of modules, commands, sentences."""
 
 _DEEPEST = 32
 """Values within values; torch's own operators have lists of lists at most."""
@@ -20,13 +31,34 @@ _DEEPEST = 32
 _LARGEST = 2**63 - 1
 """Sizes, strides and counts are signed numbers of 64 bits everywhere in torch."""
 
+_LARGEST_RECORDS = 128 * 2**20
+"""Bytes of all lines that are kept as objects: calls and places. They take some ten times as much
+in memory. A model with shapes that never repeat has about a kilobyte for each distinct call."""
+
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+_OPERATOR = re.compile(rf"({_IDENTIFIER})\.({_IDENTIFIER})\.({_IDENTIFIER})")
+
+_OPERATORS_IN_UNDERSCORES = frozenset(
+    f"__{name}__"
+    for name in (
+        "and", "iand", "or", "ior", "xor", "ixor", "lshift", "ilshift", "rshift", "irshift",
+        "contains", "getitem", "is", "isnot", "not", "round_to_zero_floordiv",
+    )
+)  # fmt: skip
+"""aten's own; every other name of this form is an attribute of Python."""
+
+_UNPRINTABLE = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ud800-\\udfff]"
+)
+"""Control characters, marks that turn the direction of writing, halves of characters."""
+
 Size = Annotated[int, Meta(ge=0, le=_LARGEST)]
 Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
 
-Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z", max_length=200)]
+Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z", max_length=_LONGEST_NAME)]
 """The name of a dtype, a layout or a memory format."""
 
-Device = Annotated[str, Meta(pattern=r"\A[a-z][a-z_]*(:[0-9]{1,4})?\Z", max_length=200)]
+Device = Annotated[str, Meta(pattern=r"\A[a-z][a-z_]*(:[0-9]{1,4})?\Z", max_length=_LONGEST_NAME)]
 
 SpecialFloat = Literal["inf", "-inf", "nan"]
 """What JSON has no numbers for."""
@@ -38,22 +70,62 @@ class WrongValueError(ValueError):
     """Something in a line that the format does not allow; whoever knows the line catches it."""
 
 
+def sanitize(text: str, longest: int = _LONGEST_TEXT) -> str:
+    r"""Text for people: nothing in it moves a cursor or turns a line around, and it has an end.
+
+    >>> sanitize("a\x1b[31m\nb"), sanitize("abcdef", longest=4)
+    ('a?[31m?b', 'abc…')
+    """
+    shown = text if len(text) <= longest else text[: longest - 1] + "…"
+    return _UNPRINTABLE.sub("?", shown)
+
+
+def is_operator(name: str) -> bool:
+    """Whether it has the form of an operator with its overload.
+
+    >>> is_operator("aten.add.Tensor"), is_operator("aten.__and__.Scalar")
+    (True, True)
+    >>> is_operator("os.system"), is_operator("aten.__class__.default")
+    (False, False)
+    """
+    match = _OPERATOR.fullmatch(name) if len(name) <= _LONGEST_NAME else None
+    if match is None:
+        return False
+    namespace, operator, overload = match.groups()
+    return not (
+        _is_of_python(namespace)
+        or _is_of_python(overload)
+        or (_is_of_python(operator) and operator not in _OPERATORS_IN_UNDERSCORES)
+    )
+
+
+def _is_keyword(name: str) -> bool:
+    """Whether it can be the name of an operator's argument."""
+    has_the_form = len(name) <= _LONGEST_NAME and re.fullmatch(_IDENTIFIER, name) is not None
+    return has_the_form and not _is_of_python(name)
+
+
+def _is_of_python(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
 class _Float(Struct, frozen=True, forbid_unknown_fields=True):
     float_: SpecialFloat = msgspec.field(name="float")
 
 
+_Complex = tuple[int | float | _Float, int | float | _Float]
+
+
 class _Bound(Struct, frozen=True, forbid_unknown_fields=True):
     float_: SpecialFloat | UnsetType = msgspec.field(name="float", default=UNSET)
-    complex_: tuple[int | float | _Float, int | float | _Float] | UnsetType = msgspec.field(
-        name="complex", default=UNSET
-    )
+    complex_: _Complex | UnsetType = msgspec.field(name="complex", default=UNSET)
 
     def __post_init__(self) -> None:
         if (self.float_ is UNSET) == (self.complex_ is UNSET):
             raise ValueError("expected a float or a complex number")
 
 
-class Content(Struct, frozen=True, forbid_unknown_fields=True):
+class _Content(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a tensor's content: bounds, counts and flags, and a short list."""
 
     min: int | float | _Bound | UnsetType = UNSET
@@ -72,7 +144,7 @@ class Content(Struct, frozen=True, forbid_unknown_fields=True):
     """The elements of a small tensor."""
 
 
-class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
+class _Tensor(Struct, frozen=True, forbid_unknown_fields=True):
     """A tensor as a trace describes it."""
 
     shape: list[Size]
@@ -87,22 +159,25 @@ class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
     conj: bool | UnsetType = UNSET
     neg: bool | UnsetType = UNSET
     layout: Word | UnsetType = UNSET
-    parts: Mapping[Word, Tensor] | UnsetType = UNSET
+    parts: Mapping[Word, dict[str, Any]] | UnsetType = UNSET
     coalesced: bool | UnsetType = UNSET
-    values: Content | UnsetType = UNSET
+    values: _Content | UnsetType = UNSET
     exact: Annotated[str, Meta(pattern=r"\A[0-9]+\.[0-9]+\Z", max_length=40)] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if self.strides is not UNSET and len(self.strides) != len(self.shape):
             raise ValueError(f"{len(self.shape)} sizes and {len(self.strides)} strides")
+        if self.parts is not UNSET:
+            for part in self.parts.values():  # a capture tags them, the importers do not
+                convert(part.get("tensor", part), _Tensor, "part")
 
 
 _TYPES: dict[str, Any] = {
-    "tensor": Tensor,
+    "tensor": _Tensor,
     "tuple": list[Any],
     "dict": list[tuple[Any, Any]],
     "float": SpecialFloat,
-    "complex": tuple[int | float | _Float, int | float | _Float],
+    "complex": _Complex,
     "dtype": Word,
     "device": Device,
     "layout": Word,
@@ -113,7 +188,38 @@ _TYPES: dict[str, Any] = {
 """What stands behind each tag."""
 
 
-def check_value(value: Any, depth: int = 0) -> Any:
+class _Call(Struct, frozen=True, forbid_unknown_fields=True):
+    op: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    schema: str | None = None
+    outputs: Any = UNSET
+
+
+def check_call(body: Any) -> RecordedCall:
+    """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
+    call: _Call = convert(body, _Call, "call")
+    if not is_operator(call.op):
+        raise WrongValueError(
+            f"has an operator {sanitize(repr(call.op), 80)}; it must be like aten.add.Tensor"
+        )
+    wrong = next((name for name in call.kwargs if not _is_keyword(name)), None)
+    if wrong is not None:
+        raise WrongValueError(
+            f"has an argument {sanitize(repr(wrong), 80)}, which is not a valid name"
+        )
+    has_outputs = call.outputs is not UNSET
+    return RecordedCall(
+        op=call.op,
+        schema=None if call.schema is None else sanitize(call.schema),
+        args=tuple(map(_check_value, call.args)),
+        kwargs={name: _check_value(value) for name, value in call.kwargs.items()},
+        outputs=_check_value(call.outputs) if has_outputs else None,
+        has_outputs=has_outputs,
+    )
+
+
+def _check_value(value: Any, depth: int = 0) -> Any:
     """The value itself, if it is tagged JSON."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -121,7 +227,7 @@ def check_value(value: Any, depth: int = 0) -> Any:
         raise WrongValueError(f"has values nested deeper than {_DEEPEST}")
     if isinstance(value, list):
         for part in value:
-            check_value(part, depth + 1)
+            _check_value(part, depth + 1)
         return value
     if not isinstance(value, dict) or len(value) != 1:
         raise WrongValueError("has a value that is not an object with one key")
@@ -130,7 +236,7 @@ def check_value(value: Any, depth: int = 0) -> Any:
         raise WrongValueError(f"has a value of the unknown kind {sanitize(repr(tag), 80)}")
     convert(content, _TYPES[tag], tag)
     if tag in ("tuple", "dict"):
-        check_value(content, depth + 1)
+        _check_value(content, depth + 1)
     return value
 
 
@@ -146,3 +252,67 @@ def convert(value: Any, kind: type[T] | Any, what: str) -> T:
     except RecursionError as error:
         raise WrongValueError(f"has a {what} that is nested too deeply") from error
     return converted
+
+
+def check_record_bytes(total: int) -> None:
+    if total > _LARGEST_RECORDS:
+        raise WrongValueError(f"makes more than {_LARGEST_RECORDS // 2**20} MiB of distinct calls")
+
+
+class DistinctCalls:
+    """The calls of another tool's trace: checked, and each kept once."""
+
+    def __init__(self) -> None:
+        self.calls: list[RecordedCall] = []
+        self._numbers: dict[str, int] = {}
+        self._bytes = 0
+
+    def number_of(self, body: dict[str, Any]) -> int:
+        """Of a call that looks like what stands behind `call` in a line."""
+        key = json.dumps(body, sort_keys=True)
+        if key not in self._numbers:
+            self._bytes += len(key)
+            check_record_bytes(self._bytes)
+            self._numbers[key] = len(self.calls)
+            self.calls.append(check_call(body))
+        return self._numbers[key]
+
+
+NAMES_BY_NUMBER: dict[str, tuple[str, ...]] = {
+    "dtype": (
+        "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
+        "complex32", "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16",
+        "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16",
+        "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz",
+        "uint16", "uint32", "uint64",
+        "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
+        "int1", "int2", "int3", "int4", "int5", "int6", "int7",
+        "float8_e8m0fnu", "float4_e2m1fn_x2",
+    ),
+    "layout": (
+        "strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc",
+        "jagged",
+    ),
+    "memory_format": ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"),
+}  # fmt: skip
+"""The numbers that they have where C++ passes them; new ones were only ever added at the end."""
+
+_ALIASES = {
+    "half": "float16", "float": "float32", "double": "float64",
+    "cfloat": "complex64", "cdouble": "complex128",
+    "short": "int16", "int": "int32", "long": "int64",
+}  # fmt: skip
+"""Dtypes that have a second name in torch."""
+
+
+def tag_attribute(name: str) -> dict[str, Any]:
+    """What `torch.NAME` is; opaque if a trace has nothing of that kind.
+
+    >>> tag_attribute("bool"), tag_attribute("strided"), tag_attribute("load")
+    ({'dtype': 'bool'}, {'layout': 'strided'}, {'opaque': 'torch.load'})
+    """
+    name = _ALIASES.get(name, name)
+    for tag, names in NAMES_BY_NUMBER.items():
+        if name in names:
+            return {tag: name}
+    return {"opaque": f"torch.{name}"}

@@ -1,32 +1,52 @@
-"""A trace from a file, whichever of the known forms it has: seen by content, not by name."""
+"""A trace from a file, whichever of the known forms it has: seen by content, not by name.
+
+torchmark's own form (docs/trace-format.md) is read and checked here, line by line. What comes out
+is a Trace whose every number, name and type is what the format promises, or an error that names the
+file and the line. A file that was cut off is read up to there and says so. Nothing in it is
+executed, no torch is needed, and memory has bounds that follow from the constants.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from msgspec import Struct, structs
 
 from torchmark.capture.traces.chakra import read_chakra
-from torchmark.capture.traces.cnt_text import read_cnt
-from torchmark.capture.traces.reading import read_trace
-from torchmark.capture.traces.text import first_bytes
-from torchmark.errors import TraceFileError
+from torchmark.capture.traces.checking import (
+    Count,
+    Size,
+    WrongValueError,
+    check_call,
+    check_record_bytes,
+    convert,
+    sanitize,
+)
+from torchmark.capture.traces.cnt import read_cnt
+from torchmark.capture.traces.files import first_bytes, lines_of
+from torchmark.errors import NewerTraceError, TraceFileError
+from torchmark.model.trace import VERSION, Place, RecordedCall, Step, Trace
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from torchmark.model.trace import Trace
+    from torchmark.capture.traces.files import Line
 
-_FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
-    (re.compile(rb'\s*\{\s*"trace"\s*:'), read_trace),
-    (re.compile(rb"\s*Operator:"), read_cnt),
-    (re.compile(rb'\s*\{\s*"schema"\s*:'), read_chakra),
-)
+LONGEST_ORDER = 10_000_000
+"""Calls whose order is kept: 160 MB. What comes after is counted alone."""
 
-_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".txt", ".txt.gz")
+_MOST_PAIRS = 2_000_000
+"""Distinct pairs of a call and a place: 400 MB."""
 
 _LONGEST_BEGINNING = 4096
+
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".txt", ".txt.gz")
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -51,3 +71,283 @@ def is_named_like_a_trace(name: str) -> bool:
     (True, False)
     """
     return name.lower().endswith(_SUFFIXES)
+
+
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """The trace in a file that torchmark has written."""
+    file = Path(path)
+    reader = _Reader()
+    for line in lines_of(file):
+        try:
+            reader.take(line)
+        except WrongValueError as error:
+            raise TraceFileError(f"{file}, line {line.number}: {error}") from error
+        except _NewerError as error:
+            raise NewerTraceError(
+                f"{file}: has version {error} of the format; this torchmark reads up to "
+                f"{VERSION}; use a newer torchmark"
+            ) from error
+    if reader.header is None:
+        raise TraceFileError(f"{file}: is empty, or cut off before its first line ends")
+    return reader.trace()
+
+
+_FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
+    (re.compile(rb'\s*\{\s*"trace"\s*:'), read_trace),
+    (re.compile(rb"\s*Operator:"), read_cnt),
+    (re.compile(rb'\s*\{\s*"schema"\s*:'), read_chakra),
+)
+
+
+class _NewerError(Exception):
+    """The header is of this version of the format."""
+
+
+class _Header(Struct, frozen=True, forbid_unknown_fields=True):
+    version: Count
+    source: Literal["capture", "cnt", "chakra", "samples"]
+    torch: str | None = None
+    python: str | None = None
+    command: list[str] | None = None
+
+
+class _Place(Struct, frozen=True, forbid_unknown_fields=True):
+    phase: Literal["forward", "backward", "optimizer", "unknown"]
+    module: str | None = None
+    function: str | None = None
+    thread: Size = 0
+    compiled: bool = False
+
+
+class _Step(Struct, frozen=True, forbid_unknown_fields=True):
+    calls: list[int]
+    places: list[int]
+    repeats: Count = 1
+    more: bool = False
+
+
+class _End(Struct, frozen=True, forbid_unknown_fields=True):
+    calls: Size
+    steps: Size
+    unseen: list[str]
+
+
+class _Reader:
+    """What the lines so far have said."""
+
+    def __init__(self) -> None:
+        self.header: _Header | None = None
+        self._calls: list[RecordedCall] = []
+        self._places: list[Place] = []
+        self._steps = _StepCollector()
+        self._end: _End | None = None
+        self._record_bytes = 0
+        self._cut_after: int | None = None
+        self._takers = {
+            "trace": self._take_header,
+            "call": self._take_call,
+            "place": self._take_place,
+            "step": self._take_step,
+            "again": self._take_again,
+            "counts": self._take_counts,
+            "end": self._take_end,
+        }
+
+    def take(self, line: Line) -> None:
+        """Add one line; a last one that was cut in two is left out."""
+        try:
+            kind, body = _content_of(line)
+        except WrongValueError:
+            if line.is_whole or self.header is None:
+                raise
+            self._cut_after = line.number - 1
+            return
+        if kind not in self._takers:
+            raise WrongValueError(f"is of the unknown kind {sanitize(repr(kind), 80)}")
+        if self.header is None and kind != "trace":
+            raise WrongValueError("must begin the trace")
+        if self.header is not None and kind == "trace":
+            raise WrongValueError("begins a second trace")
+        if self._end is not None:
+            raise WrongValueError("comes after the end")
+        self._takers[kind](body)
+        if kind in ("call", "place"):
+            self._record_bytes += len(line.content)
+            check_record_bytes(self._record_bytes)
+
+    def trace(self) -> Trace:
+        assert self.header is not None, "the caller has looked"
+        self._steps.close()
+        command = self.header.command
+        return Trace(
+            source=self.header.source,
+            calls=tuple(self._calls),
+            places=tuple(self._places),
+            steps=tuple(self._steps.steps),
+            counts=dict(self._steps.counts),
+            torch=_show(self.header.torch),
+            python=_show(self.header.python),
+            command=None if command is None else tuple(map(sanitize, command)),
+            unseen=tuple(self._unseen()),
+        )
+
+    def _take_header(self, body: Any) -> None:
+        version = body.get("version") if isinstance(body, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise _NewerError(version)
+        self.header = convert(body, _Header, "beginning")
+
+    def _take_call(self, body: Any) -> None:
+        self._calls.append(check_call(body))
+
+    def _take_place(self, body: Any) -> None:
+        place: _Place = convert(body, _Place, "place")
+        labels = {"module": _show(place.module), "function": _show(place.function)}
+        self._places.append(Place(**{**structs.asdict(place), **labels}))
+
+    def _take_step(self, body: Any) -> None:
+        step: _Step = convert(body, _Step, "step")
+        self._check_numbers(step.calls, step.places)
+        if len(step.calls) != len(step.places):
+            raise WrongValueError(
+                f"has a step of {len(step.calls)} calls and {len(step.places)} places"
+            )
+        self._steps.add(step)
+
+    def _take_again(self, body: Any) -> None:
+        self._steps.again(convert(body, Count, "number of repeats"))
+
+    def _take_counts(self, body: Any) -> None:
+        counts: list[tuple[int, int, int]] = convert(body, list[tuple[int, int, Count]], "count")
+        self._check_numbers([call for call, _, _ in counts], [place for _, place, _ in counts])
+        for call, place, times in counts:
+            self._steps.count({(call, place): times})
+
+    def _take_end(self, body: Any) -> None:
+        self._end = convert(body, _End, "end")
+
+    def _check_numbers(self, calls: list[int], places: list[int]) -> None:
+        for what, numbers, known in (
+            ("call", calls, len(self._calls)),
+            ("place", places, len(self._places)),
+        ):
+            for number in numbers:
+                if not 0 <= number < known:
+                    raise WrongValueError(f"names {what} {number}; there are {known} so far")
+
+    def _unseen(self) -> Iterator[str]:
+        if self._end is not None:
+            yield from map(sanitize, self._end.unseen)
+            counted = sum(self._steps.counts.values())
+            if counted != self._end.calls:
+                yield f"the file ends with {self._end.calls:,} calls and has {counted:,}"
+        elif self._cut_after is not None:
+            yield f"the file is cut off after line {self._cut_after}: what came then is missing"
+        else:
+            yield "the file has no end: it, or its capture, was cut off; what came then is missing"
+        if not self._steps.is_order_kept:
+            yield f"the order of calls beyond {LONGEST_ORDER:,} is not kept; they are counted"
+
+
+class _StepCollector:
+    """Steps as they come from the lines: in parts, again, and longer than can be kept."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.counts: Counter[tuple[int, int]] = Counter()
+        """How often each call came from each place."""
+
+        self.is_order_kept = True
+        """False from the step on that would make the order longer than LONGEST_ORDER."""
+
+        self._kept = 0
+        self._calls: list[int] = []
+        self._places: list[int] = []
+        self._counted: Counter[tuple[int, int]] | None = None
+        """Those of the last step; None before the first."""
+
+        self._is_unfinished = False
+        self._numbers: list[int] = []
+
+    def add(self, step: _Step) -> None:
+        """A step, or a part of one if more of it follows."""
+        if not self._is_unfinished or self._counted is None:
+            self._calls, self._places, self._counted = [], [], Counter()
+        self._counted.update(zip(step.calls, step.places, strict=True))
+        self._kept += len(step.calls)
+        if self._kept > LONGEST_ORDER:
+            self.is_order_kept = False
+            self._calls, self._places = [], []
+        if self.is_order_kept:
+            self._calls += self._share(step.calls)
+            self._places += self._share(step.places)
+        self._is_unfinished = step.more
+        if not step.more:
+            self._finish(step.repeats)
+
+    def again(self, times: int) -> None:
+        """The last step came so many times more."""
+        if self._is_unfinished or self._counted is None:
+            raise WrongValueError("repeats a step where none has ended")
+        self.count(self._counted, times)
+        if self.is_order_kept:
+            last = self.steps[-1]
+            self.steps[-1] = dataclasses.replace(last, repeats=last.repeats + times)
+
+    def count(self, counts: dict[tuple[int, int], int], times: int = 1) -> None:
+        for pair, count in counts.items():
+            self.counts[pair] += count * times
+        if len(self.counts) > _MOST_PAIRS:
+            raise WrongValueError(f"makes more than {_MOST_PAIRS:,} pairs of a call and a place")
+
+    def close(self) -> None:
+        """Nothing follows; a step that was begun stays as far as it came."""
+        if self._is_unfinished:
+            self._finish(repeats=1)
+
+    def _finish(self, repeats: int) -> None:
+        assert self._counted is not None, "a step was added"
+        self._is_unfinished = False
+        self.count(self._counted, repeats)
+        if self.is_order_kept:
+            self.steps.append(
+                Step(calls=tuple(self._calls), places=tuple(self._places), repeats=repeats)
+            )
+
+    def _share(self, numbers: Sequence[int]) -> list[int]:
+        """The same numbers, each kept once: a number of its own takes four times a reference."""
+        largest = max(numbers, default=-1)
+        self._numbers += range(len(self._numbers), largest + 1)
+        return [self._numbers[number] for number in numbers]
+
+
+def _content_of(line: Line) -> tuple[str, Any]:
+    """The one key of the line's object and what stands behind it."""
+    try:
+        content = json.loads(
+            line.content, object_pairs_hook=_without_repetition, parse_constant=_refuse
+        )
+    except WrongValueError:
+        raise
+    except RecursionError as error:
+        raise WrongValueError("is nested too deeply") from error
+    except ValueError as error:  # wrong JSON, wrong UTF-8, numbers of thousands of digits
+        raise WrongValueError(f"is not JSON ({sanitize(str(error), 120)})") from error
+    if not isinstance(content, dict) or len(content) != 1:
+        raise WrongValueError("is not an object with one key, as every line of a trace is")
+    return next(iter(content.items()))
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise WrongValueError("has an object with the same key twice")
+    return content
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise WrongValueError(f"has {constant}, which JSON does not know")
+
+
+def _show(text: str | None) -> str | None:
+    return None if text is None else sanitize(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture.traces.names import sanitize
+from torchmark.capture.traces.checking import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

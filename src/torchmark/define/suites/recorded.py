@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from torchmark.capture.traces.names import sanitize
+from torchmark.capture.traces.checking import sanitize
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.skips import SkipCondition
 from torchmark.define.timer_args import TimerArgs

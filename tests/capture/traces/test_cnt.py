@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.capture.traces.files import tensor
-from torchmark.capture.traces.cnt_text import read_cnt
-from torchmark.capture.traces.cnt_values import parse_arguments
+from torchmark.capture.traces.cnt import parse_arguments, read_cnt
 from torchmark.capture.traces.loading import load_trace
 from torchmark.errors import TraceFileError
 

@@ -1,0 +1,255 @@
+"""The file of a trace: its text, read without taking more memory than a line needs, and written.
+
+Compression is seen by content, not by name. A stream that ends too soon gives what it had; one
+that is damaged, or that unpacks to more than a trace can be, is refused.
+
+In writing nothing is held back: a line goes out when it is known, so a program that is killed
+leaves all that came before its last `flush`. What is written is tagged JSON already; nothing here
+knows torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
+from torchmark.model.trace import VERSION
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from torchmark.model.trace import Place, RecordedCall
+
+LONGEST_LINE = 16 * 2**20
+"""Bytes of a line. A step's line has about one megabyte, a call with a thousand tensors less."""
+
+LARGEST_TEXT = 4 * 2**30
+"""Bytes of a whole trace, unpacked: hundreds of millions of calls. More is made to fill memory."""
+
+LONGEST_STEP_LINE = 100_000
+"""Calls in one line of a step: a line of about a megabyte, which a reader takes whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the file."""
+
+    number: int
+    """From 1 on."""
+
+    content: bytes
+    """Without its end."""
+
+    is_whole: bool
+    """Whether its end was there: the last line of a file that was cut off may lack it."""
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """How the unpacked text begins."""
+    with _unpack(path) as stream:
+        return _read(stream.read1, count, str(path)) or b""
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """The lines, one after the other, up to where the file ends or is cut off."""
+    number = total = 0
+    is_whole = True
+    with _unpack(path) as stream:
+        while is_whole:
+            number += 1
+            where = f"{path}, line {number}"
+            # The half line at the end of a packed stream that is cut off is lost.
+            content = _read(stream.readline, LONGEST_LINE + 1, where) or b""
+            total += len(content)
+            if len(content) > LONGEST_LINE:
+                raise TraceFileError(
+                    f"{where}: is longer than {LONGEST_LINE // 2**20} MiB; "
+                    "this is not a trace, or one that was made to fill memory"
+                )
+            if total > LARGEST_TEXT:
+                raise TraceFileError(
+                    f"{where}: the file unpacks to more than "
+                    f"{LARGEST_TEXT // 2**30} GiB, which no trace needs"
+                )
+            if not content:
+                return
+            is_whole = content.endswith(b"\n")
+            yield Line(number, content.rstrip(b"\r\n"), is_whole)
+
+
+def text_of(path: Path, *, largest: int) -> tuple[str, bool]:
+    """The whole text, and whether it is all that the file should have."""
+    pieces = []
+    size = 0
+    with _unpack(path) as stream:
+        while piece := _read(stream.read1, 2**20, str(path)):
+            pieces.append(piece)
+            size += len(piece)
+            if size > largest:
+                raise TraceFileError(
+                    f"{path}: has more than {largest // 2**20} MiB of text; record fewer steps"
+                )
+    # A character that was cut in two is the end of a text that was cut off.
+    return b"".join(pieces).decode("utf-8", errors="replace"), piece is not None
+
+
+@contextlib.contextmanager
+def _unpack(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
+    with _open(path) as file:
+        if file.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=file, mode="rb") as stream:
+                yield stream
+        else:
+            yield file
+
+
+def _open(path: Path) -> io.BufferedReader:
+    try:
+        if path.exists() and not path.is_file():
+            raise TraceFileError(f"{path}: is a folder or a device; name the file of a trace")
+        return path.open("rb")
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise TraceNotFoundError(f"there is no file {path}") from error
+        raise _unreadable(str(path), error) from error
+
+
+def _read(read: Callable[[int], bytes], size: int, where: str) -> bytes | None:
+    """The next bytes; None where a packed stream is cut off."""
+    try:
+        return read(size)
+    except EOFError:
+        return None
+    except (zlib.error, OSError) as error:
+        raise _unreadable(where, error) from error
+
+
+def _unreadable(where: str, error: Exception) -> TraceFileError:
+    said = getattr(error, "strerror", None) or str(error)
+    return TraceFileError(f"{where}: cannot be read: {said}")
+
+
+class TraceWriter:
+    """Writes a trace to `path`, compressed where the name ends in `.gz`.
+
+    The header comes first, a step after its calls and places, the end last. Calls and places are
+    numbered by the order in which they are written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with self._clear_errors():
+            self._raw = self.path.open("wb")
+        self._lines: IO[bytes] | gzip.GzipFile = self._raw
+        if self.path.name.endswith(".gz"):
+            # No time and no name inside: the same calls make the same file.
+            self._lines = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._raw, mtime=0)
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def header(
+        self,
+        *,
+        source: str,
+        torch: str | None = None,
+        python: str | None = None,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._line(
+            "trace",
+            {
+                "version": VERSION,
+                "source": source,
+                "torch": torch,
+                "python": python,
+                "command": command,
+            },
+        )
+
+    def call(self, call: RecordedCall) -> None:
+        body: dict[str, Any] = {
+            "op": call.op,
+            "schema": call.schema,
+            "args": call.args,
+            "kwargs": call.kwargs,
+        }
+        if call.has_outputs:
+            body["outputs"] = call.outputs
+        self._line("call", body)
+
+    def place(self, place: Place) -> None:
+        body: dict[str, Any] = {
+            "phase": place.phase,
+            "module": place.module,
+            "function": place.function,
+            "thread": place.thread,
+        }
+        if place.compiled:
+            body["compiled"] = True
+        self._line("place", body)
+
+    def step(self, calls: Sequence[int], places: Sequence[int], repeats: int = 1) -> None:
+        """One step; a long one in several lines."""
+        last = max(len(calls) - 1, 0) // LONGEST_STEP_LINE * LONGEST_STEP_LINE
+        for start in range(0, last + 1, LONGEST_STEP_LINE):
+            part = slice(start, start + LONGEST_STEP_LINE)
+            body: dict[str, Any] = {"calls": list(calls[part]), "places": list(places[part])}
+            body |= {"more": True} if start < last else {"repeats": repeats}
+            self._line("step", body)
+
+    def again(self, repeats: int = 1) -> None:
+        """The step that was written last came again, so many times."""
+        self._line("again", repeats)
+
+    def end(self, *, calls: int, steps: int, unseen: Iterable[str] = ()) -> None:
+        self._line("end", {"calls": calls, "steps": steps, "unseen": list(unseen)})
+
+    def flush(self) -> None:
+        """What was written so far is in the file, whatever happens to this process."""
+        with self._clear_errors():
+            self._lines.flush()
+
+    def close(self) -> None:
+        try:
+            with self._clear_errors():
+                self._lines.close()
+                self._raw.close()
+        except TraceWriteError:
+            # A full disk refuses what is left in the buffers once more.
+            with contextlib.suppress(OSError):
+                self._raw.close()
+            raise
+
+    def leave_to_parent(self) -> None:
+        """In a forked process: what is still in the buffers here goes nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._raw.fileno())
+        os.close(nowhere)
+
+    def _line(self, kind: str, body: Any) -> None:
+        text = json.dumps({kind: body}, separators=(",", ":"), allow_nan=False)
+        with self._clear_errors():
+            self._lines.write(text.encode() + b"\n")
+
+    @contextlib.contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TraceWriteError(
+                f"the trace {self.path} cannot be written: {error.strerror or error}. "
+                "Make room or name another file"
+            ) from error

@@ -113,8 +113,8 @@ def _careful_part(value: Any) -> Hashable:
 
 def _ask(tensor: torch.Tensor, name: str) -> Hashable:
     try:
-        answer = getattr(tensor, name)
-        answer = answer() if callable(answer) else answer
+        asked = getattr(tensor, name)
+        answer: Hashable = asked() if callable(asked) else asked
         hash(answer)
     except Exception:
         return None

@@ -135,21 +135,28 @@ class _Reader:
         self._nodes: dict[int, _Node] = {}
         self._distinct = DistinctCalls()
         self._kernels = 0
+        self._taken: dict[int, int] = {}
+        """Numbers in the trace of the calls that are in it, by their numbers among all."""
+
+        self._places: dict[Place, int] = {}
+        self._threads: dict[int, int] = {}
 
     def trace(self) -> Trace:
         for record in self._records(_check_head(self._text)):
             self._take(record)
-        tree = _Tree(self._nodes)
-        steps = tree.steps()
+        steps = [
+            Step(calls=calls, places=places, repeats=len(list(same)))
+            for (calls, places), same in groupby(self._sequences())
+        ]
         counts: Counter[tuple[int, int]] = Counter()
         for step in steps:
             for pair in zip(step.calls, step.places, strict=True):
                 counts[pair] += step.repeats
         return Trace(
             source="chakra",
-            calls=tuple(self._distinct.calls[number] for number in tree.numbers),
-            places=tuple(tree.places),
-            steps=steps,
+            calls=tuple(self._distinct.calls[number] for number in self._taken),
+            places=tuple(self._places),
+            steps=tuple(steps),
             counts=counts,
             unseen=tuple(self._unseen()),
         )
@@ -211,45 +218,13 @@ class _Reader:
             call=call,
         )
 
-    def _unseen(self) -> Iterator[str]:
-        yield "contents of tensors are not in an execution trace, and floats have six digits there"
-        if self._is_cut_off:
-            yield (
-                f"the file is cut off after {len(self._nodes):,} nodes: what came then is missing, "
-                "and what those were part of"
-            )
-        if self._damaged:
-            yield f"{self._damaged:,} nodes of the file are not JSON and are left out"
-        if self._kernels:
-            yield f"{self._kernels:,} kernels that torch.compile has made of several operators"
-
-
-class _Tree:
-    """The nodes as a tree, and which of its calls a capture would have seen."""
-
-    def __init__(self, nodes: dict[int, _Node]) -> None:
-        self._nodes = nodes
-        self.numbers: dict[int, int] = {}
-        """Of the calls that are taken, by their numbers among all."""
-
-        self.places: dict[Place, int] = {}
-        self._threads: dict[int, int] = {}
-
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(
-            Step(calls=calls, places=places, repeats=sum(1 for _ in same))
-            for (calls, places), same in groupby(self._sequences())
-        )
-
     def _sequences(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Calls and places of each step.
-
-        Nodes come in the order in which they began, so that those above a node are known before.
-        """
+        """Calls and places of each step: those that a capture would have seen."""
         known: dict[int, _Surroundings] = {}
         calls: list[int] = []
         places: list[int] = []
         last_step: int | None = None
+        # In the order in which they began: those above a node are known before it.
         for node in sorted(self._nodes.values(), key=lambda each: each.id):
             around = known.get(node.parent, _Surroundings())
             known[node.id] = around.with_node(node)
@@ -261,10 +236,22 @@ class _Tree:
                 continue
             thread = self._threads.setdefault(node.thread, len(self._threads))
             place = Place(phase=around.phase, function=around.function, thread=thread)
-            calls.append(self.numbers.setdefault(node.call, len(self.numbers)))
-            places.append(self.places.setdefault(place, len(self.places)))
+            calls.append(self._taken.setdefault(node.call, len(self._taken)))
+            places.append(self._places.setdefault(place, len(self._places)))
         if calls:
             yield tuple(calls), tuple(places)
+
+    def _unseen(self) -> Iterator[str]:
+        yield "contents of tensors are not in an execution trace, and floats have six digits there"
+        if self._is_cut_off:
+            yield (
+                f"the file is cut off after {len(self._nodes):,} nodes: what came then is missing, "
+                "and what those were part of"
+            )
+        if self._damaged:
+            yield f"{self._damaged:,} nodes of the file are not JSON and are left out"
+        if self._kernels:
+            yield f"{self._kernels:,} kernels that torch.compile has made of several operators"
 
 
 def _check_head(text: str) -> int:

@@ -11,12 +11,12 @@ knows torch.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import gzip
 import json
 import os
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ LONGEST_STEP_LINE = 100_000
 """Calls in one line of a step: a line of about a megabyte, which a reader takes whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Line:
     """A line of the file."""
 
@@ -191,14 +191,9 @@ class TraceWriter:
         self._line("call", body)
 
     def place(self, place: Place) -> None:
-        body: dict[str, Any] = {
-            "phase": place.phase,
-            "module": place.module,
-            "function": place.function,
-            "thread": place.thread,
-        }
-        if place.compiled:
-            body["compiled"] = True
+        body = dataclasses.asdict(place)
+        if not place.compiled:
+            del body["compiled"]
         self._line("place", body)
 
     def step(self, calls: Sequence[int], places: Sequence[int], repeats: int = 1) -> None:

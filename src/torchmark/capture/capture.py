@@ -30,7 +30,7 @@ from torchmark.capture.record import (
     require_safetensors,
     save_contents,
 )
-from torchmark.capture.watching import watch_processes, watch_threads
+from torchmark.capture.user_program import watch_processes, watch_threads
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import torch
 
 from torchmark.capture.calls import mode_here, never_compiled
 from torchmark.capture.describing import CallDescription
-from torchmark.capture.watching import replace_attribute, when_imported
+from torchmark.capture.user_program import replace_attribute, when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

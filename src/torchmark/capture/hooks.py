@@ -25,7 +25,7 @@ from torch.optim.optimizer import (
 )
 
 from torchmark.capture.calls import EVAL_FRAME, mode_here, set_eval_frame, skip_compilation
-from torchmark.capture.watching import replace_attribute
+from torchmark.capture.user_program import replace_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchmark.capture.user_script import require_script, run_module, run_script, users_traceback
-from torchmark.capture.watching import when_imported
+from torchmark.capture.user_program import (
+    require_script,
+    run_module,
+    run_script,
+    users_traceback,
+    when_imported,
+)
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.cli.files import check_writable
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError

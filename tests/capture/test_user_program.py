@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.capture.watching import when_imported
+from torchmark.capture.user_program import when_imported
 
 if TYPE_CHECKING:
     from pathlib import Path

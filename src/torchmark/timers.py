@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import check_count, check_positive
 from torchmark.engine.call_text import describe_call
-from torchmark.engine.cpp.loop import CppLoop
+from torchmark.engine.cpp.build import CppLoop
 from torchmark.engine.local_torch import import_torch, set_torch_threads
 from torchmark.engine.rounds import Task, time_blocks
 from torchmark.engine.transfer import CopyIfCallgrind, recipes_for

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import check_count, check_positive
 from torchmark.engine.counting import count, first_failure
-from torchmark.engine.cpp.loop import CppLoop, build_together
+from torchmark.engine.cpp.build import CppLoop, build_together
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.local_torch import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.engine.running.fakes import FakeWorld
 from torchmark.engine import preparing
-from torchmark.engine.cpp.build import Built
+from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import Toolchain
 from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepare_cases
@@ -53,7 +53,7 @@ def test_cpp_is_built_with_the_toolchain_of_the_environment(
 
     def build(statements: Sequence[CppStatement], *, toolchain: Toolchain) -> list[Built]:
         used.append(toolchain)
-        return [Built(each, "library.so", each.stmt) for each in statements]
+        return [Built("library.so", each.stmt) for each in statements]
 
     monkeypatch.setattr(preparing, "build", build)
     ready = made(tmp_path, [CPP], lambda: OTHER)

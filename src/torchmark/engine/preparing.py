@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.define.expansion.snippets import setup_with_model
 from torchmark.engine.background import begin
-from torchmark.engine.cpp.build import Built, build
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
@@ -114,6 +115,6 @@ def _build(
     return [
         NativeCase(library=Path(result.library), symbol=result.symbol)
         if isinstance(result, Built)
-        else result.error()
+        else result
         for result in results
     ]

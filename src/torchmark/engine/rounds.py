@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from torchmark.engine.cpp.loop import CppLoop, build_together
+from torchmark.engine.cpp.build import CppLoop, build_together
 from torchmark.engine.pace import process_reference_loop, remember
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.measurement import Measurement

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchmark.define.expansion.snippets import MODULE_NAME, setup_with_model
-from torchmark.engine.cpp.build import Built, build
-from torchmark.engine.cpp.cache import Cache
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.cache import Built, Cache
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.local_torch import set_torch_threads
 from torchmark_probe.loops.native import NativeLoop
@@ -56,7 +56,7 @@ def build_cpp(cases: Sequence[Case], folder: Path, checks: Sequence[str]) -> lis
         ],
         cache=Cache(folder / "builds"),
     )
-    failures = [result.message for result in results if not isinstance(result, Built)]
+    failures = [str(result) for result in results if not isinstance(result, Built)]
     assert not failures, "\n".join(failures)
     return [result for result in results if isinstance(result, Built)]
 

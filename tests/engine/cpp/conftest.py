@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.engine.cpp.build import BuildFailure, Built, build
-from torchmark.engine.cpp.cache import Cache
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.cache import Built, Cache
 from torchmark.engine.cpp.compiler import Toolchain
 from torchmark.engine.cpp.source import CppStatement
+
+if TYPE_CHECKING:
+    from torchmark.errors import CompileError
 
 FAKE = Path(__file__).with_name("fake_compiler.py")
 
@@ -24,12 +28,12 @@ class FakeBuilds:
     toolchain: Toolchain
     log: Path
 
-    def build(self, *statements: str, precompile: bool | None = None) -> list[Built | BuildFailure]:
+    def build(self, *statements: str, precompile: bool | None = None) -> list[Built | CompileError]:
         return self.build_all([CppStatement(text) for text in statements], precompile)
 
     def build_all(
         self, statements: list[CppStatement], precompile: bool | None = None
-    ) -> list[Built | BuildFailure]:
+    ) -> list[Built | CompileError]:
         return build(statements, toolchain=self.toolchain, cache=self.cache, precompile=precompile)
 
     def runs(self) -> list[str]:
@@ -67,11 +71,12 @@ class RealBatch:
     home: Path
     """What XDG_CACHE_HOME must be for Timer to find them."""
 
-    results: dict[str, Built | BuildFailure]
+    statements: dict[str, CppStatement]
+    results: dict[str, Built | CompileError]
 
     def built(self, name: str) -> Built:
         result = self.results[name]
-        assert isinstance(result, Built), result.message
+        assert isinstance(result, Built), result
         return result
 
 
@@ -120,7 +125,7 @@ def real_batch(tmp_path_factory: pytest.TempPathFactory) -> RealBatch:
     }
     cache = Cache(home / "torchmark" / "cpp")
     results = build(list(statements.values()), cache=cache)
-    return RealBatch(home, dict(zip(statements, results, strict=True)))
+    return RealBatch(home, statements, dict(zip(statements, results, strict=True)))
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from torchmark.engine.cpp.build import BuildFailure, Built, build
-from torchmark.engine.cpp.cache import Cache, private_cache, warn_unusable
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.cache import Built, Cache, private_cache, warn_unusable
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.errors import CompileError
 
 from .conftest import FakeBuilds, fake_toolchain
 
 
-def kinds(results: list[Built | BuildFailure]) -> str:
+def kinds(results: list[Built | CompileError]) -> str:
     return "".join("." if isinstance(result, Built) else "F" for result in results)
 
 
@@ -55,11 +55,10 @@ def test_a_batch_survives_bad_statements(fake: FakeBuilds) -> None:
     assert kinds(results) == ".F.F"
     assert fake.runs() == ["unit 0 1 2 3", "unit 0 2"]
     failure = results[1]
-    assert isinstance(failure, BuildFailure)
-    assert failure.message == (
+    assert isinstance(failure, CompileError)
+    assert str(failure) == (
         "the C++ statement does not compile:\n  statement, line 1: a bad word\n    BAD;"
     )
-    assert isinstance(failure.error(), CompileError)
 
 
 def test_victims_of_a_syntax_error_get_another_chance(fake: FakeBuilds) -> None:
@@ -72,16 +71,16 @@ def test_errors_that_name_nobody_are_found_by_halving(fake: FakeBuilds) -> None:
     assert kinds(results) == "...F."
     assert fake.runs() == ["unit 0 1 2 3 4", "unit 0 1", "unit 2 3 4", "unit 2", "unit 3 4",
                            "unit 3", "unit 4"]  # fmt: skip
-    assert isinstance(results[3], BuildFailure)
-    assert "something is wrong" in results[3].message
+    assert isinstance(results[3], CompileError)
+    assert "something is wrong" in str(results[3])
 
 
 def test_an_unclosed_bracket_asks_no_compiler(fake: FakeBuilds) -> None:
     results = fake.build("a;", "f(1;")
     assert kinds(results) == ".F"
     assert fake.runs() == ["unit 0"]
-    assert isinstance(results[1], BuildFailure)
-    assert "'(' is never closed\n    f(1;" in results[1].message
+    assert isinstance(results[1], CompileError)
+    assert "'(' is never closed\n    f(1;" in str(results[1])
 
 
 def test_what_stands_alone_has_its_own_unit(fake: FakeBuilds) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchmark.engine.cpp import cache as cache_module
-from torchmark.engine.cpp.build import Built
-from torchmark.engine.cpp.cache import Cache
+from torchmark.engine.cpp.cache import Built, Cache
 
 if TYPE_CHECKING:
     from .conftest import FakeBuilds

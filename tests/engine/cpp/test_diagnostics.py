@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.engine.cpp.diagnostics import Problem, first_errors, problems_in
+from torchmark.engine.cpp.diagnostics import explain, problems_in, surely_guilty
+from torchmark.engine.cpp.source import CppStatement, Problem
 
 GCC_TEMPLATE = """\
 In file included from /usr/include/c++/12/algorithm:61,
@@ -39,47 +40,54 @@ def test_an_error_in_the_users_code_is_at_the_users_line() -> None:
         "<setup 3>:2:17: error: 'onse' is not a member of 'torch'; did you mean 'ones'?\n"
         "<stmt 4>:1:1: warning: unused\n"
     )
-    assert problems_in(output) == [
-        Problem(3, "setup", 2, "'onse' is not a member of 'torch'; did you mean 'ones'?")
-    ]
+    assert problems_in(output) == {
+        3: [Problem("setup", 2, "'onse' is not a member of 'torch'; did you mean 'ones'?")]
+    }
 
 
 def test_an_error_in_a_header_belongs_to_who_went_there() -> None:
     for output in (GCC_TEMPLATE, CLANG_TEMPLATE):
-        (problem,) = problems_in(output)
-        assert (problem.number, problem.part, problem.line) == (6, "stmt", 1)
+        ((number, (problem,)),) = problems_in(output).items()
+        assert (number, problem.part, problem.line) == (6, "stmt", 1)
         assert "stl_algo.h" in problem.message
 
 
 def test_a_missing_header_is_a_fatal_error_there() -> None:
     output = "<global_setup 2>:3:10: fatal error: no.h: No such file or directory\n"
-    assert problems_in(output) == [Problem(2, "global_setup", 3, "no.h: No such file or directory")]
+    expected = Problem("global_setup", 3, "no.h: No such file or directory")
+    assert problems_in(output) == {2: [expected]}
 
 
 def test_the_linker_names_the_function() -> None:
-    (problem,) = problems_in(LINKER)
-    assert (problem.number, problem.line) == (7, 0)
+    ((number, (problem,)),) = problems_in(LINKER).items()
+    assert (number, problem.line) == (7, 0)
     assert "notthere" in problem.message
 
 
 def test_long_messages_are_cut() -> None:
-    (problem,) = problems_in(f"<stmt 0>:1:1: error: {'std::vector<' * 500}\n")
+    ((problem,),) = problems_in(f"<stmt 0>:1:1: error: {'std::vector<' * 500}\n").values()
     assert len(problem.message) == 300
 
 
 def test_syntax_errors_may_echo() -> None:
-    assert Problem(0, "stmt", 1, "expected ';' before '}' token").breaks_syntax()
-    assert not Problem(0, "stmt", 1, "'x' was not declared in this scope").breaks_syntax()
+    other = [Problem("stmt", 1, "'x' was not declared in this scope")]
+    syntax = [*other, Problem("stmt", 1, "expected ';' before '}' token")]
+    assert surely_guilty({4: other, 1: syntax, 0: other}) == (0, 1)
+    assert surely_guilty({4: other, 1: other, 0: other}) == (0, 1, 4)
 
 
 def test_an_output_without_places_gives_its_first_errors() -> None:
-    assert problems_in("cc1plus: error: out of memory\n") == []
-    assert first_errors("hello\ncc1plus: error: out of memory\n") == [
-        "cc1plus: error: out of memory"
-    ]
-    assert first_errors("Killed\n") == ["Killed"]
+    def said_of(output: str) -> str:
+        return explain(CppStatement("x;"), [], output, "g++").partition("g++ said:\n")[2]
+
+    assert problems_in("cc1plus: error: out of memory\n") == {}
+    assert said_of("hello\ncc1plus: error: out of memory\n") == (
+        "    cc1plus: error: out of memory"
+    )
+    assert said_of("Killed\n") == "    Killed"
+    assert said_of("") == "    nothing"
 
 
 @given(st.text(alphabet="<stmt 0>:1 error\nIn file included from", max_size=80))
 def test_any_output_is_read(output: str) -> None:
-    assert all(problem.number >= 0 for problem in problems_in(output))
+    assert all(number >= 0 for number in problems_in(output))

@@ -12,8 +12,7 @@ import torch
 from click.testing import CliRunner
 
 from torchmark.cli.time import command
-from torchmark.engine.cpp.build import BuildFailure
-from torchmark.engine.cpp.loop import CppLoop
+from torchmark.engine.cpp.build import CppLoop
 from torchmark.engine.rounds import Task, _facts_of
 from torchmark.errors import CompileError, InvalidArgumentError
 from torchmark.model.language import Language
@@ -35,7 +34,7 @@ def loop_of(real: RealBatch, name: str) -> NativeLoop:
 
 
 def timer_of(real: RealBatch, name: str, **options: Any) -> Timer:
-    stmt, setup, global_setup = real.results[name].statement
+    stmt, setup, global_setup = real.statements[name]
     return Timer(stmt, setup or "pass", global_setup, language="cpp", **options)
 
 
@@ -47,19 +46,19 @@ def runs_counted(real: RealBatch) -> int:
 
 
 def test_the_batch_is_one_library_and_survives_its_bad_statement(real: RealBatch) -> None:
-    bad = [name for name, result in real.results.items() if isinstance(result, BuildFailure)]
+    bad = [name for name, result in real.results.items() if isinstance(result, CompileError)]
     assert bad == ["misspelt"]
     assert len({real.built(name).library for name in real.results if name not in bad}) == 1
 
 
 def test_a_compile_error_shows_the_users_own_line(real: RealBatch) -> None:
     failure = real.results["misspelt"]
-    assert isinstance(failure, BuildFailure)
-    assert failure.message.startswith(
+    assert isinstance(failure, CompileError)
+    assert str(failure).startswith(
         "the C++ statement does not compile:\n  setup, line 2: 'onse' is not a member of 'torch'"
     )
-    assert "    auto y = torch::onse({2});" in failure.message
-    assert len(failure.message.splitlines()) < 10
+    assert "    auto y = torch::onse({2});" in str(failure)
+    assert len(str(failure).splitlines()) < 10
 
 
 @pytest.mark.parametrize(("number", "warmup"), [(0, 0), (1, 0), (5, 2), (1000, 1)])
@@ -132,7 +131,7 @@ def test_threads_set_through_torch_hold_for_cpp(real: RealBatch) -> None:
 
 @pytest.mark.parametrize("language", ["cpp", "c++", Language.CPP])
 def test_timer_takes_cpp_by_all_its_names(real: RealBatch, language: Language | str) -> None:
-    stmt, setup, _ = real.results["add"].statement
+    stmt, setup, _ = real.statements["add"]
     measurement = Timer(stmt, setup, language=language).timeit(100)
     assert measurement.median > 0
     assert measurement.task_spec.setup == setup
@@ -168,7 +167,7 @@ def test_a_dear_setup_makes_long_blocks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_setup_alone_can_be_timed(real: RealBatch) -> None:
-    assert CppLoop(*real.results["counts"].statement).setup_seconds() > 0
+    assert CppLoop(*real.statements["counts"]).setup_seconds() > 0
     assert runs_counted(real) == 0
 
 
@@ -223,7 +222,7 @@ def test_a_loop_of_a_subclass_is_used_for_cpp_too() -> None:
 
 
 def test_the_command_line_times_cpp(real: RealBatch) -> None:
-    stmt, setup, _ = real.results["add"].statement
+    stmt, setup, _ = real.statements["add"]
     arguments = [stmt, "--setup", setup, "--language", "cpp", "--min-run-time", "0.01", "--json"]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output

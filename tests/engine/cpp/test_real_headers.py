@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.engine.cpp.build import BuildFailure, Built, build
-from torchmark.engine.cpp.cache import Cache
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.cache import Built, Cache
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.errors import CompileError
 from torchmark_probe.loops.native import NativeLoop
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 def built(cache: Cache, statement: CppStatement, *, precompile: bool) -> Built:
     (result,) = build([statement], cache=cache, precompile=precompile)
-    assert isinstance(result, Built), result.message
+    assert isinstance(result, Built), result
     assert NativeLoop(result.library, result.symbol).timeit(3) >= 0
     return result
 
@@ -52,6 +53,6 @@ def test_what_the_small_header_lacks_is_looked_for_in_the_large_one(cache: Cache
 def test_what_the_linker_misses_is_said(cache: Cache) -> None:
     statement = CppStatement("nowhere();", "", "void nowhere();")
     (result,) = build([statement], cache=cache, precompile=False)
-    assert isinstance(result, BuildFailure)
-    assert "nowhere" in result.message
-    assert "undefined" in result.message
+    assert isinstance(result, CompileError)
+    assert "nowhere" in str(result)
+    assert "undefined" in str(result)

@@ -1,6 +1,8 @@
-"""Statements become one unit, and stay apart in it."""
+"""Statements become one unit with the smallest header that may do, and stay apart in it."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -8,11 +10,18 @@ from hypothesis import strategies as st
 
 from torchmark.engine.cpp.source import (
     CppStatement,
+    Header,
+    Problem,
+    header_for,
     imbalance_of,
+    larger_header,
     quotes_an_include,
     render,
     stands_alone,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_every_part_has_its_name_and_its_lines() -> None:
@@ -118,3 +127,43 @@ def test_any_text_is_judged(text: str) -> None:
     found = imbalance_of(statement)
     assert found is None or 1 <= found.line <= text.count("\n") + 1
     assert f'"<stmt 7>"\n{text}\n' in render({7: statement})
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("x + torch::ones({2});", Header.TYPES),
+        ("torch::jit::load(path);", Header.SCRIPT),
+        ("torch::autograd::grad({y}, {x});", Header.SCRIPT),
+        ("torch::nn::Linear m(2, 2);", Header.TORCH),
+        ("torch::optim::SGD o(p, 0.1);", Header.TORCH),
+        ("torch::data::make_data_loader(d);", Header.TORCH),
+        ("py::list l;", Header.PYTHON),
+    ],
+)
+def test_names_in_the_text_decide(text: str, header: Header) -> None:
+    assert header_for(CppStatement(text)) is header
+    assert header_for(CppStatement("", text)) is header
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "'Thing' is not a member of 'torch'",
+        "'torch::Thing' has not been declared",
+        "no member named 'Thing' in namespace 'torch'",
+        "variable 'at::Thing x' has initializer but incomplete type 'at::Thing'",
+    ],
+)
+def test_a_larger_header_is_tried_for_a_name_that_torch_has(message: str, tmp_path: Path) -> None:
+    problems = [Problem("stmt", 1, message)]
+    assert larger_header(Header.TYPES, problems, [tmp_path]) is None
+    (tmp_path / "nn.h").write_text("struct Thing;")
+    assert larger_header(Header.TYPES, problems, [tmp_path]) is Header.TORCH
+    assert larger_header(Header.TORCH, problems, [tmp_path]) is None
+
+
+def test_no_header_helps_against_other_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "nn.h").write_text("int x;")
+    problems = [Problem("stmt", 1, "'x' was not declared in this scope")]
+    assert larger_header(Header.TYPES, problems, [tmp_path]) is None

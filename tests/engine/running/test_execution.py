@@ -10,7 +10,7 @@ import pytest
 
 from torchmark.engine import preparing
 from torchmark.engine.cores import Division
-from torchmark.engine.cpp.build import BuildFailure, Built
+from torchmark.engine.cpp.cache import Built
 from torchmark.engine.execution import Execution
 from torchmark.errors import CompileError, ZygoteError
 from torchmark.model.case import MODEL_PATH, Case, Runtime, ScriptedModel
@@ -46,12 +46,12 @@ def fake_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def build(
         statements: Sequence[CppStatement], *, toolchain: Toolchain
-    ) -> list[Built | BuildFailure]:
+    ) -> list[Built | CompileError]:
         batches.append(len(statements))
         return [
-            BuildFailure(each, (), "line 1: no")
+            CompileError("line 1: no")
             if each.stmt == "bad"
-            else Built(each, "library.so", each.stmt)
+            else Built("library.so", each.stmt)
             for each in statements
         ]
 

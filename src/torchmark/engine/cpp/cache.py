@@ -47,11 +47,14 @@ class CacheUnusableError(Exception):
     """The directory cannot be written: read-only, full, or not a directory."""
 
 
-class Stored(NamedTuple):
-    """Where a compiled statement is."""
+class Built(NamedTuple):
+    """A compiled statement that is ready to be loaded."""
 
     library: str
+    """Path of the shared object."""
+
     symbol: str
+    """Its entry point: `double (int64_t number, int64_t warmup, before, after)`."""
 
 
 class Cache:
@@ -61,7 +64,7 @@ class Cache:
         self.root = root
         self.limit_bytes = limit_bytes
 
-    def find(self, key: str) -> Stored | None:
+    def find(self, key: str) -> Built | None:
         """The build of a statement, if it is whole and the files that it read are unchanged."""
         try:
             entry = json.loads((self.root / "entries" / f"{key}.json").read_text())
@@ -72,13 +75,13 @@ class Cache:
             return None
         if not fits or not _pin(library, size):
             return None
-        return Stored(str(library), symbol)
+        return Built(str(library), symbol)
 
     def keep(
         self, library: Path, symbols: Mapping[str, str], depends: Mapping[str, str]
-    ) -> dict[str, Stored]:
-        """Take over a library that was just built, with the symbol of each key in it."""
-        with _or_unusable():
+    ) -> dict[str, Built]:
+        """Take over a library from its workspace, with the symbol of each key in it."""
+        with or_unusable():
             name = f"{digest_of(str(library))}.so"
             target = self._folder("libraries") / name
             size = library.stat().st_size
@@ -86,8 +89,10 @@ class Cache:
             _pin(target, size)
             for key, symbol in symbols.items():
                 entry = {"library": name, "bytes": size, "symbol": symbol, "depends": dict(depends)}
-                self._write("entries", f"{key}.json", json.dumps(entry))
-        return {key: Stored(str(target), symbol) for key, symbol in symbols.items()}
+                file = library.with_name(f"{key}.json")
+                file.write_text(json.dumps(entry))
+                os.replace(file, self._folder("entries") / file.name)
+        return {key: Built(str(target), symbol) for key, symbol in symbols.items()}
 
     def has_header(self, key: str, name: str) -> bool:
         return (self.root / "headers" / key / name).exists()
@@ -97,14 +102,14 @@ class Cache:
         marker = self.root / "headers" / key / "asked"
         if marker.exists():
             return True
-        with _or_unusable():
+        with or_unusable():
             marker.parent.mkdir(parents=True, exist_ok=True)
             marker.touch()
         return False
 
     def keep_header(self, key: str, files: Sequence[Path]) -> None:
         """Take over a precompiled header; the file that makes it count comes last."""
-        with _or_unusable():
+        with or_unusable():
             folder = self._folder("headers") / key
             folder.mkdir(exist_ok=True)
             for file in files:
@@ -124,7 +129,7 @@ class Cache:
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """A directory to build in, on the same file system, gone afterwards."""
-        with _or_unusable():
+        with or_unusable():
             path = Path(tempfile.mkdtemp(dir=self._folder("work")))
         try:
             yield path
@@ -140,7 +145,7 @@ class Cache:
         # One of 256 files: their number stays bounded, and nobody has to remove one safely. Each
         # kind has its own, or whoever holds both would now and then wait for itself.
         digest = hashlib.sha256(key.encode()).hexdigest()
-        with _or_unusable():
+        with or_unusable():
             path = self._folder("locks") / f"{kind}-{digest[:2]}"
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -152,7 +157,10 @@ class Cache:
             os.close(descriptor)
 
     def trim(self) -> None:
-        """Remove what was used least recently until all fits, and nothing that is in use."""
+        """Remove what was used least recently until all fits, and nothing that is in use.
+
+        Entries whose library is gone go too, and workspaces of processes that were killed.
+        """
         files = []
         for path in [*self.root.glob("libraries/*.so"), *self.root.glob("headers/*/*.gch")]:
             with contextlib.suppress(OSError):
@@ -164,10 +172,6 @@ class Cache:
                 break
             if _remove_unused(path):
                 total -= size
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Entries whose library is gone, and workspaces of processes that were killed."""
         for entry in self.root.glob("entries/*.json"):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 library = json.loads(entry.read_text())["library"]
@@ -182,16 +186,6 @@ class Cache:
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
-
-    def _write(self, folder: str, name: str, text: str) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self._folder("work"))
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-            os.replace(temporary, self._folder(folder) / name)
-        except OSError:
-            os.unlink(temporary)
-            raise
 
 
 def user_cache() -> Cache:
@@ -230,7 +224,8 @@ def digest_of(path: str) -> str:
 
 
 @contextmanager
-def _or_unusable() -> Iterator[None]:
+def or_unusable() -> Iterator[None]:
+    """What cannot be written here is a CacheUnusableError."""
     try:
         yield
     except OSError as error:

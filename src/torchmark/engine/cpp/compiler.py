@@ -1,7 +1,9 @@
 """The C++ compiler of this machine, with the flags that a torch needs.
 
 Which torch is said by the facts that the probe gathers where that torch is imported: in this
-process, or in the zygote of another environment (see libtorch.py).
+process, or in the zygote of another environment. The standard is the one that torch's own builder
+of extensions names. OpenMP is on where torch has it: without it `at::parallel_for`, a template,
+would run on one thread whatever was asked for.
 """
 
 from __future__ import annotations
@@ -9,22 +11,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.cpp.libtorch import libtorch_of
 from torchmark.engine.local_torch import import_torch
-from torchmark.errors import CompileError, CompilerMissingError
+from torchmark.errors import CompileError, CompilerMissingError, LibtorchMissingError
 from torchmark_probe.zygote.warmup import facts as facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _COMPILERS = ("g++", "c++", "clang++")
 
@@ -38,17 +40,11 @@ _FLAGS = ("-O2", "-fPIC", "-pipe", "-w", "-fdiagnostics-color=never")
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 """They steer a compiler from outside of its command line."""
 
+_LIBRARIES = ("c10", "torch_cpu", "torch", "c10_cuda", "torch_cuda", "c10_hip", "torch_hip")
+"""Linked where torch has them; torch_cpu came with 1.5."""
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """How a run of the compiler ended."""
-
-    succeeded: bool
-    output: str
-    """What it said, on both streams."""
-
-    def disk_was_full(self) -> bool:
-        return not self.succeeded and "No space left on device" in self.output
+_NEWEST_STANDARD = 17
+"""For a torch that does not say which one it wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +78,11 @@ class Toolchain:
 
     def build(
         self, source: Path, prelude: Path, library: Path, depends: Path, *, uses_python: bool
-    ) -> Compilation:
-        """Make a shared object of the source; `depends` gets the files that it read."""
+    ) -> str | None:
+        """Make a shared object of the source; None, or what was said against it.
+
+        `depends` gets the files that it read.
+        """
         # The interpreter has Python's own symbols, not a library that could be named here.
         more = ["-Wl,-z,undefs"] if uses_python else []
         return self._run(
@@ -95,9 +94,10 @@ class Toolchain:
     def precompile(self, header: Path, output: Path) -> bool:
         """Make a precompiled header; False if the compiler could not."""
         arguments = [*self.flags, "-x", "c++-header", str(header), "-o", str(output)]
-        return self._run(arguments, output.parent).succeeded
+        return self._run(arguments, output.parent) is None
 
-    def _run(self, arguments: list[str], folder: Path) -> Compilation:
+    def _run(self, arguments: list[str], folder: Path) -> str | None:
+        """None if the compiler succeeds, else what it says on both streams."""
         # Messages are read by diagnostics.py, so they must be in English.
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
         process = subprocess.Popen(  # noqa: S603 - the compiler that the user has, and a list
@@ -117,21 +117,20 @@ class Toolchain:
             _kill(process)
             raise
         finally:
+            was_stopped = process not in _running
             _running.discard(process)
-        if process in _stopped:
-            _stopped.discard(process)
+        if was_stopped:
             raise CompileError("the compiler was stopped because the run ended")
-        return Compilation(process.returncode == 0, output)
+        return None if process.returncode == 0 else output
 
 
 _running: set[subprocess.Popen[str]] = set()
-_stopped: set[subprocess.Popen[str]] = set()
 
 
 def stop_compilers() -> None:
     """End every compiler of this process; whoever waits for one gets a CompileError."""
     for process in list(_running):
-        _stopped.add(process)
+        _running.discard(process)
         _kill(process)
 
 
@@ -141,14 +140,41 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def find_toolchain() -> Toolchain:
-    """The compiler that CXX names, or the first of g++, c++ and clang++, for the torch in use."""
-    command = _chosen_compiler()  # the missing compiler is told before torch is imported
-    return _toolchain(command, facts_of(import_torch()))
+    """The compiler for the torch of this process."""
+    _chosen_compiler()  # the missing compiler is told before torch is imported
+    return toolchain_of(facts_of(import_torch()))
 
 
 def toolchain_of(facts: Mapping[str, Any]) -> Toolchain:
-    """As `find_toolchain`, for the torch of the zygote whose `start` returned these facts."""
-    return _toolchain(_chosen_compiler(), facts)
+    """The compiler that CXX names, or the first of g++, c++ and clang++, with torch's flags.
+
+    `facts` are those of a zygote. A LibtorchMissingError if its torch has nothing to build against.
+    """
+    command = _chosen_compiler()
+    version = _version_of(command)
+    # Distributions may keep headers and libraries elsewhere, and link them here.
+    folder = Path(facts["torch_folder"])
+    api_folder = folder / "include" / "torch" / "csrc" / "api" / "include"
+    paths = {name: folder / "lib" / f"lib{name}.so" for name in _LIBRARIES}
+    libraries = {name: path for name, path in paths.items() if path.exists()}
+    _check_torch(facts, api_folder / "torch" / "types.h", libraries)
+    # As system headers: their warnings are not the user's, and builds do not list them as read.
+    headers = (folder / "include", api_folder, facts["python_include"])
+    return Toolchain(
+        command=command,
+        version=version,
+        flags=(
+            *_FLAGS,
+            f"-std={_find_standard(folder)}",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(facts['torch_cxx11_abi'])}",
+            *(("-fopenmp",) if facts["torch_openmp"] else ()),
+            *(word for header in headers for word in ("-isystem", str(header))),
+            *(("-ferror-limit=0",) if "clang" in version else ()),
+        ),
+        link_flags=_link_flags(folder, libraries),
+        torch_build=_stamp(facts, libraries),
+        api_folders=(api_folder,),
+    )
 
 
 def find_compiler_version() -> str | None:
@@ -159,17 +185,50 @@ def find_compiler_version() -> str | None:
         return None
 
 
-def _toolchain(command: tuple[str, ...], facts: Mapping[str, Any]) -> Toolchain:
-    version = _version_of(command)
-    libtorch = libtorch_of(facts)
-    return Toolchain(
-        command=command,
-        version=version,
-        flags=(*_FLAGS, *libtorch.flags(), *(("-ferror-limit=0",) if "clang" in version else ())),
-        link_flags=libtorch.link_flags(),
-        torch_build=libtorch.stamp(),
-        api_folders=(libtorch.api_folder,),
-    )
+def _check_torch(facts: Mapping[str, Any], header: Path, libraries: Mapping[str, Path]) -> None:
+    said = f"C++ cannot be built for torch {facts['torch']}: its"
+    # A link that leads nowhere is what Debian's torch has without its headers.
+    if not header.exists():
+        raise LibtorchMissingError(
+            f"{said} headers are not installed ({header} is not there); install them with "
+            "'apt-get install libtorch-dev' if this torch is Debian's or Ubuntu's; torch from pip "
+            "or conda brings its own"
+        )
+    if not libraries:
+        raise LibtorchMissingError(
+            f"{said} libraries ({Path(facts['torch_folder']) / 'lib' / 'libc10.so'} and others) "
+            "are not there; install torch again"
+        )
+
+
+def _find_standard(folder: Path) -> str:
+    """The newest standard that torch's builder of extensions asks for, by its source text."""
+    try:
+        text = (folder / "utils" / "cpp_extension.py").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    named = [int(year) for year in re.findall(r"-std=c\+\+(\d\d)\b", text)]
+    return f"c++{max(named, default=_NEWEST_STANDARD)}"
+
+
+def _link_flags(torch_folder: Path, libraries: Mapping[str, Path]) -> tuple[str, ...]:
+    folder = torch_folder / "lib"
+    # torch's own OpenMP runtime comes before the system's: with two, threads would not be shared.
+    runtimes = sorted(folder.glob("lib[gi]omp*.so*"))
+    runtimes += sorted(torch_folder.parent.glob("torch.libs/lib[gi]omp*.so*"))
+    # A missing symbol is an error of the build, not of the process that loads it.
+    return (
+        "-shared", "-Wl,--no-undefined", f"-L{folder}", f"-Wl,-rpath,{folder}",
+        *(f"-l{name}" for name in libraries),
+        "-Wl,--as-needed", "-ltorch_python", *map(str, runtimes),
+    )  # fmt: skip
+
+
+def _stamp(facts: Mapping[str, Any], libraries: Mapping[str, Path]) -> str:
+    # Whoever works on torch itself rebuilds it without a commit in between.
+    stats = [(name, path.stat()) for name, path in libraries.items()]
+    stamps = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
+    return " ".join([str(facts["torch"]), str(facts["torch_git"]), *stamps])
 
 
 def _chosen_compiler() -> tuple[str, ...]:
@@ -182,8 +241,9 @@ def _find_compiler(chosen: str, search_path: str) -> tuple[str, ...]:
         first, *words = shlex.split(chosen)
         found = shutil.which(first, path=search_path)
         if found is None:
-            raise CompilerMissingError(f"the variable CXX names {first!r}, which is not there; "
-                                       f"{_INSTALL}")  # fmt: skip
+            raise CompilerMissingError(
+                f"the variable CXX names {first!r}, which is not there; {_INSTALL}"
+            )
         return (found, *words)
     for name in _COMPILERS:
         found = shutil.which(name, path=search_path)

@@ -8,7 +8,15 @@ Everything else of the two hundred lines that a template mistake prints is left 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmark.engine.cpp.source import CppStatement, Problem, imbalance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MOST_PROBLEMS = 3
+"""Errors of one statement that are shown; the later ones are mostly echoes of the first."""
 
 _LONGEST_MESSAGE = 300
 """Characters of one message; types of templates go on for thousands."""
@@ -28,40 +36,18 @@ _SYNTAX = re.compile(
     r"a function-definition is not allowed|at end of input|#if|#endif|#else"
 )
 
-PART_NAMES = {
+_PART_NAMES = {
     "stmt": "statement",
     "setup": "setup",
     "global_setup": "global setup",
     "torchmark": "end of a part",
 }
-"""How the parts of a statement are called in messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One error, at a place of the user's code."""
-
-    number: int
-    """Which statement of the unit."""
-
-    part: str
-    """stmt, setup, global_setup, or torchmark for the code around them."""
-
-    line: int
-    """Counted from 1 in that part; 0 where a linker names the function alone."""
-
-    message: str
-    """In the words of the compiler."""
-
-    def breaks_syntax(self) -> bool:
-        """Whether errors that follow may only be its echo."""
-        return _SYNTAX.search(self.message) is not None
-
-
-def problems_in(output: str) -> list[Problem]:
-    """All errors of which the output says to whose code they belong, in its order."""
+def problems_in(output: str) -> dict[int, list[Problem]]:
+    """The errors of each statement by its number, in their order; those that name none are left."""
     lines = output.splitlines()
-    problems = []
+    problems: dict[int, list[Problem]] = {}
     context: list[str] = []
     for index, line in enumerate(lines):
         found = _DIAGNOSTIC.match(line)
@@ -70,19 +56,53 @@ def problems_in(output: str) -> list[Problem]:
             if _CONTEXT.search(line):
                 context.append(line)
             continue
+        told = None
         if undefined is not None:
-            problem = _of_linker(lines[: index + 1], undefined["name"])
+            told = _of_linker(lines[: index + 1], undefined["name"])
         elif found is not None and found["kind"].endswith("error"):
-            problem = _of_compiler(line, context, lines[index + 1 :], found["message"])
-        else:
-            problem = None
+            told = _of_compiler(line, context, lines[index + 1 :], found["message"])
         context = []
-        if problem is not None and problem not in problems:
-            problems.append(problem)
+        if told is not None:
+            number, problem = told
+            own = problems.setdefault(number, [])
+            if problem not in own:
+                own.append(problem)
     return problems
 
 
-def first_errors(output: str) -> list[str]:
+def surely_guilty(problems: Mapping[int, Sequence[Problem]]) -> tuple[int, ...]:
+    """The statements named, up to the first that breaks the syntax: the rest may be its victims."""
+    guilty = []
+    for number in sorted(problems):
+        guilty.append(number)
+        if any(_SYNTAX.search(problem.message) for problem in problems[number]):
+            break
+    return tuple(guilty)
+
+
+def explain(
+    statement: CppStatement, problems: Sequence[Problem], output: str, compiler: str
+) -> str:
+    """What to tell the user: the own lines, and what the compiler said of them."""
+    imbalance = imbalance_of(statement)
+    shown = [*([imbalance] if imbalance is not None else []), *problems[:_MOST_PROBLEMS]]
+    lines = ["the C++ statement does not compile:"]
+    for part, line, message in shown:
+        own = getattr(statement, part, "").split("\n")
+        if 1 <= line <= len(own):
+            lines.append(f"  {_PART_NAMES[part]}, line {line}: {message}")
+            lines.append(f"    {own[line - 1].strip()}")
+        else:
+            lines.append(f"  {_PART_NAMES[part]}: {message}")
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"  and {len(problems) - _MOST_PROBLEMS} more errors")
+    if not shown:
+        said = _first_errors(output) or ["nothing"]
+        lines += [f"  {compiler} said:", *(f"    {line}" for line in said)]
+    return "\n".join(lines)
+
+
+def _first_errors(output: str) -> list[str]:
     """The first three messages of an output that names no statement, for want of better ones."""
     said = [_shorten(line.strip()) for line in output.splitlines() if line.strip()]
     errors = [line for line in said if "error" in line]
@@ -91,16 +111,16 @@ def first_errors(output: str) -> list[str]:
 
 def _of_compiler(
     line: str, context: list[str], following: list[str], message: str
-) -> Problem | None:
+) -> tuple[int, Problem] | None:
     place = _PLACE.match(line)
     if place is None:
         # The innermost place comes last before the error, and first after it.
-        places = [_PLACE.search(text) for text in [*reversed(context), *_notes(following)]]
-        place = next((found for found in places if found is not None), None)
+        places = map(_PLACE.search, [*reversed(context), *_notes(following)])
+        place = next(filter(None, places), None)
         message = f"{message} (in {line.partition(': ')[0]})"
     if place is None:
         return None
-    return Problem(int(place["number"]), place["part"], int(place["line"]), _shorten(message))
+    return int(place["number"]), Problem(place["part"], int(place["line"]), _shorten(message))
 
 
 def _notes(following: list[str]) -> list[str]:
@@ -114,13 +134,13 @@ def _notes(following: list[str]) -> list[str]:
     return notes
 
 
-def _of_linker(until_here: list[str], name: str) -> Problem | None:
+def _of_linker(until_here: list[str], name: str) -> tuple[int, Problem] | None:
     """`ld` names the function in this line or in one shortly before it."""
     for line in reversed(until_here[-20:]):
         function = _IN_FUNCTION.search(line)
         if function is not None:
             message = f"undefined reference to {name}: no library that torch has defines it"
-            return Problem(int(function[1]), "stmt", 0, _shorten(message))
+            return int(function[1]), Problem("stmt", 0, _shorten(message))
     return None
 
 

@@ -9,23 +9,25 @@ What keeps them apart:
 - code that could reach over its end (an unclosed bracket, a namespace that is torch's or std's)
   is found by `stands_alone`, and gets a unit of its own.
 
-Each statement becomes `double torchmark_run_K(number, warmup, before, after)` with C linkage, and
-`const char* torchmark_error_K()` for the text of what it threw.
+A unit begins with the smallest of torch's headers that may do. Each statement becomes `double
+torchmark_run_K(number, warmup, before, after)` with C linkage, and `const char*
+torchmark_error_K()` for the text of what it threw.
 """
 
 from __future__ import annotations
 
+import enum
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 RUN_SYMBOL = "torchmark_run_"
 """Start of the name of a statement's entry point; its number follows."""
 
-PRELUDE = """\
+_PRELUDE = """\
 #include <c10/util/Exception.h>
 #include <chrono>
 #include <cstdint>
@@ -46,7 +48,7 @@ inline void describe_exception(std::string& text) noexcept {
 }
 }  // namespace torchmark_support
 """
-"""What every unit starts with, after torch's header; part of the precompiled header."""
+"""What follows torch's header in every unit; part of the precompiled header."""
 
 # The warm-up and the timed runs go through one copy of the statement: labels and static variables
 # of the statement stand once, and what is timed is the code that has been warmed up. The names
@@ -55,6 +57,8 @@ inline void describe_exception(std::string& text) noexcept {
 # is no instruction, but keeps the compiler from folding a loop of `++n` into one addition: such a
 # loop takes no time, and whoever samples until a time has passed would never end.
 _FUNCTION = """\
+#line 1 "<global_setup {number}>"
+{global_setup}
 #line 1 "<torchmark {number}>"
 ;
 static thread_local ::std::string torchmark_text_;
@@ -134,29 +138,79 @@ class CppStatement(NamedTuple):
     global_setup: str = ""
     """Includes, helper functions and types, outside of the function."""
 
-    def parts(self) -> dict[str, str]:
-        """The parts by the names that `#line` gives them."""
-        return {"stmt": self.stmt, "setup": self.setup, "global_setup": self.global_setup}
 
-
-class Imbalance(NamedTuple):
-    """A bracket, quote, comment or `#if` that has no partner."""
+class Problem(NamedTuple):
+    """A mistake at a place of the user's code."""
 
     part: str
+    """stmt, setup, global_setup, or torchmark for the code around them."""
+
     line: int
-    """Counted from 1 in that part."""
+    """Counted from 1 in that part; 0 where a linker names the function alone."""
+
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _GlobalSetup:
-    """A global setup, taken apart."""
+class Header(enum.IntEnum):
+    """What a unit includes; each holds all that the one before it has."""
 
-    includes: dict[int, str]
-    """The `#include` lines that go to the top, by their line number."""
+    TYPES = 0
+    SCRIPT = 1
+    TORCH = 2
+    PYTHON = 3
 
-    rest: str
-    """Everything else, on the lines where the user wrote it."""
+    def prelude(self) -> str:
+        """The text that the unit starts with."""
+        return "".join(f"#include <{name}>\n" for name in _INCLUDES[self]) + _PRELUDE
+
+
+_INCLUDES = {
+    Header.TYPES: ("torch/types.h",),
+    Header.SCRIPT: ("torch/script.h",),
+    Header.TORCH: ("torch/torch.h", "torch/script.h"),
+    Header.PYTHON: ("torch/extension.h", "torch/script.h"),
+}
+
+_NEEDED_BY = {
+    Header.PYTHON: re.compile(r"\b(?:py|pybind11)::|\bPy[A-Z]\w*|\bTHP\w+"),
+    Header.TORCH: re.compile(
+        r"\b(?:nn|optim|data|serialize|special|sparse|nested)::|"
+        r"\btorch::(?:save|load|manual_seed|cuda|mps|xpu|print|fft)\b"
+    ),
+    Header.SCRIPT: re.compile(r"\bjit::|\bautograd::|\btorch::(?:class_|NoGradGuard)|\bgrad\("),
+}
+
+_MISSING = re.compile(
+    r"(\w+)\W is not a member of .(?:torch|at|c10)\b|"
+    r"\b(?:torch|at|c10)::(?:\w+::)*(\w+)\W has not been declared|"
+    r"no (?:member|type) named .(\w+). in namespace .(?:torch|at|c10)\b|"
+    r"incomplete type .*?\b(?:torch|at|c10)::(?:\w+::)*(\w+)"
+)
+"""What compilers say of a name in torch's namespaces that they do not know; with that name."""
+
+
+def header_for(statement: CppStatement) -> Header:
+    """The smallest header that may do, judged by the names in the text."""
+    text = "\n".join(statement)
+    needed = (header for header, names in _NEEDED_BY.items() if names.search(text))
+    return next(needed, Header.TYPES)
+
+
+def larger_header(
+    header: Header, problems: Iterable[Problem], folders: Iterable[Path]
+) -> Header | None:
+    """The header to try next, if the errors miss a name that torch has in these folders.
+
+    A name that is misspelt is in none of them, and no header will help.
+    """
+    found = [_MISSING.search(problem.message) for problem in problems]
+    names = {name for match in found if match is not None for name in match.groups() if name}
+    if header >= Header.TORCH or not names:
+        return None
+    word = re.compile(rb"\b(?:" + "|".join(map(re.escape, names)).encode() + rb")\b")
+    headers = (path for folder in folders for path in folder.rglob("*.h"))
+    is_declared = any(word.search(path.read_bytes()) for path in headers)
+    return Header.TORCH if is_declared else None
 
 
 def render(members: Mapping[int, CppStatement]) -> str:
@@ -164,26 +218,26 @@ def render(members: Mapping[int, CppStatement]) -> str:
 
     A statement that `stands_alone` must be the only one.
     """
-    if len(members) == 1 and stands_alone(next(iter(members.values()))):
-        ((number, statement),) = members.items()
-        return _function(
-            number, statement, f'#line 1 "<global_setup {number}>"\n{statement.global_setup}\n'
-        )
-    setups = {number: _take_apart(statement.global_setup) for number, statement in members.items()}
+    number, statement = next(iter(members.items()))
+    if len(members) == 1 and stands_alone(statement):
+        return _function(number, statement, statement.global_setup)
     lines: dict[str, str] = {}
-    for number, setup in setups.items():
-        for line, include in setup.includes.items():
+    for number, statement in members.items():
+        for line, include in includes_of(statement).items():
             lines.setdefault(include, f'#line {line} "<global_setup {number}>"\n{include}\n')
-    units = [
-        _in_namespace(number, statement, setups[number].rest)
-        for number, statement in members.items()
-    ]
-    return "".join([*lines.values(), *units])
+    return "".join([*lines.values(), *(_in_namespace(*member) for member in members.items())])
 
 
 def includes_of(statement: CppStatement) -> dict[int, str]:
-    """The lines of the global setup that `render` puts to the top of the unit."""
-    return _take_apart(statement.global_setup).includes
+    """The lines of the global setup that `render` puts to the top of the unit, by their number."""
+    # Whether a line is an include is asked of the text without comments; the line is the user's.
+    lines = statement.global_setup.split("\n")
+    plain = _without_literals(statement.global_setup).split("\n")
+    return {
+        number: lines[number - 1]
+        for number, line in enumerate(plain, start=1)
+        if _INCLUDE.match(line)
+    }
 
 
 def stands_alone(statement: CppStatement) -> bool:
@@ -204,14 +258,14 @@ def stands_alone(statement: CppStatement) -> bool:
     return False
 
 
-def imbalance_of(statement: CppStatement) -> Imbalance | None:
-    """The first thing that is opened and not closed, or closed and not opened, in any part."""
-    for part, source in statement.parts().items():
+def imbalance_of(statement: CppStatement) -> Problem | None:
+    """The first bracket, quote, comment or `#if` that has no partner, in any part."""
+    for part, source in statement._asdict().items():
         text = _without_literals(source)
         found = _unclosed_literal(text) or _unclosed_bracket(text) or _unclosed_condition(text)
         if found is not None:
             position, message = found
-            return Imbalance(part, text.count("\n", 0, position) + 1, message)
+            return Problem(part, text.count("\n", 0, position) + 1, message)
     return None
 
 
@@ -222,36 +276,27 @@ def quotes_an_include(statement: CppStatement) -> bool:
     )
 
 
-def _in_namespace(number: int, statement: CppStatement, global_setup: str) -> str:
-    macros = _macros_of(statement.parts().values())
+def _in_namespace(number: int, statement: CppStatement) -> str:
+    macros = _macros_of(statement)
     saved = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
     restored = "".join(f'#pragma pop_macro("{name}")\n' for name in macros)
-    before = (
-        f'{saved}namespace torchmark_{number} {{\n#line 1 "<global_setup {number}>"\n'
-        f"{global_setup}\n"
+    includes = includes_of(statement)
+    lines = enumerate(statement.global_setup.split("\n"), start=1)
+    others = "\n".join("" if index in includes else line for index, line in lines)
+    function = _function(number, statement, others)
+    return f"{saved}namespace torchmark_{number} {{\n{function}}}\n{restored}"
+
+
+def _function(number: int, statement: CppStatement, global_setup: str) -> str:
+    return _FUNCTION.format(
+        number=number, global_setup=global_setup, setup=statement.setup, stmt=statement.stmt
     )
-    return f"{_function(number, statement, before)}}}\n{restored}"
 
 
-def _function(number: int, statement: CppStatement, before: str) -> str:
-    return before + _FUNCTION.format(number=number, setup=statement.setup, stmt=statement.stmt)
-
-
-def _take_apart(global_setup: str) -> _GlobalSetup:
-    # Whether a line is an include is asked of the text without comments; the line is the user's.
-    lines = global_setup.split("\n")
-    plain = _without_literals(global_setup).split("\n")
-    includes = {
-        index: lines[index - 1] for index, line in enumerate(plain, start=1) if _INCLUDE.match(line)
-    }
-    rest = ["" if index in includes else line for index, line in enumerate(lines, start=1)]
-    return _GlobalSetup(includes, "\n".join(rest))
-
-
-def _macros_of(sources: Iterable[str]) -> list[str]:
+def _macros_of(statement: CppStatement) -> list[str]:
     names = [
         directive[2]
-        for source in sources
+        for source in statement
         for directive in _DIRECTIVE.finditer(_without_literals(source))
         if directive[1] in ("define", "undef") and directive[2]
     ]
@@ -271,9 +316,9 @@ def _without_literals(source: str) -> str:
 
 
 def _unclosed_literal(text: str) -> tuple[int, str] | None:
-    for mark, name in (("/*", "comment"), ("*/", "comment")):
+    for mark in ("/*", "*/"):
         if mark in text:
-            return text.index(mark), f"a {name} that is not whole: {mark}"
+            return text.index(mark), f"a comment that is not whole: {mark}"
     closed = re.sub(r'"\s*"', lambda match: " " * len(match[0]), text)
     for position, character in enumerate(closed):
         if character in "\"'" and not _is_in_directive(text, position):

@@ -33,8 +33,7 @@ from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, count_cases
-from torchmark.engine.paired.starting import starter
-from torchmark.engine.paired.timing import CaseTiming, take_replicates
+from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
@@ -171,8 +170,7 @@ def trials_of(
             planned=PlannedResult(
                 case=Case(label=(op.name, str(number)), stmt=op.stmt), metric=Metric.TIME
             ),
-            a=op.pair(more)[0],
-            b=op.pair(more)[1],
+            ready=op.pair(more),
         )
         for number, op in enumerate(wanted)
     ]
@@ -258,8 +256,7 @@ def counts_of(pairs: list[tuple[PythonCase, PythonCase]], side: UnderTest) -> li
                 case=Case(label=(str(number),), stmt=a.stmt, setup=a.setup),
                 metric=Metric.INSTRUCTIONS,
             ),
-            a=a,
-            b=b,
+            ready=(a, b),
         )
         for number, (a, b) in enumerate(pairs)
     ]

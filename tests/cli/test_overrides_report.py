@@ -19,8 +19,8 @@ from torchmark.commands import overrides
 from torchmark.define.grouped import GroupedStmts
 from torchmark.define.suites.loading import LoadedSuite
 from torchmark.define.suites.overrides import SUITE
-from torchmark.engine.paired import flames
-from torchmark.engine.paired.plan import make_result
+from torchmark.engine.paired import comparing
+from torchmark.engine.paired.cases import make_result
 from torchmark.errors import AttachDeniedError, CaseFailedError, MissingToolError
 from torchmark.model.effort import Effort
 from torchmark.model.result import Metric, PairedProfile
@@ -159,7 +159,7 @@ def profiler(
     """Puts something in the place of py-spy."""
 
     def put(profile: Callable[[PlannedResult], Result]) -> None:
-        monkeypatch.setattr(flames, "_profile", lambda _a, _b, planned, *_: profile(planned))
+        monkeypatch.setattr(comparing, "_profile", lambda _a, _b, planned, *_: profile(planned))
 
     return put
 

@@ -12,8 +12,8 @@ from tests import ab_records, records
 from torchmark.commands import ab as module
 from torchmark.commands.ab import name_commands
 from torchmark.commands.ab_planning import plan_statements
-from torchmark.engine.paired.plan import make_result
-from torchmark.engine.paired.sentries import sentries
+from torchmark.engine.paired.cases import make_result
+from torchmark.engine.paired.counting import sentries
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, ZygoteError
 from torchmark.model.environment import Environment
 from torchmark.model.result import Metric, PairedTiming, Result, Status

@@ -23,7 +23,7 @@ from torchmark.engine.background import begin
 from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.paired.comparing import Comparison
-from torchmark.engine.paired.sentries import remarks_of
+from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.effort import TIME_LIMIT, Effort

@@ -12,8 +12,7 @@ from torchmark.analyse.verdicts import Verdict
 from torchmark.arguments import check_positive
 from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
-from torchmark.engine.paired.starting import Zygotes
-from torchmark.engine.paired.timing import CaseTiming, take_replicates
+from torchmark.engine.paired.timing import CaseTiming, Zygotes, take_replicates
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric
@@ -83,7 +82,7 @@ def compare_functions(
             raise InvalidArgumentError(f"{name} is no function: {function!r}")
         function()
     planned = PlannedResult(case=Case(label=("ab",), stmt="function()"), metric=Metric.TIME)
-    case = CaseTiming(planned=planned, a=a, b=b)
+    case = CaseTiming(planned=planned, ready=(a, b))
     with reserve_cores(1) as division:
         coming = take_replicates(
             [case],

@@ -23,7 +23,7 @@ from torchmark.commands.suites import Selection
 from torchmark.define.suites.loading import load_suite
 from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
 from torchmark.engine.cores import on_cores
-from torchmark.engine.paired.flames import WantedProfile, profile_cases
+from torchmark.engine.paired.comparing import WantedProfile, profile_cases
 from torchmark.model.effort import Effort
 from torchmark.model.result import Metric, Result
 from torchmark.model.run import PlannedResult, Run, RunKind

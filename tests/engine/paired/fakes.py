@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.engine.zygote_cases import wait_until
-from torchmark.engine.paired.starting import Zygotes
+from torchmark.engine.paired.timing import Zygotes
 from torchmark.engine.zygote.cases import Count, Output
 from torchmark.errors import CaseFailedError
 

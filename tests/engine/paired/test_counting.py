@@ -36,8 +36,10 @@ def counting(stmt: str, other: str | None = None, setup: str = "pass", **fields:
     in_b = None if other is None else records.case(other, stmt=other, setup=setup)
     return Counting(
         planned=PlannedResult(case=case, metric=Metric.INSTRUCTIONS, other=in_b),
-        a=PythonCase(stmt=stmt, setup=setup, globals=TORCH),
-        b=PythonCase(stmt=stmt if other is None else other, setup=setup, globals=TORCH),
+        ready=(
+            PythonCase(stmt=stmt, setup=setup, globals=TORCH),
+            PythonCase(stmt=stmt if other is None else other, setup=setup, globals=TORCH),
+        ),
         **fields,
     )
 
@@ -85,7 +87,7 @@ def test_what_is_equal_or_far_apart_is_clear_at_once_and_the_rest_is_counted_mor
     assert both.counted(each)[-1] is each
     assert both.a.layouts == both.b.layouts == layouts
     assert verdict(each) is expected
-    assert len(each.counts_a) == len(each.counts_b) == len(layouts)
+    assert [len(counts) for counts in each.counts] == [len(layouts)] * 2
 
 
 def test_a_difference_that_goes_with_the_layout_is_no_change(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(tmp_path: Path, sid
     row = bad.result()
     assert (row.metric, row.status, row.payload) == (Metric.INSTRUCTIONS, Status.FAILED, None)
     assert row.reason.startswith(f"in {side}: fails in {side} does not work")
-    assert len(good.counts_a) == LAYOUTS
+    assert len(good.counts[0]) == LAYOUTS
     assert bad.planned.case.stmt not in both.a.counted_in(1)
 
 
@@ -251,7 +253,7 @@ def test_the_same_statement_takes_the_same_to_the_instruction(exactly: Exactly) 
     assert row.verdict is Verdict.SAME
     assert row.a == row.b > 1000
     assert row.functions == ()
-    assert cases["identical"].counts_a[0].runs == NUMBER
+    assert cases["identical"].counts[0][0].runs == NUMBER
 
 
 def test_a_few_instructions_more_are_found(exactly: Exactly) -> None:

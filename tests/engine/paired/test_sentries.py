@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tests import ab_records
-from torchmark.engine.paired.sentries import remarks_of, sentries
+from torchmark.engine.paired.counting import remarks_of, sentries
 from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def test_a_sentry_that_could_not_be_counted_says_nothing() -> None:
 
 def test_sentries_run_the_same_in_both_and_never_need_another_layout() -> None:
     for each in sentries():
-        assert each.a == each.b
-        assert each.a.stmt == each.planned.case.stmt  # type: ignore[union-attr]
+        a, b = each.ready
+        assert a == b
+        assert a.stmt == each.planned.case.stmt  # type: ignore[union-attr]
         assert each.is_rough

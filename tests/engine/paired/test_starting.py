@@ -12,13 +12,13 @@ import pytest
 from tests.engine.paired.fakes import Starting, World
 from tests.engine.zygote_cases import wait_until
 from torchmark.engine.background import begin
-from torchmark.engine.paired.starting import Starts, starter
+from torchmark.engine.paired.timing import Starts, starter
 from torchmark.errors import ZygoteError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from torchmark.engine.paired.starting import Starter
+    from torchmark.engine.paired.timing import Starter
 
 
 class Environment:
@@ -80,7 +80,7 @@ EVERYWHERE = (995, 996)
 
 def test_both_are_started_with_the_same_layout_and_threads() -> None:
     a, b = Environment("one"), Environment("another")
-    zygotes = starter_of(a, b)(layout=7)
+    zygotes = starter_of(a, b)(7)
     zygotes.start()
     started: list[object] = [a.zygotes[0], b.zygotes[0]]
     assert [zygotes.a, zygotes.b] == started
@@ -92,7 +92,7 @@ def test_both_are_started_with_the_same_layout_and_threads() -> None:
 
 def test_the_first_start_is_that_in_which_cases_were_tried_and_stays() -> None:
     a, b = Environment("one"), Environment("another")
-    zygotes = starter_of(a, b)(layout=0)
+    zygotes = starter_of(a, b)(0)
     zygotes.start()
     zygotes.run_on([1])
     zygotes.close()
@@ -105,7 +105,7 @@ def test_the_first_start_is_that_in_which_cases_were_tried_and_stays() -> None:
 @pytest.mark.parametrize("layout", [0, 1])
 def test_the_same_installation_is_started_once_for_both(layout: int) -> None:
     a, b = Environment("one"), Environment("one")
-    zygotes = starter_of(a, b)(layout=layout)
+    zygotes = starter_of(a, b)(layout)
     assert zygotes.a is zygotes.b
     assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
 
@@ -140,6 +140,6 @@ def test_a_start_that_nobody_waits_for_stays_away_from_what_is_measured() -> Non
 def test_where_one_cannot_start_the_other_does_not_stay(works: tuple[bool, bool]) -> None:
     a, b = Environment("one", works=works[0]), Environment("another", works=works[1])
     with pytest.raises(ZygoteError, match="it cannot start"):
-        starter_of(a, b)(layout=1).start()
+        starter_of(a, b)(1).start()
     assert a.zygotes[0].is_closed
     assert b.zygotes[0].is_closed

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from torchmark.engine.paired.pairing import Side
-    from torchmark.engine.paired.starting import Zygotes
+    from torchmark.engine.paired.timing import Zygotes
     from torchmark.model.result import Crossover
 
 A_SECONDS = 1e-4
@@ -48,7 +48,7 @@ FIRST_LOOK, LATER_LOOK = 4.0, 12.0
 
 
 def timing(name: str = "case") -> CaseTiming:
-    return CaseTiming(planned=planned(records.case(name)), a=name, b=name)
+    return CaseTiming(planned=planned(records.case(name)), ready=(name, name))
 
 
 def after_the_first_look(ratio: float = 1.0) -> CaseTiming:

@@ -147,14 +147,12 @@ class Cache:
         digest = hashlib.sha256(key.encode()).hexdigest()
         with or_unusable():
             path = self._folder("locks") / f"{kind}-{digest[:2]}"
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
+            path.touch(mode=0o600)
+        with path.open("rb+") as file:
             # Without locks (some network file systems) two may do the same work; no harm.
             with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                fcntl.flock(file, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)
 
     def trim(self) -> None:
         """Remove what was used least recently until all fits, and nothing that is in use.
@@ -219,8 +217,7 @@ def warn_unusable(root: Path, reason: str) -> None:
 
 def digest_of(path: str) -> str:
     """The content of a file, in 32 hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()[:32]
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:32]
 
 
 @contextmanager
@@ -268,15 +265,8 @@ def _lock_shared(path: Path) -> int | None:
 
 
 def _remove_unused(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+        return True
+    return False

@@ -3,38 +3,59 @@
 Counts come first, since they need no quiet machine; while times are taken nothing else runs but
 the launch of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
 fails in either environment is a result.
+
+Two things say where a change comes from: Python functions that do not do the same in both, and
+stacks by py-spy, taken in both at once.
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
+from torchmark.engine.background import begin
 from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
-from torchmark.engine.paired.counting import Counting, count_cases
-from torchmark.engine.paired.explaining import python_functions
-from torchmark.engine.paired.plan import make_result, reason_against
-from torchmark.engine.paired.readying import ReadyCases
-from torchmark.engine.paired.sentries import sentries
-from torchmark.engine.paired.starting import starter
-from torchmark.engine.paired.timing import CaseTiming, take_replicates
-from torchmark.model.result import Metric, PairedCounts, Status
-from torchmark.model.run import Stage
+from torchmark.engine.execution import reason_to_skip
+from torchmark.engine.paired.cases import ReadyCases, make_result
+from torchmark.engine.paired.counting import Counting, count_cases, sentries
+from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
+from torchmark.engine.sampling_profiler import record
+from torchmark.engine.zygote.cases import PythonCase
+from torchmark.errors import MissingToolError, ProfilerError, TorchmarkError, ZygoteError
+from torchmark.flame.stacks import fold_stacks
+from torchmark.model.result import (
+    Metric,
+    PairedCounts,
+    PairedProfile,
+    PythonCalls,
+    Result,
+    Status,
+)
+from torchmark.model.run import Began, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from torchmark.engine.cores import Division
+    from torchmark.engine.sampling_profiler import Recording
     from torchmark.engine.under_test import UnderTest
+    from torchmark.engine.zygote.cases import Ready
+    from torchmark.model.case import Case
     from torchmark.model.effort import Effort
-    from torchmark.model.result import PythonCalls, Result
     from torchmark.model.run import PlannedResult, Progress
+
+_PROFILE_SECONDS = 2
+"""That a loop is looked at."""
+
+_OF_EVERY_CASE = (MissingToolError, ProfilerError, ZygoteError)
+"""Errors of the profiler that the next case would have too."""
 
 
 class Comparison:
@@ -63,79 +84,69 @@ class Comparison:
 
     def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until every planned result is there."""
+        wanted = []
         try:
-            yield from self._skips()
+            for planned in self._plan:
+                reason = reason_to_skip(planned.case, planned.metric)
+                if reason is None:
+                    wanted.append(planned)
+                else:
+                    yield make_result(planned, Status.SKIPPED, reason=reason)
             with on_cores(self._division.everything):  # nothing is timed yet
-                yield from self._ready.make([p for p in self._plan if reason_against(p) is None])
-                yield from self._counts()
+                yield from self._ready.make(wanted)
+                yield from self._counts(self._by_threads(wanted, Metric.INSTRUCTIONS))
             with on_cores(self._division.others):
-                yield from self._times()
+                yield from self._times(self._by_threads(wanted, Metric.TIME))
         finally:
             stop_compilers()
 
-    def _skips(self) -> Iterator[Result]:
-        for planned in self._plan:
-            reason = reason_against(planned)
-            if reason is not None:
-                yield make_result(planned, Status.SKIPPED, reason=reason)
-
-    def _by_threads(self, metric: Metric) -> list[tuple[int, list[PlannedResult]]]:
+    def _by_threads(
+        self, wanted: Sequence[PlannedResult], metric: Metric
+    ) -> list[tuple[int, list[PlannedResult]]]:
         """What can be measured, by the number of threads: each has its own zygotes."""
         groups: dict[int, list[PlannedResult]] = defaultdict(list)
-        for planned in self._plan:
-            is_wanted = planned.metric is metric and reason_against(planned) is None
-            if is_wanted and planned in self._ready:
+        for planned in wanted:
+            if planned.metric is metric and planned in self._ready:
                 groups[planned.case.num_threads].append(planned)
         return sorted(groups.items())
 
-    def _counts(self) -> Iterator[Progress]:
-        for threads, group in self._by_threads(Metric.INSTRUCTIONS):
+    def _counts(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
+        for threads, group in groups:
             watch = [] if self.sentries else sentries()
-            wanted = [
-                Counting(
-                    planned=planned, a=self._ready.of(planned)[0], b=self._ready.of(planned)[1]
-                )
-                for planned in group
-            ]
-            for each in count_cases(
+            wanted = [Counting(planned=each, ready=self._ready.of(each)) for each in group]
+            for news in count_cases(
                 [*watch, *wanted],
                 self._a,
                 self._b,
                 threads=threads,
                 time_limit=self._effort.timeout,
             ):
-                if isinstance(each, Stage):
-                    yield each
-                elif each in watch:
-                    self.sentries.append(each.result())
+                if isinstance(news, Stage):
+                    yield news
+                elif news in watch:
+                    self.sentries.append(news.result())
                 else:
-                    yield self._count_result(each)
+                    yield self._count_result(news)
 
     def _count_result(self, counting: Counting) -> Result:
         result = counting.result()
-        if not isinstance(result.payload, PairedCounts):
-            return result
-        if not judge_counts(result).verdict.is_change:
+        counts = result.payload
+        if not isinstance(counts, PairedCounts) or not judge_counts(result).verdict.is_change:
             return result
         calls = self._python_calls(counting.planned)
-        payload = msgspec.structs.replace(result.payload, python_calls=calls)
+        payload = msgspec.structs.replace(counts, python_calls=calls)
         return msgspec.structs.replace(result, payload=payload)
 
-    def _times(self) -> Iterator[Progress]:
-        groups = self._by_threads(Metric.TIME)
+    def _times(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
         cases = self._timed_before + sum(len(group) for _, group in groups)
         is_alike = self._a.environment.loads_the_same_files(self._b.environment)
+        layout_effect = 0.0 if is_alike else LAYOUT_EFFECT
         rng = random.Random(self._effort.seed)  # noqa: S311 - an order of blocks, not a secret
+        lane = self._division.lanes[0]
         for threads, group in groups:
-            lane = self._division.lanes[0]
             timings = [
-                CaseTiming(
-                    planned=planned,
-                    a=self._ready.of(planned)[0],
-                    b=self._ready.of(planned)[1],
-                    layout_effect=0.0 if is_alike else LAYOUT_EFFECT,
-                )
-                for planned in group
+                CaseTiming(planned=each, ready=self._ready.of(each), layout_effect=layout_effect)
+                for each in group
             ]
             for news in take_replicates(
                 timings,
@@ -160,10 +171,91 @@ class Comparison:
         return make_result(case.planned, payload=timing, seconds=case.seconds)
 
     def _python_calls(self, planned: PlannedResult) -> tuple[PythonCalls, ...]:
-        return python_functions(
-            self._a,
-            self._b,
+        return compare_python_calls(
+            (self._a, self._b),
             self._ready.of(planned),
             threads=planned.case.num_threads,
             time_limit=self._effort.timeout,
         )
+
+
+def compare_python_calls(
+    sides: tuple[UnderTest, UnderTest],
+    ready: tuple[Ready, Ready],
+    *,
+    threads: int,
+    time_limit: float,
+) -> tuple[PythonCalls, ...]:
+    """Bytecodes of one run by Python function, where they differ, biggest first; none for C++."""
+    calls = []
+    for side, case in zip(sides, ready, strict=True):
+        if not isinstance(case, PythonCase):
+            return ()
+        zygote = side.workers.start(threads, under_callgrind=False)
+        try:
+            calls.append(zygote.python_calls(case, time_limit=time_limit))
+        except TorchmarkError:  # a statement that cannot be traced: the change is still reported
+            return ()
+    one, other = calls
+    both = [
+        PythonCalls(function=name, a=one.get(name, 0), b=other.get(name, 0))
+        for name in {**one, **other}
+    ]
+    differing = [each for each in both if each.a != each.b]
+    return tuple(sorted(differing, key=lambda each: (-abs(each.b - each.a), each.function)))
+
+
+class WantedProfile(NamedTuple):
+    """A case whose stacks are wanted."""
+
+    planned: PlannedResult
+
+    seconds: tuple[float, float]
+    """What a run takes in each by its replicates: how wide the flame graphs are. What the loops
+    take while they are looked at is not known as well."""
+
+
+def profile_cases(
+    a: UnderTest, b: UnderTest, wanted: Sequence[WantedProfile], effort: Effort
+) -> Iterator[Began | Result]:
+    """One case after the other; where py-spy cannot work at all, the others fail with the first."""
+    reason = ""
+    for planned, seconds in wanted:
+        if reason:
+            yield make_result(planned, Status.FAILED, reason=reason)
+            continue
+        yield Began(case=planned.case, metric=planned.metric)
+        try:
+            yield _profile(a, b, planned, seconds, effort)
+        except TorchmarkError as error:
+            yield make_result(planned, Status.FAILED, reason=str(error))
+            reason = str(error) if isinstance(error, _OF_EVERY_CASE) else ""
+
+
+def _profile(
+    a: UnderTest,
+    b: UnderTest,
+    planned: PlannedResult,
+    seconds: tuple[float, float],
+    effort: Effort,
+) -> Result:
+    """Look at the case in both at the same time, with the frames of C and C++."""
+    cases = ReadyCases(a, b, effort, units_at_once=1)
+    for news in cases.make([planned]):
+        if isinstance(news, Result):
+            return news
+    in_a, in_b = cases.of(planned)
+    beside = begin(lambda: _record(a, planned.case, in_a), "recording")
+    of_b = _record(b, planned.case, in_b)
+    of_a = beside.result()
+    folded = [
+        fold_stacks(replace(each, seconds_per_run=of_run).per_run())
+        for each, of_run in zip((of_a, of_b), seconds, strict=True)
+    ]
+    samples = (of_a.inside, of_b.inside)
+    return make_result(planned, payload=PairedProfile(a=folded[0], b=folded[1], samples=samples))
+
+
+def _record(side: UnderTest, case: Case, ready: Ready) -> Recording:
+    zygote = side.workers.start(case.num_threads, under_callgrind=False)
+    return record(zygote, ready, seconds=_PROFILE_SECONDS, native=True)

@@ -5,23 +5,31 @@ lie, which moves counts by a few instructions in a thousand. One layout settles 
 the instruction, and what differs by much; what is in between is counted in two more. Where both
 are the same installation, started the same way, one process serves both, and every difference is
 real.
+
+Three sentries, small cases that torch's developers do not change, are counted too. Where plain
+Python, a product of matrices or an empty tensor takes another number of instructions, the two
+environments differ in their Python, in their BLAS or in how torch was compiled, and the differences
+of other cases are not those of the change that is being tested alone.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.background import begin
 from torchmark.engine.counting import begin_counts
-from torchmark.engine.paired.plan import case_in_b, make_result
+from torchmark.engine.paired.cases import cases_of, make_result
+from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError
-from torchmark.model.result import PairedCounts, Status, counts_of_stats, spec_of
-from torchmark.model.run import Stage
+from torchmark.model.case import Case
+from torchmark.model.result import Metric, PairedCounts, Status, counts_of_stats, spec_of
+from torchmark.model.run import PlannedResult, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +38,8 @@ if TYPE_CHECKING:
     from torchmark.engine.counting import CountedCase
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Ready
+    from torchmark.model.environment import Environment
     from torchmark.model.result import Counts, Result
-    from torchmark.model.run import PlannedResult
 
 NUMBER = 100
 """Runs that are counted."""
@@ -50,18 +58,25 @@ class Counting:
     """A case on its way to its counts."""
 
     planned: PlannedResult
-    a: Ready
-    b: Ready
-    counts_a: list[Counts] = field(default_factory=list)
-    counts_b: list[Counts] = field(default_factory=list)
+    ready: tuple[Ready, Ready]
+    counts: tuple[list[Counts], list[Counts]] = field(default_factory=lambda: ([], []))
     failure: str = ""
     is_rough: bool = False
     """Whether one layout will do: nobody asks for less than what layouts move."""
 
+    def add(self, sides: Sequence[UnderTest], futures: Sequence[Future[CountedCase]]) -> None:
+        """Wait for what A and B give in one layout."""
+        cases = cases_of(self.planned)
+        for side, future, case, kept in zip(sides, futures, cases, self.counts, strict=True):
+            try:
+                kept.append(counts_of_stats(future.result().stats(spec_of(case))))
+            except CaseFailedError as error:
+                self.failure = self.failure or f"in {side.name}: {error}"
+
     def result(self) -> Result:
         if self.failure:
             return make_result(self.planned, Status.FAILED, reason=self.failure)
-        counts = PairedCounts(a=tuple(self.counts_a), b=tuple(self.counts_b))
+        counts = PairedCounts(a=tuple(self.counts[0]), b=tuple(self.counts[1]))
         return make_result(self.planned, payload=counts)
 
     def is_clear(self) -> bool:
@@ -98,27 +113,93 @@ def count_cases(
             for started in [begin(zygote.start, "start") for zygote in zygotes]:
                 started.exception()  # the first case says what is wrong
             yield Stage(text=starting, is_over=True)
-            pairs = [(each.a, each.b) for each in waiting]
             futures = begin_counts(
-                [zygotes[0], zygotes[-1]] * len(pairs),
-                list(chain.from_iterable(pairs)),
+                [zygotes[0], zygotes[-1]] * len(waiting),
+                list(chain.from_iterable(each.ready for each in waiting)),
                 number=NUMBER,
                 time_limit=time_limit,
             )
             counted, waiting = waiting, []
             for index, each in enumerate(counted):
-                _collect(each, (a.name, futures[2 * index]), (b.name, futures[2 * index + 1]))
+                each.add((a, b), futures[2 * index : 2 * index + 2])
                 if is_same or layout == LAYOUTS - 1 or each.is_clear():
                     yield each
                 else:
                     waiting.append(each)
 
 
-def _collect(counting: Counting, *sides: tuple[str, Future[CountedCase]]) -> None:
-    specs = (spec_of(counting.planned.case), spec_of(case_in_b(counting.planned)))
-    kept = (counting.counts_a, counting.counts_b)
-    for (name, future), spec, counts in zip(sides, specs, kept, strict=True):
-        try:
-            counts.append(counts_of_stats(future.result().stats(spec)))
-        except CaseFailedError as error:
-            counting.failure = counting.failure or f"in {name}: {error}"
+_TORCH = {"torch": {"kind": "import", "value": "torch"}}
+
+_NOTABLE = 0.005
+"""A share above what layouts move."""
+
+
+class _Sentry(NamedTuple):
+    """A case, and what its difference means."""
+
+    case: Case
+    what: str
+    meaning: str
+
+    fact: re.Pattern[str]
+    """Finds in what an environment says of itself what may explain it."""
+
+
+_SENTRIES = (
+    _Sentry(
+        Case(label=("sentry", "Python"), stmt="b = [a + 1, str(a)]", setup="a = 41"),
+        "plain Python",
+        "another Python",
+        re.compile(r"^(Python [\d.]+)"),
+    ),
+    _Sentry(
+        Case(
+            label=("sentry", "BLAS"),
+            stmt="torch.mm(x, x, out=y)",
+            setup="x = torch.ones((64, 64)); y = torch.ones((64, 64))",
+        ),
+        "a product of 64x64 matrices",
+        "another BLAS",
+        re.compile(r"(BLAS_INFO=\w+)"),
+    ),
+    _Sentry(
+        Case(label=("sentry", "compiler"), stmt="x.data_ptr()", setup="x = torch.ones(1)"),
+        "asking a tensor for its address",
+        "another compiler or other build flags",
+        re.compile(r"- ((?:GCC|[Cc]lang) [\d.]+)"),
+    ),
+)
+
+
+def sentries() -> list[Counting]:
+    """What is counted in both environments beside the suite."""
+    found = []
+    for sentry in _SENTRIES:
+        ready = PythonCase(stmt=sentry.case.stmt, setup=sentry.case.setup, globals=_TORCH)
+        planned = PlannedResult(case=sentry.case, metric=Metric.INSTRUCTIONS)
+        found.append(Counting(planned=planned, ready=(ready, ready), is_rough=True))
+    return found
+
+
+def remarks_of(counted: Sequence[Result], a: Environment, b: Environment) -> list[str]:
+    """A sentence for each sentry that differs, with the facts that may explain it."""
+    by_case = {each.case.id: each for each in counted if isinstance(each.payload, PairedCounts)}
+    remarks = []
+    for sentry in _SENTRIES:
+        each = by_case.get(sentry.case.id)
+        row = judge_counts(each) if each is not None else None
+        if row is None or abs(row.share) <= _NOTABLE:
+            continue
+        remarks.append(
+            f"{sentry.what} takes {row.share * 100:+.1f} % instructions in {b.name}: "
+            f"{sentry.meaning} ({_fact(sentry, a)}, {_fact(sentry, b)}), so not every difference "
+            "below comes from torch's source"
+        )
+    return remarks
+
+
+def _fact(sentry: _Sentry, environment: Environment) -> str:
+    facts = environment.facts
+    text = f"Python {facts.get('python', '')}\n{facts.get('torch', {}).get('config', '')}"
+    said = sentry.fact.search(text)
+    return f"{environment.name}: {said.group(1) if said else 'does not say'}"

@@ -31,7 +31,6 @@ from torchmark_probe.zygote.children import die_with_parent
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
-    from typing import Self
 
     from torchmark_probe.loops.sampling import Limits
 
@@ -93,12 +92,6 @@ class ForkedSession:
             raise
         self.number = size.number
         self.seconds = size.seconds
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def begin(
         self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]

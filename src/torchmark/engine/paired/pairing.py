@@ -6,8 +6,8 @@ import itertools
 import math
 import os
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from torchmark.engine.background import begin
 from torchmark.engine.files import discard, make_private_directory
@@ -109,15 +109,11 @@ class Opens(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One of the two that are compared."""
+class Side(NamedTuple):
+    """One of the two that are compared: its environment, and what is run there."""
 
     opens: Opens
-    """Its environment."""
-
     case: Any
-    """What is run there, as `opens` takes it."""
 
 
 class SideFailedError(Exception):
@@ -129,11 +125,8 @@ class SideFailedError(Exception):
         self.error = error
 
 
-class Round(NamedTuple):
-    """One block of each, right after each other: seconds of one run."""
-
-    a: float
-    b: float
+Round: TypeAlias = tuple[float, float]
+"""One block of A and one of B, right after each other: seconds of one run."""
 
 
 class TakenCrossover(NamedTuple):
@@ -164,7 +157,12 @@ def take_crossover(
     order = (0, 1) if rng.random() < 0.5 else (1, 0)
     pairs = [
         _ProcessPair(
-            (a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit, seconds
+            sides=(a, b),
+            first=first,
+            shakes=(rng.getrandbits(32), rng.getrandbits(32)),
+            cores=cores,
+            time_limit=time_limit,
+            seconds=seconds,
         )
         for first in order
     ]
@@ -177,9 +175,8 @@ def take_crossover(
     finally:
         discard(folder)
     of = dict(zip(order, map(_estimate, both), strict=True))
-    return TakenCrossover(
-        estimates=(of[0], of[1]), a_seconds=median([each.a for rounds in both for each in rounds])
-    )
+    a_seconds = median([a_block for rounds in both for a_block, _ in rounds])
+    return TakenCrossover(estimates=(of[0], of[1]), a_seconds=a_seconds)
 
 
 def _estimate(rounds: Sequence[Round]) -> float:
@@ -226,40 +223,33 @@ def _both(
         return [first, other.rounds(rng, batons)]
 
 
+@dataclass(slots=True, kw_only=True)
 class _ProcessPair:
     """A fresh process of each side, that alternate with each other."""
 
-    def __init__(
-        self,
-        sides: tuple[Side, Side],
-        first: int,
-        shakes: tuple[int, int],
-        cores: Collection[int],
-        time_limit: float,
-        seconds: float,
-    ) -> None:
-        """`first` says which of the two is started before the other: 0 for A."""
-        self._sides = sides
-        self._first = first
-        self._shakes = shakes
-        self._cores = cores
-        self._time_limit = time_limit
-        self._seconds = seconds
-        self._opened: dict[int, AlternatingProcess] = {}
+    sides: tuple[Side, Side]
+    first: int
+    """Which of the two is started before the other: 0 for A."""
+
+    shakes: tuple[int, int]
+    cores: Collection[int]
+    time_limit: float
+    seconds: float
+    _opened: dict[int, AlternatingProcess] = field(default_factory=dict)
 
     def open(self, *, beside: bool = False) -> None:
         """Start both, beside others or alone; a SideFailedError if either cannot be."""
-        limits = Limits(precision=0.01, min_run_time=self._seconds, max_run_time=2 * self._seconds)
-        for role in (self._first, 1 - self._first):
-            side = self._sides[role]
+        limits = Limits(precision=0.01, min_run_time=self.seconds, max_run_time=2 * self.seconds)
+        for role in (self.first, 1 - self.first):
+            side = self.sides[role]
             try:
                 self._opened[role] = side.opens.session(
                     side.case,
                     limits=limits,
-                    shake=self._shakes[role],
-                    cores=self._cores,
+                    shake=self.shakes[role],
+                    cores=self.cores,
                     beside=beside,
-                    time_limit=self._time_limit,
+                    time_limit=self.time_limit,
                 )
             except CaseFailedError as error:
                 raise SideFailedError(role, error) from error
@@ -273,14 +263,14 @@ class _ProcessPair:
     def rounds(self, rng: random.Random, batons: tuple[Path, Path]) -> list[Round]:
         """Let them alternate, and return what each round gave once they had settled."""
         numbers = self._numbers()
-        count = _round_count(self._seconds, max(self.round_seconds(), 1e-9))
+        count = _round_count(self.seconds, max(self.round_seconds(), 1e-9))
         order = _order(count, rng)
         for role in (1, 0):
             self._opened[role].begin(order, role, numbers[role], batons)
         blocks = [_blocks(role, self._opened[role]) for role in (0, 1)]
         rounds = list(zip(blocks[0], blocks[1], strict=True))
         settled = rounds[_unsettled(rounds) :]
-        return [Round(one / numbers[0], other / numbers[1]) for one, other in settled]
+        return [(one / numbers[0], other / numbers[1]) for one, other in settled]
 
     def _numbers(self) -> tuple[int, int]:
         """Runs in a block of each; of two that are alike the one that was disturbed less knows."""

@@ -3,8 +3,9 @@
 Both environments are launched again and again, at other addresses each time, because the layout of
 one process is not the result: a fresh launch of both is a replicate, and replicates are what the
 verdict counts. Within a replicate a few crossovers of fresh processes are taken. The next launch
-goes on while the present one is measured; as long as it is not ready there is time for more
-crossovers.
+goes on while the present one is measured, on the cores on which nothing is measured; as long as it
+is not ready there is time for more crossovers. While it is waited for nothing is measured at all,
+and it has every core: importing torch twice on one core takes seconds.
 
 After every sixth crossover a control follows: A compared with A, in the same way, from which the
 report says how many false alarms this set-up gives.
@@ -12,26 +13,29 @@ report says how many false alarms this set-up gives.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections import deque
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from torchmark.analyse.pairs import effect_in, is_decided
+from torchmark.engine.background import begin
 from torchmark.engine.paired.pairing import Side, SideFailedError, take_crossover
-from torchmark.engine.paired.starting import Starts
+from torchmark.engine.under_test import FIRST_LAYOUT
 from torchmark.model.effort import FEWEST_REPLICATES
 from torchmark.model.result import Metric, PairedTiming
 from torchmark.model.run import Began
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Generator, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from concurrent.futures import Future
 
-    from torchmark.engine.paired.pairing import TakenCrossover
-    from torchmark.engine.paired.starting import Starter, Zygotes
+    from torchmark.engine.paired.pairing import Opens, TakenCrossover
+    from torchmark.engine.under_test import UnderTest
     from torchmark.model.effort import Effort
     from torchmark.model.result import Crossover
     from torchmark.model.run import PlannedResult
@@ -52,6 +56,102 @@ The inverses of all penalties add up to one, so that looking does not make false
 frequent. The look at the end of the budget has what the looks before it have left, half or more:
 that is when small changes are found."""
 
+Starter: TypeAlias = "Callable[[int], Zygotes]"
+"""Makes both environments, not yet started; equal layouts give equal addresses."""
+
+Taker: TypeAlias = "Callable[[Side, Side], TakenCrossover]"
+"""Takes a crossover of two sides."""
+
+
+class Zygotes(NamedTuple):
+    """One launch of both environments; they may be one."""
+
+    a: Opens
+    b: Opens
+
+    home: Collection[int] = ()
+    """Where they go back to if others need them afterwards; they are not ended then."""
+
+    def start(self) -> None:
+        """Start both at the same time; if one cannot, neither stays."""
+        beside = begin(self.b.start, "start")
+        try:
+            self.a.start()
+            beside.result()
+        except BaseException:
+            self.close()
+            raise
+
+    def run_on(self, cores: Collection[int]) -> None:
+        self.a.run_on(cores)
+        self.b.run_on(cores)
+
+    def close(self) -> None:
+        if self.home:
+            self.run_on(self.home)
+            return
+        self.a.close()
+        self.b.close()
+
+
+def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[int]) -> Starter:
+    """Makes zygotes of both at the same addresses; one where they are one.
+
+    The first are those that cases were tried in: they have run for seconds when times begin.
+    `everywhere` has all cores, which those had before.
+    """
+    is_same = a.environment.is_same_installation(b.environment)
+
+    def make(layout: int) -> Zygotes:
+        is_first = layout == FIRST_LAYOUT
+
+        def of(side: UnderTest) -> Opens:
+            if is_first:
+                return side.workers.start(threads, under_callgrind=False)
+            return side.workers.fresh(threads, layout=layout)
+
+        one = of(a)
+        return Zygotes(one, one if is_same else of(b), home=everywhere if is_first else ())
+
+    return make
+
+
+class Starts:
+    """The zygotes of one layout after the other."""
+
+    def __init__(self, make: Starter, measured: Collection[int], *, in_background: bool) -> None:
+        """`measured` are the cores that times are taken on, beside those of the calling thread."""
+        self._make = make
+        self._in_background = in_background
+        self.beside = os.sched_getaffinity(0)
+        """Where nothing is measured."""
+        self.everywhere = self.beside | set(measured)
+        self._layout = FIRST_LAYOUT
+        self._coming: tuple[Zygotes, Future[None]] | None = None
+
+    def next(self, *, is_last: bool = False) -> Zygotes:
+        """Wait for the next ones; after the last nobody needs another start."""
+        zygotes, is_over = self._coming or self._begin()
+        if not is_over.done():
+            zygotes.run_on(self.everywhere)
+        is_over.result()
+        self._coming = self._begin() if self._in_background and not is_last else None
+        return zygotes
+
+    def is_ready(self) -> bool:
+        """Whether nobody would have to wait for the next."""
+        return self._coming is None or self._coming[1].done()
+
+    def close(self) -> None:
+        if self._coming is not None:
+            zygotes, is_over = self._coming
+            is_over.add_done_callback(lambda _: zygotes.close())
+
+    def _begin(self) -> tuple[Zygotes, Future[None]]:
+        zygotes = self._make(self._layout)
+        self._layout += 1
+        return zygotes, begin(zygotes.start, "start")
+
 
 @dataclass(slots=True, kw_only=True)
 class CaseTiming:
@@ -59,11 +159,8 @@ class CaseTiming:
 
     planned: PlannedResult
 
-    a: Any
-    """What runs in A, as its zygote takes it."""
-
-    b: Any
-    """What runs in B."""
+    ready: tuple[Any, Any]
+    """What runs in A and in B, as their zygotes take it."""
 
     layout_effect: float = 0.0
     """The log ratio that may follow from memory layout alone."""
@@ -156,22 +253,16 @@ class CaseTiming:
 
     def _take_control(self, zygotes: Zygotes, take: Taker) -> None:
         """A and A; whichever of the two fails, it is A that does."""
-        a = Side(opens=zygotes.a, case=self.a)
+        a = Side(zygotes.a, self.ready[0])
         try:
             self.control.append(take(a, a).estimates)
         except SideFailedError as failure:
             raise SideFailedError(0, failure.error) from failure
 
     def _take_crossover(self, zygotes: Zygotes, take: Taker) -> None:
-        taken = take(Side(opens=zygotes.a, case=self.a), Side(opens=zygotes.b, case=self.b))
+        taken = take(Side(zygotes.a, self.ready[0]), Side(zygotes.b, self.ready[1]))
         self._present.append(taken.estimates)
         self.a_seconds.append(taken.a_seconds)
-
-
-class Taker(Protocol):
-    """Takes a crossover of two sides."""
-
-    def __call__(self, a: Side, b: Side, /) -> TakenCrossover: ...
 
 
 def take_replicates(

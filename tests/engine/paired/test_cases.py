@@ -8,7 +8,7 @@ import pytest
 
 from tests import light_torch
 from torchmark.commands.ab_planning import plan_statements
-from torchmark.engine.paired.readying import ReadyCases
+from torchmark.engine.paired.cases import ReadyCases
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.effort import Effort

@@ -1,4 +1,4 @@
-"""What each case needs in each environment is made there, and the case is tried once in both.
+"""The cases of a comparison: what each needs is made in both environments, and each is tried once.
 
 So a statement that does not work in one of them is known in the first seconds, and costs no
 replicate.
@@ -7,27 +7,50 @@ replicate.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from torchmark.engine.models import Models
-from torchmark.engine.paired.plan import case_in_b, make_result
 from torchmark.engine.preparing import prepare_cases
-from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import TorchmarkError
-from torchmark.model.result import Status
+from torchmark.model.result import Result, Status, utc_now
 from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from torchmark.engine.under_test import UnderTest
+    from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
     from torchmark.model.effort import Effort
-    from torchmark.model.result import Result
+    from torchmark.model.result import Payload
     from torchmark.model.run import PlannedResult
 
-Ready: TypeAlias = PythonCase | NativeCase
-"""What a zygote is given."""
+
+def cases_of(planned: PlannedResult) -> tuple[Case, Case]:
+    """What runs in A and in B."""
+    return planned.case, planned.other or planned.case
+
+
+def make_result(
+    planned: PlannedResult,
+    status: Status = Status.DONE,
+    *,
+    reason: str = "",
+    payload: Payload | None = None,
+    seconds: float = 0.0,
+) -> Result:
+    """What came of it: the figures, or why there are none."""
+    return Result(
+        case=planned.case,
+        other=planned.other,
+        metric=planned.metric,
+        environments=planned.environments,
+        status=status,
+        finished=utc_now(),
+        reason=reason,
+        payload=payload,
+        seconds=seconds,
+    )
 
 
 class ReadyCases:
@@ -48,26 +71,28 @@ class ReadyCases:
 
     def make(self, plan: Sequence[PlannedResult]) -> Iterator[Stage | Result]:
         """Make all that can be made; of what cannot, every planned result fails."""
-        made: tuple[dict[str, Ready | TorchmarkError], ...] = ({}, {})
-        for index, side in enumerate(self._sides):
-            cases = {case.id: case for case in (_in(index, planned) for planned in plan)}
-            yield from self._make_in(side, list(cases.values()), made[index])
-        of_case: dict[tuple[str, str], list[PlannedResult]] = {}
+        of_key: dict[tuple[str, str], list[PlannedResult]] = {}
         for planned in plan:
-            of_case.setdefault(_key(planned), []).append(planned)
-        for key, same in of_case.items():
-            tried = [self._try(index, _in(index, same[0]), made[index]) for index in (0, 1)]
-            a, b = tried
+            of_key.setdefault(_key(planned), []).append(planned)
+        made = []
+        for index, side in enumerate(self._sides):
+            cases = {case.id: case for case in (cases_of(each)[index] for each in plan)}
+            made.append((yield from self._make_in(side, list(cases.values()))))
+        for key, same in of_key.items():
+            a, b = (
+                self._try(*each) for each in zip(self._sides, cases_of(same[0]), made, strict=True)
+            )
             if not isinstance(a, str) and not isinstance(b, str):
                 self._ready[key] = (a, b)
                 continue
-            reason = next(each for each in tried if isinstance(each, str))
+            reason = a if isinstance(a, str) else str(b)
             for planned in same:
                 yield make_result(planned, Status.FAILED, reason=reason)
 
     def _make_in(
-        self, side: UnderTest, cases: Sequence[Case], made: dict[str, Ready | TorchmarkError]
-    ) -> Iterator[Stage]:
+        self, side: UnderTest, cases: Sequence[Case]
+    ) -> Generator[Stage, None, dict[str, Ready | TorchmarkError]]:
+        made: dict[str, Ready | TorchmarkError] = {}
         stages: list[Stage] = []
 
         @contextmanager
@@ -89,10 +114,13 @@ class ReadyCases:
                 yield from stages
                 stages.clear()
         yield from stages
+        return made
 
-    def _try(self, index: int, case: Case, made: dict[str, Ready | TorchmarkError]) -> Ready | str:
+    def _try(
+        self, side: UnderTest, case: Case, made: dict[str, Ready | TorchmarkError]
+    ) -> Ready | str:
         """What runs, or why it does not."""
-        side, ready = self._sides[index], made[case.id]
+        ready = made[case.id]
         if isinstance(ready, TorchmarkError):
             return f"in {side.name}: {ready}"
         zygote = side.workers.start(case.num_threads, under_callgrind=False)
@@ -104,8 +132,5 @@ class ReadyCases:
 
 
 def _key(planned: PlannedResult) -> tuple[str, str]:
-    return planned.case.id, case_in_b(planned).id
-
-
-def _in(index: int, planned: PlannedResult) -> Case:
-    return case_in_b(planned) if index else planned.case
+    a, b = cases_of(planned)
+    return a.id, b.id

@@ -8,7 +8,7 @@ import pytest
 
 from tests import light_torch
 from tests.engine.zygote_cases import TORCH
-from torchmark.engine.paired.explaining import python_functions
+from torchmark.engine.paired.comparing import compare_python_calls
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 
@@ -56,12 +56,11 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest,
 def explained(
     sides: tuple[UnderTest, UnderTest], stmt: str, in_b: str | None = None
 ) -> tuple[PythonCalls, ...]:
-    a, b = sides
     ready = (
         PythonCase(stmt=stmt, globals=TORCH),
         PythonCase(stmt=stmt if in_b is None else in_b, globals=TORCH),
     )
-    return python_functions(a, b, ready, threads=1, time_limit=60)
+    return compare_python_calls(sides, ready, threads=1, time_limit=60)
 
 
 def test_the_patched_function_is_named_biggest_first(sides: tuple[UnderTest, UnderTest]) -> None:
@@ -101,4 +100,4 @@ def test_compiled_statements_have_no_python_functions(
     sides: tuple[UnderTest, UnderTest], tmp_path: Path
 ) -> None:
     native = NativeCase(library=tmp_path / "no.so", symbol="run")
-    assert python_functions(*sides, (native, native), threads=1, time_limit=1) == ()
+    assert compare_python_calls(sides, (native, native), threads=1, time_limit=1) == ()

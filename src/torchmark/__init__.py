@@ -6,188 +6,95 @@ Names are loaded when they are first used, so that importing torchmark does not 
 
 from __future__ import annotations
 
+import ast
 import importlib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torchmark.capture.capture import Capture
-    from torchmark.commands.ab import ab
-    from torchmark.commands.functions import FunctionsCompared
-    from torchmark.commands.replay import replay
-    from torchmark.commands.run import run
-    from torchmark.commands.sweep import Sweep, sweep
-    from torchmark.compare import Colorize, Compare
-    from torchmark.compiling import bench_all, benchmark_compile
-    from torchmark.define import (
-        EnvironmentFacts,
-        GroupedBenchmark,
-        GroupedModules,
-        GroupedSetup,
-        GroupedStmts,
-        GroupedVariants,
-        SkipCondition,
-        TimerArgs,
-        skip_if,
-    )
-    from torchmark.define.expansion import materialize, selected
-    from torchmark.define.fuzz import (
-        FuzzedParameter,
-        FuzzedSparseTensor,
-        FuzzedTensor,
-        Fuzzer,
-        ParameterAlias,
-    )
-    from torchmark.define.sweep import indices, linspace, logspace
-    from torchmark.engine.local_torch import set_torch_threads
-    from torchmark.engine.transfer import CopyIfCallgrind
-    from torchmark.errors import TorchmarkError
-    from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.function_counts import FunctionCount, FunctionCounts
-    from torchmark.model.language import Language
-    from torchmark.model.measurement import Measurement
-    from torchmark.model.result import Metric, Result, Status
-    from torchmark.model.result_warnings import ResultWarning, WarningKind
-    from torchmark.model.run import Run
-    from torchmark.model.task_spec import TaskSpec
-    from torchmark.model.units import ordered_unique, select_unit, trim_sigfig, unit_to_english
-    from torchmark.op_fuzzers import (
-        BinaryOpFuzzer,
-        BinaryOpSparseFuzzer,
-        SpectralOpFuzzer,
-        UnaryOpFuzzer,
-        UnaryOpSparseFuzzer,
-    )
-    from torchmark.store import open_store
-    from torchmark.timers import Timer, measure, timer
-    from torchmark.together import count_together, measure_together
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "torchmark.capture.capture": ("Capture",),
-    "torchmark.compare": ("Colorize", "Compare"),
-    "torchmark.compiling": ("bench_all", "benchmark_compile"),
-    "torchmark.define": (
-        "EnvironmentFacts",
-        "GroupedBenchmark",
-        "GroupedModules",
-        "GroupedSetup",
-        "GroupedStmts",
-        "GroupedVariants",
-        "SkipCondition",
-        "TimerArgs",
-        "skip_if",
-    ),
-    "torchmark.errors": ("TorchmarkError",),
-    "torchmark.define.expansion": ("materialize", "selected"),
-    "torchmark.define.fuzz": (
-        "FuzzedParameter",
-        "FuzzedSparseTensor",
-        "FuzzedTensor",
-        "Fuzzer",
-        "ParameterAlias",
-    ),
-    "torchmark.model.callgrind_stats": ("CallgrindStats",),
-    "torchmark.model.function_counts": ("FunctionCount", "FunctionCounts"),
-    "torchmark.model.language": ("Language",),
-    "torchmark.model.measurement": ("Measurement",),
-    "torchmark.model.result_warnings": ("ResultWarning", "WarningKind"),
-    "torchmark.model.task_spec": ("TaskSpec",),
-    "torchmark.model.units": ("ordered_unique", "select_unit", "trim_sigfig", "unit_to_english"),
-    "torchmark.op_fuzzers": (
-        "BinaryOpFuzzer",
-        "BinaryOpSparseFuzzer",
-        "SpectralOpFuzzer",
-        "UnaryOpFuzzer",
-        "UnaryOpSparseFuzzer",
-    ),
-    "torchmark.engine.local_torch": ("set_torch_threads",),
-    "torchmark.engine.transfer": ("CopyIfCallgrind",),
-    "torchmark.commands.sweep": ("Sweep", "sweep"),
-    "torchmark.define.sweep": ("indices", "linspace", "logspace"),
-    "torchmark.commands.replay": ("replay",),
-    "torchmark.commands.run": ("run",),
-    "torchmark.model.run": ("Run",),
-    "torchmark.model.result": ("Metric", "Result", "Status"),
-    "torchmark.store": ("open_store",),
-    "torchmark.timers": ("Timer", "measure", "timer"),
-    "torchmark.together": ("count_together", "measure_together"),
-    "torchmark.commands.ab": ("ab",),
-    "torchmark.commands.functions": ("FunctionsCompared",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_find_homes` reads them
+    from torchmark.capture.capture import Capture as Capture
+    from torchmark.commands.ab import ab as ab
+    from torchmark.commands.functions import FunctionsCompared as FunctionsCompared
+    from torchmark.commands.replay import replay as replay
+    from torchmark.commands.run import run as run
+    from torchmark.commands.sweep import Sweep as Sweep
+    from torchmark.commands.sweep import sweep as sweep
+    from torchmark.compare import Colorize as Colorize
+    from torchmark.compare import Compare as Compare
+    from torchmark.compiling import bench_all as bench_all
+    from torchmark.compiling import benchmark_compile as benchmark_compile
+    from torchmark.define import EnvironmentFacts as EnvironmentFacts
+    from torchmark.define import GroupedBenchmark as GroupedBenchmark
+    from torchmark.define import GroupedModules as GroupedModules
+    from torchmark.define import GroupedSetup as GroupedSetup
+    from torchmark.define import GroupedStmts as GroupedStmts
+    from torchmark.define import GroupedVariants as GroupedVariants
+    from torchmark.define import SkipCondition as SkipCondition
+    from torchmark.define import TimerArgs as TimerArgs
+    from torchmark.define import skip_if as skip_if
+    from torchmark.define.expansion import materialize as materialize
+    from torchmark.define.expansion import selected as selected
+    from torchmark.define.fuzz import FuzzedParameter as FuzzedParameter
+    from torchmark.define.fuzz import FuzzedSparseTensor as FuzzedSparseTensor
+    from torchmark.define.fuzz import FuzzedTensor as FuzzedTensor
+    from torchmark.define.fuzz import Fuzzer as Fuzzer
+    from torchmark.define.fuzz import ParameterAlias as ParameterAlias
+    from torchmark.define.sweep import indices as indices
+    from torchmark.define.sweep import linspace as linspace
+    from torchmark.define.sweep import logspace as logspace
+    from torchmark.engine.local_torch import set_torch_threads as set_torch_threads
+    from torchmark.engine.transfer import CopyIfCallgrind as CopyIfCallgrind
+    from torchmark.errors import TorchmarkError as TorchmarkError
+    from torchmark.model.callgrind_stats import CallgrindStats as CallgrindStats
+    from torchmark.model.function_counts import FunctionCount as FunctionCount
+    from torchmark.model.function_counts import FunctionCounts as FunctionCounts
+    from torchmark.model.language import Language as Language
+    from torchmark.model.measurement import Measurement as Measurement
+    from torchmark.model.result import Metric as Metric
+    from torchmark.model.result import Result as Result
+    from torchmark.model.result import Status as Status
+    from torchmark.model.result_warnings import ResultWarning as ResultWarning
+    from torchmark.model.result_warnings import WarningKind as WarningKind
+    from torchmark.model.run import Run as Run
+    from torchmark.model.task_spec import TaskSpec as TaskSpec
+    from torchmark.model.units import ordered_unique as ordered_unique
+    from torchmark.model.units import select_unit as select_unit
+    from torchmark.model.units import trim_sigfig as trim_sigfig
+    from torchmark.model.units import unit_to_english as unit_to_english
+    from torchmark.op_fuzzers import BinaryOpFuzzer as BinaryOpFuzzer
+    from torchmark.op_fuzzers import BinaryOpSparseFuzzer as BinaryOpSparseFuzzer
+    from torchmark.op_fuzzers import SpectralOpFuzzer as SpectralOpFuzzer
+    from torchmark.op_fuzzers import UnaryOpFuzzer as UnaryOpFuzzer
+    from torchmark.op_fuzzers import UnaryOpSparseFuzzer as UnaryOpSparseFuzzer
+    from torchmark.store import open_store as open_store
+    from torchmark.timers import Timer as Timer
+    from torchmark.timers import measure as measure
+    from torchmark.timers import timer as timer
+    from torchmark.together import count_together as count_together
+    from torchmark.together import measure_together as measure_together
 
-__all__ = [
-    "BinaryOpFuzzer",
-    "BinaryOpSparseFuzzer",
-    "CallgrindStats",
-    "Capture",
-    "Colorize",
-    "Compare",
-    "CopyIfCallgrind",
-    "EnvironmentFacts",
-    "FunctionCount",
-    "FunctionCounts",
-    "FunctionsCompared",
-    "FuzzedParameter",
-    "FuzzedSparseTensor",
-    "FuzzedTensor",
-    "Fuzzer",
-    "GroupedBenchmark",
-    "GroupedModules",
-    "GroupedSetup",
-    "GroupedStmts",
-    "GroupedVariants",
-    "Language",
-    "Measurement",
-    "Metric",
-    "ParameterAlias",
-    "Result",
-    "ResultWarning",
-    "Run",
-    "SkipCondition",
-    "SpectralOpFuzzer",
-    "Status",
-    "Sweep",
-    "TaskSpec",
-    "Timer",
-    "TimerArgs",
-    "TorchmarkError",
-    "UnaryOpFuzzer",
-    "UnaryOpSparseFuzzer",
-    "WarningKind",
-    "ab",
-    "bench_all",
-    "benchmark_compile",
-    "count_together",
-    "indices",
-    "linspace",
-    "logspace",
-    "materialize",
-    "measure",
-    "measure_together",
-    "open_store",
-    "ordered_unique",
-    "replay",
-    "run",
-    "select_unit",
-    "selected",
-    "set_torch_threads",
-    "skip_if",
-    "sweep",
-    "timer",
-    "trim_sigfig",
-    "unit_to_english",
-]
+
+@cache
+def _find_homes() -> dict[str, str]:
+    """The module of every public name, by the imports above."""
+    source = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
+    return {name.asname: str(node.module) for node in imports for name in node.names if name.asname}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    homes = _find_homes()
+    if name == "__all__":
+        return sorted(homes)
+    if name not in homes:
         raise AttributeError(f"module 'torchmark' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    value = getattr(importlib.import_module(homes[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_find_homes()})

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torchmark.engine.rounds import Loop
+    from torchmark.engine.zygote.cases import Ready
 
 _SHORTEST_TIME = 1e-9
 """Seconds; torch's floor for a block, which also keeps divisions by it safe."""
@@ -40,11 +41,9 @@ _SHORTEST_TIME = 1e-9
 _TIMEIT_BLOCKS = 20
 """Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
 
-
 _FEWEST_BLOCKS = 5
 _RUNS_PER_BLOCK = 10
 """Blocks of fewer runs show the cold start of each; only a small number of runs gets them."""
-
 
 _clock: Callable[[], float] | None = None
 
@@ -106,8 +105,11 @@ class Timer:
         self._is_call = callable(stmt)
         loop_setup, loop_stmt = setup, stmt
         if callable(stmt):
-            loop_setup, loop_stmt = self._bind_call(stmt, setup, tuple(args), dict(kwargs or {}))
-            stmt = describe_call(stmt, tuple(args), dict(kwargs or {}))
+            call = (stmt, tuple(args), dict(kwargs or {}))
+            bind, loop_stmt, names = call_of(*call)
+            self._globals.update(names)
+            loop_setup = f"{trimmed(setup)}\n{bind}"
+            stmt = describe_call(*call)
         elif not isinstance(stmt, str):
             raise InvalidArgumentError(
                 f"a statement is text or a function, got {type(stmt).__name__}"
@@ -169,8 +171,7 @@ class Timer:
         """
         check_positive("min_run_time", min_run_time)
         number = self._estimate_block_size(min_run_time)
-        times = self._repeat_block(number, callback, lambda _: True, min_run_time, None)
-        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+        return self._repeat_block(number, callback, lambda _: True, min_run_time, None)
 
     def adaptive_autorange(
         self,
@@ -195,8 +196,7 @@ class Timer:
             so_far = Measurement(number, times, self._task_spec)
             return so_far.meets_confidence(threshold=threshold)
 
-        times = self._repeat_block(number, callback, is_steady, min_run_time, max_run_time)
-        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+        return self._repeat_block(number, callback, is_steady, min_run_time, max_run_time)
 
     def measure(
         self,
@@ -248,12 +248,11 @@ class Timer:
         )
         return stats[0] if repeats is None else tuple(stats)
 
-    def case_to_count(self, directory: Path) -> PythonCase | NativeCase:
+    def case_to_count(self, directory: Path) -> Ready:
         """What the counting process is given; files that it needs are written to `directory`."""
         if isinstance(self._timer, CppLoop):
-            return NativeCase(
-                library=Path(self._timer.built.library), symbol=self._timer.built.symbol
-            )
+            library, symbol = self._timer.built
+            return NativeCase(library=Path(library), symbol=symbol)
         if self._is_call:
             raise InvalidArgumentError(
                 f"{self._task_spec.stmt} is a function of this process, and instructions are "
@@ -267,17 +266,6 @@ class Timer:
         """Run setup and statement once in this process."""
         with set_torch_threads(self._task_spec.num_threads):
             self._timeit(1)
-
-    def _bind_call(
-        self,
-        function: Callable[..., Any],
-        setup: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> tuple[str, str]:
-        bind, statement, names = call_of(function, args, kwargs)
-        self._globals.update(names)
-        return f"{trimmed(setup)}\n{bind}", statement
 
     def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
         # A subclass that brings its own loop gets it for every language, so that a fake serves
@@ -313,7 +301,7 @@ class Timer:
         may_stop: Callable[[list[float]], bool],
         min_run_time: float,
         max_run_time: float | None,
-    ) -> list[float]:
+    ) -> Measurement:
         times: list[float] = []
         total = 0.0
         enough = False
@@ -327,7 +315,7 @@ class Timer:
                 enough = may_stop(times)
                 if max_run_time is not None and total > max_run_time:
                     break
-        return times
+        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
 
 
 def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement:

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from torchmark.engine.zygote.session import blocks_of_role
@@ -51,7 +52,7 @@ class Forks:
         time_limit: float,
     ) -> ForkedSession:
         assert not beside, "this process forks in one thread alone"
-        return ForkedSession(case, limits, shake, cores, time_limit)
+        return ForkedSession(partial(_serve, case, limits, cores), shake, time_limit)
 
     def start(self) -> None:
         """Nothing: the process that forks is there."""
@@ -66,14 +67,8 @@ class Forks:
 class ForkedSession:
     """Open while the function's process lives."""
 
-    def __init__(
-        self,
-        function: Callable[[], object],
-        limits: Limits,
-        shake: int,
-        cores: Collection[int],
-        time_limit: float,
-    ) -> None:
+    def __init__(self, work: Callable[[int], None], shake: int, time_limit: float) -> None:
+        """`work` is done in the fork; it is given the descriptor to talk over."""
         self._limit = time_limit
         self._deadline = time.monotonic() + time_limit
         self._talk, theirs = socket.socketpair()
@@ -82,9 +77,8 @@ class ForkedSession:
         self._pid = os.fork()
         if self._pid == 0:
             self._talk.close()
-            _be_the_child(function, limits, shake, cores, theirs.fileno())
+            _be_the_child(work, shake, theirs.fileno())
         theirs.close()
-        self._heard = bytearray()
         try:
             size = self._next(messages.BlockSize)
         except BaseException:
@@ -113,25 +107,20 @@ class ForkedSession:
             os.waitpid(self._pid, 0)
 
     def _next(self, kind: type[Said]) -> Said:
-        while b"\n" not in self._heard:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([self._talk], [], [], left)[0]:
-                raise CaseTimeoutError(
-                    f"the function was stopped at its limit of {self._limit:g} s", kind="timeout"
-                )
-            try:
-                data = self._talk.recv(1 << 16)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                raise CaseFailedError(
-                    "the function ended the process that ran it; run it by itself to see how",
-                    kind="crashed",
-                )
-            self._heard += data
-        line, _, rest = self._heard.partition(b"\n")
-        self._heard = bytearray(rest)
-        message = messages.decode(bytes(line))
+        left = self._deadline - time.monotonic()
+        if left <= 0 or not select.select([self._talk], [], [], left)[0]:
+            raise CaseTimeoutError(
+                f"the function was stopped at its limit of {self._limit:g} s", kind="timeout"
+            )
+        try:
+            message = wire.receive(self._talk.fileno())
+        except ConnectionResetError:
+            message = None
+        if message is None:
+            raise CaseFailedError(
+                "the function ended the process that ran it; run it by itself to see how",
+                kind="crashed",
+            )
         if isinstance(message, messages.Raised):
             raised = message.traceback
             raise CaseFailedError(
@@ -143,19 +132,13 @@ class ForkedSession:
         return message
 
 
-def _be_the_child(
-    function: Callable[[], object],
-    limits: Limits,
-    shake: int,
-    cores: Collection[int],
-    talk: int,
-) -> NoReturn:
+def _be_the_child(work: Callable[[int], None], shake: int, talk: int) -> NoReturn:
     try:
         die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
         addresses.move_heap(rng)
-        addresses.with_moved_stack(rng, lambda: _serve(function, limits, cores, talk))
+        addresses.with_moved_stack(rng, lambda: work(talk))
     except BaseException:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
             wire.send(talk, messages.Raised(traceback.format_exc(), is_memory=False))

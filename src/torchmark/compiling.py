@@ -81,7 +81,9 @@ def bench_all(
     )
     rows = [(kind, "Eager", "-", "-", _milliseconds(eager))]
     for backend in torch._dynamo.list_backends():  # noqa: SLF001
-        for mode in _modes(torch, backend):
+        is_inductor = backend == "inductor"
+        modes = torch._inductor.list_mode_options() if is_inductor else [None]  # noqa: SLF001
+        for mode in modes:
             compilation, running = benchmark_compile(
                 model, sample_input, num_iters, backend, mode, optimizer, loss_fn
             )
@@ -137,12 +139,6 @@ def _graphs() -> int:
 
 def _running_time(step: Callable[[], Any], num_iters: int) -> float:
     return round(Timer(step).timeit(num_iters).mean * 1e3, 2)
-
-
-def _modes(torch: Any, backend: str) -> list[str | None]:
-    if backend != "inductor":
-        return [None]
-    return list(torch._inductor.list_mode_options())  # noqa: SLF001
 
 
 def _milliseconds(value: float | None) -> str:

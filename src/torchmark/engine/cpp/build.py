@@ -19,6 +19,7 @@ import os
 import shlex
 import time
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.cpp.cache import (
@@ -284,16 +285,16 @@ class CppLoop:
     ) -> None:
         self.statement = CppStatement(stmt, setup, global_setup)
         self._clock = None if clock is time.perf_counter else clock
-        self._built: Built | None = None
-        self._native: NativeLoop | None = None
 
-    @property
+    @cached_property
     def built(self) -> Built:
         """The library and symbol; compiles at the first use, or raises a CompileError."""
-        if self._built is None:
-            build_together([self])
-        assert self._built is not None
-        return self._built
+        build_together([self])
+        return self.built
+
+    @cached_property
+    def _native(self) -> NativeLoop:
+        return NativeLoop(*self.built)
 
     def timeit(self, number: int) -> float:
         """Run the setup, then the statement `number` times; seconds for all of them."""
@@ -313,19 +314,14 @@ class CppLoop:
             wall.append(clock())
             cpu.append(time.thread_time())
 
-        seconds = self._load().run(number, WARM_UP_RUNS, before, after)
+        seconds = self._native.run(number, WARM_UP_RUNS, before, after)
         if self._clock is not None:
             seconds = wall[1] - wall[0]
         return Block(seconds, cpu[1] - cpu[0])
 
     def setup_seconds(self) -> float:
         """What a block costs before its first run."""
-        return self._load().setup_seconds()
-
-    def _load(self) -> NativeLoop:
-        if self._native is None:
-            self._native = NativeLoop(self.built.library, self.built.symbol)
-        return self._native
+        return self._native.setup_seconds()
 
     def close(self) -> None:
         """Nothing is held between blocks."""
@@ -333,11 +329,9 @@ class CppLoop:
 
 def build_together(loops: Sequence[CppLoop]) -> None:
     """Build the loops that are not yet built as one batch; raise for the first that fails."""
-    waiting = [loop for loop in loops if loop._built is None]  # noqa: SLF001 - same module
-    if not waiting:
-        return
-    results = build([loop.statement for loop in waiting])
+    waiting = [loop for loop in loops if "built" not in vars(loop)]
+    results = build([loop.statement for loop in waiting]) if waiting else []
     for loop, result in zip(waiting, results, strict=True):
         if isinstance(result, CompileError):
             raise result
-        loop._built = result  # noqa: SLF001
+        loop.built = result

@@ -119,6 +119,7 @@ _LITERAL = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(\w*)", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$")
+_QUOTED_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*\"", re.MULTILINE)
 _FILE_SCOPE_ONLY = re.compile(
     r"""\b(?:inline\s+)?namespace\s+(?:std|torch|at|c10|caffe2)\b[\s\w:]*\{ | \bextern\s*"\s*" """,
     re.VERBOSE,
@@ -271,9 +272,7 @@ def imbalance_of(statement: CppStatement) -> Problem | None:
 
 def quotes_an_include(statement: CppStatement) -> bool:
     """Whether an include is looked up relative to the working directory."""
-    return any('"' in line for line in includes_of(statement).values()) or (
-        stands_alone(statement) and '#include "' in statement.global_setup
-    )
+    return _QUOTED_INCLUDE.search(statement.global_setup) is not None
 
 
 def _in_namespace(number: int, statement: CppStatement) -> str:

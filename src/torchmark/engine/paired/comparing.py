@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -58,44 +58,41 @@ _OF_EVERY_CASE = (MissingToolError, ProfilerError, ZygoteError)
 """Errors of the profiler that the next case would have too."""
 
 
+@dataclass(slots=True)
 class Comparison:
     """One comparison, carried out once by `results`."""
 
-    def __init__(
-        self,
-        plan: Sequence[PlannedResult],
-        a: UnderTest,
-        b: UnderTest,
-        *,
-        effort: Effort,
-        division: Division,
-        timed_before: int = 0,
-    ) -> None:
-        """`timed_before` is how many cases have their times from before the run was cut short."""
-        self._plan = plan
-        self._a = a
-        self._b = b
-        self._effort = effort
-        self._division = division
-        self._timed_before = timed_before
-        self._ready = ReadyCases(a, b, effort, units_at_once=len(division.everything))
-        self.sentries: list[Result] = []
-        """What the sentry cases gave, once counts have been taken."""
+    plan: Sequence[PlannedResult]
+    a: UnderTest
+    b: UnderTest
+    effort: Effort
+    division: Division
+    timed_before: int = 0
+    """How many cases have their times from before the run was cut short."""
+
+    sentries: list[Result] = field(default_factory=list)
+    """What the sentry cases gave, once counts have been taken."""
+
+    ready: ReadyCases = field(init=False)
+
+    def __post_init__(self) -> None:
+        units = len(self.division.everything)
+        self.ready = ReadyCases(self.a, self.b, self.effort, units_at_once=units)
 
     def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until every planned result is there."""
         wanted = []
         try:
-            for planned in self._plan:
+            for planned in self.plan:
                 reason = reason_to_skip(planned.case, planned.metric)
                 if reason is None:
                     wanted.append(planned)
                 else:
                     yield make_result(planned, Status.SKIPPED, reason=reason)
-            with on_cores(self._division.everything):  # nothing is timed yet
-                yield from self._ready.make(wanted)
+            with on_cores(self.division.everything):  # nothing is timed yet
+                yield from self.ready.make(wanted)
                 yield from self._counts(self._by_threads(wanted, Metric.INSTRUCTIONS))
-            with on_cores(self._division.others):
+            with on_cores(self.division.others):
                 yield from self._times(self._by_threads(wanted, Metric.TIME))
         finally:
             stop_compilers()
@@ -106,20 +103,20 @@ class Comparison:
         """What can be measured, by the number of threads: each has its own zygotes."""
         groups: dict[int, list[PlannedResult]] = defaultdict(list)
         for planned in wanted:
-            if planned.metric is metric and planned in self._ready:
+            if planned.metric is metric and planned in self.ready:
                 groups[planned.case.num_threads].append(planned)
         return sorted(groups.items())
 
     def _counts(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
         for threads, group in groups:
             watch = [] if self.sentries else sentries()
-            wanted = [Counting(planned=each, ready=self._ready.of(each)) for each in group]
+            wanted = [Counting(planned=each, ready=self.ready.of(each)) for each in group]
             for news in count_cases(
                 [*watch, *wanted],
-                self._a,
-                self._b,
+                self.a,
+                self.b,
                 threads=threads,
-                time_limit=self._effort.timeout,
+                time_limit=self.effort.timeout,
             ):
                 if isinstance(news, Stage):
                     yield news
@@ -138,30 +135,30 @@ class Comparison:
         return msgspec.structs.replace(result, payload=payload)
 
     def _times(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
-        cases = self._timed_before + sum(len(group) for _, group in groups)
-        is_alike = self._a.environment.loads_the_same_files(self._b.environment)
+        cases = self.timed_before + sum(len(group) for _, group in groups)
+        is_alike = self.a.environment.loads_the_same_files(self.b.environment)
         layout_effect = 0.0 if is_alike else LAYOUT_EFFECT
-        rng = random.Random(self._effort.seed)  # noqa: S311 - an order of blocks, not a secret
-        lane = self._division.lanes[0]
+        rng = random.Random(self.effort.seed)  # noqa: S311 - an order of blocks, not a secret
+        lane = self.division.lanes[0]
         for threads, group in groups:
             timings = [
-                CaseTiming(planned=each, ready=self._ready.of(each), layout_effect=layout_effect)
+                CaseTiming(planned=each, ready=self.ready.of(each), layout_effect=layout_effect)
                 for each in group
             ]
             for news in take_replicates(
                 timings,
-                starter(self._a, self._b, threads=threads, everywhere=self._division.everything),
+                starter(self.a, self.b, threads=threads, everywhere=self.division.everything),
                 rng=rng,
-                cores=lane[:threads] if threads <= len(lane) else self._division.everything,
-                effort=self._effort,
+                cores=lane[:threads] if threads <= len(lane) else self.division.everything,
+                effort=self.effort,
                 cases=cases,
-                in_background=bool(self._division.others),
+                in_background=bool(self.division.others),
             ):
                 yield self._time_result(news) if isinstance(news, CaseTiming) else news
 
     def _time_result(self, case: CaseTiming) -> Result:
         if case.failure is not None:
-            side = self._a if case.failure.is_a else self._b
+            side = self.a if case.failure.is_a else self.b
             reason = f"in {side.name}: {case.failure.error}"
             return make_result(case.planned, Status.FAILED, reason=reason, seconds=case.seconds)
         timing = case.timing()
@@ -172,10 +169,10 @@ class Comparison:
 
     def _python_calls(self, planned: PlannedResult) -> tuple[PythonCalls, ...]:
         return compare_python_calls(
-            (self._a, self._b),
-            self._ready.of(planned),
+            (self.a, self.b),
+            self.ready.of(planned),
             threads=planned.case.num_threads,
-            time_limit=self._effort.timeout,
+            time_limit=self.effort.timeout,
         )
 
 

@@ -157,12 +157,7 @@ def take_crossover(
     order = (0, 1) if rng.random() < 0.5 else (1, 0)
     pairs = [
         _ProcessPair(
-            sides=(a, b),
-            first=first,
-            shakes=(rng.getrandbits(32), rng.getrandbits(32)),
-            cores=cores,
-            time_limit=time_limit,
-            seconds=seconds,
+            (a, b), first, (rng.getrandbits(32), rng.getrandbits(32)), cores, time_limit, seconds
         )
         for first in order
     ]
@@ -223,7 +218,7 @@ def _both(
         return [first, other.rounds(rng, batons)]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _ProcessPair:
     """A fresh process of each side, that alternate with each other."""
 

@@ -119,12 +119,15 @@ _LITERAL = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(\w*)", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$")
-_QUOTED_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*\"", re.MULTILINE)
+_QUOTED_INCLUDE = re.compile(r'#\s*include\b.*"')
 _FILE_SCOPE_ONLY = re.compile(
     r"""\b(?:inline\s+)?namespace\s+(?:std|torch|at|c10|caffe2)\b[\s\w:]*\{ | \bextern\s*"\s*" """,
     re.VERBOSE,
 )
-_CLOSING = {")": "(", "]": "[", "}": "{"}
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|endif\b)", re.MULTILINE)
+_CLOSING = {"')'": "'('", "']'": "'['", "'}'": "'{'", "#endif": "#if"}
+"""What closes, and what it closes, as messages name them."""
 
 
 class CppStatement(NamedTuple):
@@ -263,7 +266,9 @@ def imbalance_of(statement: CppStatement) -> Problem | None:
     """The first bracket, quote, comment or `#if` that has no partner, in any part."""
     for part, source in statement._asdict().items():
         text = _without_literals(source)
-        found = _unclosed_literal(text) or _unclosed_bracket(text) or _unclosed_condition(text)
+        brackets = [(bracket.start(), f"'{bracket[0]}'") for bracket in _BRACKET.finditer(text)]
+        conditions = [(line.start(), f"#{line[1]}") for line in _CONDITION.finditer(text)]
+        found = _unclosed_literal(text) or _find_unpaired(brackets) or _find_unpaired(conditions)
         if found is not None:
             position, message = found
             return Problem(part, text.count("\n", 0, position) + 1, message)
@@ -330,25 +335,13 @@ def _is_in_directive(text: str, position: int) -> bool:
     return text[start:position].lstrip().startswith("#")
 
 
-def _unclosed_bracket(text: str) -> tuple[int, str] | None:
+def _find_unpaired(marks: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
     opened: list[tuple[int, str]] = []
-    for position, character in enumerate(text):
-        if character in "([{":
-            opened.append((position, character))
-        elif character in _CLOSING:
-            if not opened or opened[-1][1] != _CLOSING[character]:
-                return position, f"'{character}' closes nothing"
+    for position, mark in marks:
+        if mark not in _CLOSING:
+            opened.append((position, mark))
+        elif opened and opened[-1][1] == _CLOSING[mark]:
             opened.pop()
-    return (opened[-1][0], f"'{opened[-1][1]}' is never closed") if opened else None
-
-
-def _unclosed_condition(text: str) -> tuple[int, str] | None:
-    opened: list[int] = []
-    for directive in _DIRECTIVE.finditer(text):
-        if directive[1].startswith("if"):
-            opened.append(directive.start())
-        elif directive[1] == "endif":
-            if not opened:
-                return directive.start(), "#endif closes nothing"
-            opened.pop()
-    return (opened[-1], "#if is never closed") if opened else None
+        else:
+            return position, f"{mark} closes nothing"
+    return (opened[-1][0], f"{opened[-1][1]} is never closed") if opened else None

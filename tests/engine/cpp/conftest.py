@@ -34,7 +34,11 @@ class FakeBuilds:
     def build_all(
         self, statements: list[CppStatement], precompile: bool | None = None
     ) -> list[Built | CompileError]:
-        return build(statements, toolchain=self.toolchain, cache=self.cache, precompile=precompile)
+        """`precompile` says whether somebody has asked for the header before."""
+        with pytest.MonkeyPatch.context() as patch:
+            if precompile is not None:
+                patch.setattr(Cache, "asked_before", lambda *_: precompile)
+            return build(statements, toolchain=self.toolchain, cache=self.cache)
 
     def runs(self) -> list[str]:
         """What was compiled since the last time this was asked."""

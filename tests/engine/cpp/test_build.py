@@ -106,14 +106,6 @@ def test_the_second_single_statement_precompiles(fake: FakeBuilds) -> None:
     assert fake.runs() == ["unit 0", "header", "pch 0", "pch 0"]
 
 
-def test_precompiling_can_be_asked_for_and_refused(fake: FakeBuilds) -> None:
-    fake.build("a;", precompile=False)
-    fake.build("b;", precompile=False)
-    assert fake.runs() == ["unit 0", "unit 0"]
-    fake.build("c;", precompile=True)
-    assert fake.runs() == ["header", "pch 0"]
-
-
 def test_a_batch_uses_a_precompiled_header_and_makes_none(fake: FakeBuilds) -> None:
     fake.build("a;", "b;")
     fake.build("c;", "d;")
@@ -139,7 +131,7 @@ def test_another_compiler_or_torch_has_its_own_builds(fake: FakeBuilds, tmp_path
     fake.build("a;", precompile=False)
     other = fake_toolchain(tmp_path / "elsewhere")
     object.__setattr__(other, "torch_build", "another")
-    build([CppStatement("a;")], toolchain=other, cache=fake.cache, precompile=False)
+    build([CppStatement("a;")], toolchain=other, cache=fake.cache)
     assert fake.runs() == ["unit 0", "unit 0"]
 
 

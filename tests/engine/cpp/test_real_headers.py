@@ -24,7 +24,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 
 def built(cache: Cache, statement: CppStatement, *, precompile: bool) -> Built:
-    (result,) = build([statement], cache=cache, precompile=precompile)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cache, "asked_before", lambda *_: precompile)
+        (result,) = build([statement], cache=cache)
     assert isinstance(result, Built), result
     assert NativeLoop(result.library, result.symbol).timeit(3) >= 0
     return result
@@ -52,7 +54,7 @@ def test_what_the_small_header_lacks_is_looked_for_in_the_large_one(cache: Cache
 
 def test_what_the_linker_misses_is_said(cache: Cache) -> None:
     statement = CppStatement("nowhere();", "", "void nowhere();")
-    (result,) = build([statement], cache=cache, precompile=False)
+    (result,) = build([statement], cache=cache)
     assert isinstance(result, CompileError)
     assert "nowhere" in str(result)
     assert "undefined" in str(result)

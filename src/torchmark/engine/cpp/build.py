@@ -71,21 +71,16 @@ def build(
     *,
     toolchain: Toolchain | None = None,
     cache: Cache | None = None,
-    precompile: bool | None = None,
 ) -> list[Built | CompileError]:
-    """Compile what is not in the cache; one result for each statement, in their order.
-
-    `precompile` is for a build of a single statement: True makes the precompiled header first,
-    False does not, None makes it when one asks for the second time.
-    """
+    """Compile what is not in the cache; one result for each statement, in their order."""
     toolchain = toolchain or find_toolchain()
     cache = cache or user_cache()
     try:
-        return _Builder(statements, toolchain, cache, precompile).results()
+        return _Builder(statements, toolchain, cache).results()
     except CacheUnusableError as error:
         warn_unusable(cache.root, str(error))
         try:
-            return _Builder(statements, toolchain, private_cache(), precompile).results()
+            return _Builder(statements, toolchain, private_cache()).results()
         except CacheUnusableError as again:
             raise CompileError(
                 f"C++ statements cannot be built: {again}, in {private_cache().root} too"
@@ -104,11 +99,7 @@ class _Builder:
     """One call of `build`, with one cache."""
 
     def __init__(
-        self,
-        statements: Sequence[CppStatement],
-        toolchain: Toolchain,
-        cache: Cache,
-        precompile: bool | None,
+        self, statements: Sequence[CppStatement], toolchain: Toolchain, cache: Cache
     ) -> None:
         self._statements = statements
         self._toolchain = toolchain
@@ -116,7 +107,6 @@ class _Builder:
         self._keys = [key_of(statement, toolchain) for statement in statements]
         self._done: dict[str, Built | CompileError] = {}
         self._is_batch = len(set(self._keys)) > 1
-        self._precompile = precompile
 
     def results(self) -> list[Built | CompileError]:
         missing = self._look_up(range(len(self._statements)))
@@ -187,8 +177,7 @@ class _Builder:
         """The path of the header to include first, precompiled if that exists or is worth it."""
         text = header.prelude()
         key = hashlib.sha256(f"{self._toolchain.key}\n{text}".encode()).hexdigest()[:32]
-        precompile = False if self._is_batch else self._precompile
-        if precompile or (precompile is None and self._cache.asked_before(key)):
+        if not self._is_batch and self._cache.asked_before(key):
             self._precompile_header(text, key, workspace)
         with self._cache.header_in_use(key, f"{_PRELUDE}.gch") as compiled:
             if compiled is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests import light_torch
 from torchmark.commands.ab_planning import plan_statements
-from torchmark.engine.paired.cases import ReadyCases
+from torchmark.engine.paired.cases import ReadyCase, make_ready
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.effort import Effort
@@ -29,17 +29,18 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest,
     b.close()
 
 
-def ready_cases(sides: tuple[UnderTest, UnderTest], **effort: Any) -> ReadyCases:
-    return ReadyCases(*sides, Effort(**effort), units_at_once=1)
+def make(
+    sides: tuple[UnderTest, UnderTest], planned: Sequence[PlannedResult], **effort: Any
+) -> tuple[list[ReadyCase], list[Result]]:
+    """What is ready, and what has failed."""
+    news = list(make_ready(planned, sides, Effort(**effort), units_at_once=1))
+    ready = [each for each in news if isinstance(each, ReadyCase)]
+    return ready, [each for each in news if isinstance(each, Result)]
 
 
 def plan(*statements: tuple[str, str | None], both: bool = False) -> list[PlannedResult]:
     metrics = (Metric.INSTRUCTIONS, Metric.TIME) if both else (Metric.TIME,)
     return plan_statements(("A", "B"), statements, "pass", metrics)
-
-
-def make(ready: ReadyCases, planned: Sequence[PlannedResult]) -> list[Result]:
-    return [each for each in ready.make(planned) if isinstance(each, Result)]
 
 
 def stmt_of(ready: object) -> str:
@@ -51,11 +52,12 @@ def test_a_statement_alone_and_one_compared_with_another_keep_apart(
     sides: tuple[UnderTest, UnderTest],
 ) -> None:
     """In A both run the same: what runs in B must not be mixed up."""
-    (alone,), (beside,) = plan(("a = 1", None)), plan(("a = 1", "a = 2"))
-    ready = ready_cases(sides)
-    assert make(ready, [alone, beside]) == []
-    assert [stmt_of(each) for each in ready.of(alone)] == ["a = 1", "a = 1"]
-    assert [stmt_of(each) for each in ready.of(beside)] == ["a = 1", "a = 2"]
+    both = [*plan(("a = 1", None)), *plan(("a = 1", "a = 2"))]
+    (alone, beside), failed = make(sides, both)
+    assert failed == []
+    assert [alone.planned, beside.planned] == both
+    assert [stmt_of(each) for each in alone.ready] == ["a = 1", "a = 1"]
+    assert [stmt_of(each) for each in beside.ready] == ["a = 1", "a = 2"]
 
 
 def test_what_does_not_work_in_b_is_a_result_of_each_metric_and_the_rest_is_ready(
@@ -63,8 +65,7 @@ def test_what_does_not_work_in_b_is_a_result_of_each_metric_and_the_rest_is_read
 ) -> None:
     breaks = "import os; 1 / (1 - int(os.environ.get('IN_B', 0)))"
     planned = plan((breaks, None), ("a = 1", None), both=True)
-    ready = ready_cases(sides)
-    results = make(ready, planned)
+    ready, results = make(sides, planned)
     assert [(each.metric, each.status) for each in results] == [
         (Metric.INSTRUCTIONS, Status.FAILED),
         (Metric.TIME, Status.FAILED),
@@ -72,17 +73,18 @@ def test_what_does_not_work_in_b_is_a_result_of_each_metric_and_the_rest_is_read
     for each in results:
         assert each.reason.startswith("in B: the case raised: ZeroDivisionError")
         assert each.environments == ("A", "B")
-    assert [each in ready for each in planned] == [False, False, True, True]
+    assert [each.planned for each in ready] == planned[2:]
 
 
 @pytest.mark.parametrize("stmt", ["a =", "nowhere", "import os; os.abort()"])
 def test_what_works_in_neither_is_said_of_the_first(
     sides: tuple[UnderTest, UnderTest], stmt: str
 ) -> None:
-    (result,) = make(ready_cases(sides), plan((stmt, None)))
+    ready, (result,) = make(sides, plan((stmt, None)))
+    assert ready == []
     assert result.reason.startswith("in A: ")
 
 
 def test_a_statement_that_never_ends_is_stopped(sides: tuple[UnderTest, UnderTest]) -> None:
-    (result,) = make(ready_cases(sides, timeout=0.5), plan(("while True: pass", None)))
+    _, (result,) = make(sides, plan(("while True: pass", None)), timeout=0.5)
     assert "limit of 0.5 s" in result.reason

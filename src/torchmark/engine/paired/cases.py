@@ -7,7 +7,8 @@ replicate.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepare_cases
@@ -53,84 +54,69 @@ def make_result(
     )
 
 
-class ReadyCases:
-    """Cases as both environments are given them, by the ids of what runs in A and in B."""
+class ReadyCase(NamedTuple):
+    """A case that has run once in both environments."""
 
-    def __init__(self, a: UnderTest, b: UnderTest, effort: Effort, *, units_at_once: int) -> None:
-        self._sides = (a, b)
-        self._effort = effort
-        self._units = units_at_once
-        self._ready: dict[tuple[str, str], tuple[Ready, Ready]] = {}
+    planned: PlannedResult
+    ready: tuple[Ready, Ready]
+    """What A and B are given."""
 
-    def __contains__(self, planned: PlannedResult) -> bool:
-        return _key(planned) in self._ready
 
-    def of(self, planned: PlannedResult) -> tuple[Ready, Ready]:
-        """For A and for B."""
-        return self._ready[_key(planned)]
+def make_ready(
+    plan: Sequence[PlannedResult],
+    sides: tuple[UnderTest, UnderTest],
+    effort: Effort,
+    *,
+    units_at_once: int,
+) -> Iterator[Stage | ReadyCase | Result]:
+    """Make and try what is planned; what cannot be made or does not run has failed."""
+    made = []
+    for index, side in enumerate(sides):
+        cases = {case.id: case for case in (cases_of(planned)[index] for planned in plan)}
+        made.append((yield from _make_in(side, list(cases.values()), effort, units_at_once)))
 
-    def make(self, plan: Sequence[PlannedResult]) -> Iterator[Stage | Result]:
-        """Make all that can be made; of what cannot, every planned result fails."""
-        of_key: dict[tuple[str, str], list[PlannedResult]] = {}
-        for planned in plan:
-            of_key.setdefault(_key(planned), []).append(planned)
-        made = []
-        for index, side in enumerate(self._sides):
-            cases = {case.id: case for case in (cases_of(each)[index] for each in plan)}
-            made.append((yield from self._make_in(side, list(cases.values()))))
-        for key, same in of_key.items():
-            a, b = (
-                self._try(*each) for each in zip(self._sides, cases_of(same[0]), made, strict=True)
-            )
-            if not isinstance(a, str) and not isinstance(b, str):
-                self._ready[key] = (a, b)
-                continue
-            reason = a if isinstance(a, str) else str(b)
-            for planned in same:
-                yield make_result(planned, Status.FAILED, reason=reason)
-
-    def _make_in(
-        self, side: UnderTest, cases: Sequence[Case]
-    ) -> Generator[Stage, None, dict[str, Ready | TorchmarkError]]:
-        made: dict[str, Ready | TorchmarkError] = {}
-        stages: list[Stage] = []
-
-        @contextmanager
-        def stage(text: str) -> Iterator[None]:
-            stages.append(Stage(text=f"{text} for {side.name}"))
-            yield
-            stages.append(Stage(text=f"{text} for {side.name}", is_over=True))
-
-        models = Models(side.workers, cores=(), kept=None, time_limit=self._effort.timeout)
-        with closing(models):
-            for case, ready in prepare_cases(
-                cases,
-                models,
-                units_at_once=self._units,
-                stage=stage,
-                toolchain=side.toolchain,
-            ):
-                made[case.id] = ready
-                yield from stages
-                stages.clear()
-        yield from stages
-        return made
-
-    def _try(
-        self, side: UnderTest, case: Case, made: dict[str, Ready | TorchmarkError]
-    ) -> Ready | str:
+    @cache
+    def try_in(index: int, case: Case) -> Ready | str:
         """What runs, or why it does not."""
-        ready = made[case.id]
+        side, ready = sides[index], made[index][case.id]
         if isinstance(ready, TorchmarkError):
             return f"in {side.name}: {ready}"
         zygote = side.workers.start(case.num_threads, under_callgrind=False)
         try:
-            zygote.run(ready, time_limit=self._effort.timeout)
+            zygote.run(ready, time_limit=effort.timeout)
         except TorchmarkError as error:
             return f"in {side.name}: {error}"
         return ready
 
+    for planned in plan:
+        a, b = (try_in(index, case) for index, case in enumerate(cases_of(planned)))
+        if isinstance(a, str):
+            yield make_result(planned, Status.FAILED, reason=a)
+        elif isinstance(b, str):
+            yield make_result(planned, Status.FAILED, reason=b)
+        else:
+            yield ReadyCase(planned, (a, b))
 
-def _key(planned: PlannedResult) -> tuple[str, str]:
-    a, b = cases_of(planned)
-    return a.id, b.id
+
+def _make_in(
+    side: UnderTest, cases: Sequence[Case], effort: Effort, units_at_once: int
+) -> Generator[Stage, None, dict[str, Ready | TorchmarkError]]:
+    """What the environment is given for each case by its id, or why there is nothing to give."""
+    made: dict[str, Ready | TorchmarkError] = {}
+    stages: list[Stage] = []
+
+    @contextmanager
+    def stage(text: str) -> Iterator[None]:
+        stages.append(Stage(text=f"{text} for {side.name}"))
+        yield
+        stages.append(Stage(text=f"{text} for {side.name}", is_over=True))
+
+    with closing(Models(side.workers, cores=(), kept=None, time_limit=effort.timeout)) as models:
+        for case, ready in prepare_cases(
+            cases, models, units_at_once=units_at_once, stage=stage, toolchain=side.toolchain
+        ):
+            made[case.id] = ready
+            yield from stages
+            stages.clear()
+    yield from stages
+    return made

@@ -23,7 +23,7 @@ from torchmark.engine.background import begin
 from torchmark.engine.cores import on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
-from torchmark.engine.paired.cases import ReadyCases, make_result
+from torchmark.engine.paired.cases import ReadyCase, make_ready, make_result
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
 from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
 from torchmark.engine.sampling_profiler import record
@@ -73,15 +73,10 @@ class Comparison:
     sentries: list[Result] = field(default_factory=list)
     """What the sentry cases gave, once counts have been taken."""
 
-    ready: ReadyCases = field(init=False)
-
-    def __post_init__(self) -> None:
-        units = len(self.division.everything)
-        self.ready = ReadyCases(self.a, self.b, self.effort, units_at_once=units)
-
     def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until every planned result is there."""
         wanted = []
+        ready = []
         try:
             for planned in self.plan:
                 reason = reason_to_skip(planned.case, planned.metric)
@@ -90,29 +85,23 @@ class Comparison:
                 else:
                     yield make_result(planned, Status.SKIPPED, reason=reason)
             with on_cores(self.division.everything):  # nothing is timed yet
-                yield from self.ready.make(wanted)
-                yield from self._counts(self._by_threads(wanted, Metric.INSTRUCTIONS))
+                units = len(self.division.everything)
+                for news in make_ready(wanted, self._sides, self.effort, units_at_once=units):
+                    if isinstance(news, ReadyCase):
+                        ready.append(news)
+                    else:
+                        yield news
+                yield from self._counts(_by_threads(ready, Metric.INSTRUCTIONS))
             with on_cores(self.division.others):
-                yield from self._times(self._by_threads(wanted, Metric.TIME))
+                yield from self._times(_by_threads(ready, Metric.TIME))
         finally:
             stop_compilers()
 
-    def _by_threads(
-        self, wanted: Sequence[PlannedResult], metric: Metric
-    ) -> list[tuple[int, list[PlannedResult]]]:
-        """What can be measured, by the number of threads: each has its own zygotes."""
-        groups: dict[int, list[PlannedResult]] = defaultdict(list)
-        for planned in wanted:
-            if planned.metric is metric and planned in self.ready:
-                groups[planned.case.num_threads].append(planned)
-        return sorted(groups.items())
-
-    def _counts(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
+    def _counts(self, groups: Sequence[tuple[int, list[ReadyCase]]]) -> Iterator[Progress]:
         for threads, group in groups:
             watch = [] if self.sentries else sentries()
-            wanted = [Counting(planned=each, ready=self.ready.of(each)) for each in group]
             for news in count_cases(
-                [*watch, *wanted],
+                [*watch, *(Counting(*each) for each in group)],
                 self.a,
                 self.b,
                 threads=threads,
@@ -130,23 +119,19 @@ class Comparison:
         counts = result.payload
         if not isinstance(counts, PairedCounts) or not judge_counts(result).verdict.is_change:
             return result
-        calls = self._python_calls(counting.planned)
+        calls = self._python_calls(counting)
         payload = msgspec.structs.replace(counts, python_calls=calls)
         return msgspec.structs.replace(result, payload=payload)
 
-    def _times(self, groups: Sequence[tuple[int, list[PlannedResult]]]) -> Iterator[Progress]:
+    def _times(self, groups: Sequence[tuple[int, list[ReadyCase]]]) -> Iterator[Progress]:
         cases = self.timed_before + sum(len(group) for _, group in groups)
         is_alike = self.a.environment.loads_the_same_files(self.b.environment)
         layout_effect = 0.0 if is_alike else LAYOUT_EFFECT
         rng = random.Random(self.effort.seed)  # noqa: S311 - an order of blocks, not a secret
         lane = self.division.lanes[0]
         for threads, group in groups:
-            timings = [
-                CaseTiming(planned=each, ready=self.ready.of(each), layout_effect=layout_effect)
-                for each in group
-            ]
             for news in take_replicates(
-                timings,
+                [CaseTiming(*each, layout_effect=layout_effect) for each in group],
                 starter(self.a, self.b, threads=threads, everywhere=self.division.everything),
                 rng=rng,
                 cores=lane[:threads] if threads <= len(lane) else self.division.everything,
@@ -163,17 +148,28 @@ class Comparison:
             return make_result(case.planned, Status.FAILED, reason=reason, seconds=case.seconds)
         timing = case.timing()
         if verdicts_of([effect_in(timing)])[0].is_change:
-            calls = self._python_calls(case.planned)
+            calls = self._python_calls(case)
             timing = msgspec.structs.replace(timing, python_calls=calls)
         return make_result(case.planned, payload=timing, seconds=case.seconds)
 
-    def _python_calls(self, planned: PlannedResult) -> tuple[PythonCalls, ...]:
+    def _python_calls(self, case: Counting | CaseTiming) -> tuple[PythonCalls, ...]:
+        threads = case.planned.case.num_threads
         return compare_python_calls(
-            (self.a, self.b),
-            self.ready.of(planned),
-            threads=planned.case.num_threads,
-            time_limit=self.effort.timeout,
+            self._sides, case.ready, threads=threads, time_limit=self.effort.timeout
         )
+
+    @property
+    def _sides(self) -> tuple[UnderTest, UnderTest]:
+        return self.a, self.b
+
+
+def _by_threads(cases: Sequence[ReadyCase], metric: Metric) -> list[tuple[int, list[ReadyCase]]]:
+    """What can be measured, by the number of threads: each has its own zygotes."""
+    groups: dict[int, list[ReadyCase]] = defaultdict(list)
+    for each in cases:
+        if each.planned.metric is metric:
+            groups[each.planned.case.num_threads].append(each)
+    return sorted(groups.items())
 
 
 def compare_python_calls(
@@ -237,11 +233,11 @@ def _profile(
     effort: Effort,
 ) -> Result:
     """Look at the case in both at the same time, with the frames of C and C++."""
-    cases = ReadyCases(a, b, effort, units_at_once=1)
-    for news in cases.make([planned]):
-        if isinstance(news, Result):
-            return news
-    in_a, in_b = cases.of(planned)
+    *_, last = make_ready([planned], (a, b), effort, units_at_once=1)
+    if isinstance(last, Result):
+        return last
+    assert isinstance(last, ReadyCase), last
+    in_a, in_b = last.ready
     beside = begin(lambda: _record(a, planned.case, in_a), "recording")
     of_b = _record(b, planned.case, in_b)
     of_a = beside.result()

@@ -53,7 +53,7 @@ _CLEAR = 0.02
 """No layout was seen to move a count by half of this share."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Counting:
     """A case on its way to its counts."""
 

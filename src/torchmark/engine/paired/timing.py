@@ -153,7 +153,7 @@ class Starts:
         return zygotes, begin(zygotes.start, "start")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class CaseTiming:
     """A case on its way to a verdict."""
 

@@ -49,9 +49,7 @@ def fake_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ) -> list[Built | CompileError]:
         batches.append(len(statements))
         return [
-            CompileError("line 1: no")
-            if each.stmt == "bad"
-            else Built("library.so", each.stmt)
+            CompileError("line 1: no") if each.stmt == "bad" else Built("library.so", each.stmt)
             for each in statements
         ]
 

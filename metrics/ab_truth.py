@@ -28,8 +28,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import Effect, effect_of, verdicts_of
-from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, count_cases
@@ -37,9 +37,8 @@ from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
-from torchmark.model.effort import Effort
-from torchmark.model.result import Metric
-from torchmark.model.run import PlannedResult, Stage
+from torchmark.model.result import Metric, PlannedResult
+from torchmark.model.run import Effort, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.patched_torch import sitecustomize  # noqa: E402 - found by the line above
 from torchmark.analyse.ab import judge  # noqa: E402
-from torchmark.analyse.verdicts import Verdict  # noqa: E402
+from torchmark.analyse.estimates import Verdict  # noqa: E402
 from torchmark.commands.overrides import PAIR  # noqa: E402
 from torchmark.store import open_store  # noqa: E402
 

@@ -25,8 +25,7 @@ import torch.utils.benchmark
 
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.define.suites.standard import quick
-from torchmark.model.case import Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Case, Language, Runtime
 
 
 def seconds_of_run(options: list[str], store: Path) -> float:

@@ -36,9 +36,9 @@ from torchmark.define.sweep.spec import spec_of
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.pace import process_reference_loop
 from torchmark.engine.sweeping import WantedCase, order_of, results_of
-from torchmark.model.result import Metric
-from torchmark.model.run import PlannedResult, Run, RunKind
-from torchmark.model.sweep_point import dims_text, sizes_setting
+from torchmark.model.result import Metric, PlannedResult
+from torchmark.model.run import Run, RunKind
+from torchmark.model.run_settings import dims_text, sizes_setting
 from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.sweep import worker
 from torchmark_probe.sweep.worker import Sweeper

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from tests import records
-from torchmark.model.environment import Environment
+from torchmark.model.function_counts import FunctionCount
 from torchmark.model.result import (
     Counts,
     FunctionTable,
     Metric,
     PairedCounts,
     PairedTiming,
+    PlannedResult,
     PythonCalls,
     Result,
     Status,
 )
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.run import Environment, Run, RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -116,9 +117,10 @@ def counted(
 def counts(functions: Mapping[str, int], more: int = 0, runs: int = 100) -> Counts:
     first = next(iter(functions), "")
     entries = tuple(
-        (runs * (count + (more if name == first else 0)), name) for name, count in functions.items()
+        FunctionCount(runs * (count + (more if name == first else 0)), name)
+        for name, count in functions.items()
     )
-    loop = ((500, "loop.c:run"),)
+    loop = (FunctionCount(500, "loop.c:run"),)
     return Counts(
         runs=runs,
         statement=FunctionTable(exclusive=(*entries, *loop), inclusive=entries),

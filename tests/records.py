@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.model.test_measurement import samplings
-from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
-from torchmark.model.environment import Environment
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel
+from torchmark.model.function_counts import FunctionCount
 from torchmark.model.result import (
     Counts,
     Facts,
@@ -18,13 +17,14 @@ from torchmark.model.result import (
     PairedCounts,
     PairedProfile,
     PairedTiming,
+    PlannedResult,
     PythonCalls,
     Result,
     Status,
     TimeSummary,
     Timing,
 )
-from torchmark.model.run import MachineSpeeds, PlannedResult, Run, RunKind, RunState
+from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState
 from torchmark_probe.loops.sampling import Sampling
 
 NOW = "2026-11-15T22:15:30Z"
@@ -47,8 +47,11 @@ def timed(seconds: float, count: int = 99, spread: float = 0.005) -> Timing:
 def counted(instructions: int, loop: int = 0, number: int = 100) -> Counts:
     """Counts of two functions, and of the loop where it was counted."""
     third = instructions // 3
-    stmt = ((instructions - third, "a.cpp:f [lib.so]"), (third, "b.cpp:g"))
-    empty = ((loop, "loop.c:run"),) if loop else ()
+    stmt = (
+        FunctionCount(instructions - third, "a.cpp:f [lib.so]"),
+        FunctionCount(third, "b.cpp:g"),
+    )
+    empty = (FunctionCount(loop, "loop.c:run"),) if loop else ()
     return Counts(
         runs=number,
         statement=FunctionTable(exclusive=stmt, inclusive=stmt),
@@ -143,8 +146,8 @@ summaries = st.builds(
 )
 function_tables = st.builds(
     FunctionTable,
-    exclusive=tuples(st.tuples(instructions, texts)),
-    inclusive=tuples(st.tuples(instructions, texts)),
+    exclusive=tuples(st.builds(FunctionCount, instructions, texts)),
+    inclusive=tuples(st.builds(FunctionCount, instructions, texts)),
 )
 counts = st.builds(
     Counts,

@@ -11,16 +11,9 @@ import msgspec
 from tests.records import NOW, counted, timed
 from torchmark.define.suites.recorded import call_text
 from torchmark.model.case import Case
-from torchmark.model.environment import Environment
-from torchmark.model.replay_record import (
-    Backend,
-    CallPlace,
-    ReplayMode,
-    ReplaySettings,
-    TracedCall,
-)
-from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary
-from torchmark.model.run import MachineSpeeds, PlannedResult, Run, RunKind, RunState
+from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status, TimeSummary
+from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState
+from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplaySettings, TracedCall
 from torchmark.model.trace import RecordedCall
 
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"

@@ -7,10 +7,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import SweepRow, rows_of
-from torchmark.model.environment import Environment
-from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
-from torchmark.model.sweep_point import Phase, SweepPoint, case_of, sizes_setting
+from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status, TimeSummary
+from torchmark.model.run import Environment, Run, RunKind, RunState
+from torchmark.model.run_settings import Phase, SweepPoint, case_of, sizes_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -49,9 +49,10 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.engine.transfer import CopyIfCallgrind as CopyIfCallgrind
     from torchmark.errors import TorchmarkError as TorchmarkError
     from torchmark.model.callgrind_stats import CallgrindStats as CallgrindStats
+    from torchmark.model.case import Language as Language
+    from torchmark.model.case import TaskSpec as TaskSpec
     from torchmark.model.function_counts import FunctionCount as FunctionCount
     from torchmark.model.function_counts import FunctionCounts as FunctionCounts
-    from torchmark.model.language import Language as Language
     from torchmark.model.measurement import Measurement as Measurement
     from torchmark.model.result import Metric as Metric
     from torchmark.model.result import Result as Result
@@ -59,7 +60,6 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.model.result_warnings import ResultWarning as ResultWarning
     from torchmark.model.result_warnings import WarningKind as WarningKind
     from torchmark.model.run import Run as Run
-    from torchmark.model.task_spec import TaskSpec as TaskSpec
     from torchmark.model.units import ordered_unique as ordered_unique
     from torchmark.model.units import select_unit as select_unit
     from torchmark.model.units import trim_sigfig as trim_sigfig

@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import InvalidArgumentError
+from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
-from torchmark.model.task_spec import TaskSpec
 from torchmark.report import compare_text, render_view
 from torchmark.report.compare_table import Baseline, Table, tables_of
 from torchmark.report.compare_text import Colorize, TextStyle

@@ -19,11 +19,9 @@ from torchmark.engine.transfer import CopyIfCallgrind, recipes_for
 from torchmark.engine.user_errors import as_user_error, users_frames_only
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import InvalidArgumentError, NotSupportedError
-from torchmark.model.arithmetic import single
-from torchmark.model.language import Language, find_language
+from torchmark.model.case import Language, TaskSpec, find_language, trimmed
 from torchmark.model.measurement import Measurement
-from torchmark.model.source_text import trimmed
-from torchmark.model.task_spec import TaskSpec
+from torchmark.model.units import single
 from torchmark.together import count_together, measure_together
 from torchmark_probe.loops.clocks import wall_clock
 from torchmark_probe.loops.sampling import MAX_NUMBER

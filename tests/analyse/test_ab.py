@@ -12,7 +12,7 @@ import pytest
 from tests import ab_records, records
 from tests.ab_records import PAIR, run_of
 from torchmark.analyse.ab import judge, judge_counts, pairs_of
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.model.result import FunctionTable, Metric, PairedCounts, Status
 
 if TYPE_CHECKING:

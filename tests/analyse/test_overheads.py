@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.records import case, count_result, failed_result, time_result
+from torchmark.analyse.estimates import MeasuredTime, time_of, time_of_measurement
 from torchmark.analyse.overheads import Ladder, Rung, find_ladders, time_overhead
-from torchmark.analyse.times import MeasuredTime, time_of, time_of_measurement
+from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Metric, Result
-from torchmark.model.task_spec import TaskSpec
 
 PLAIN, SUB = (case("overrides", "torch.add", kind) for kind in ("Tensor", "SubTensor"))
 OTHER = case("overrides", "F.relu", "SubTensor", stmt="F.relu(x)")

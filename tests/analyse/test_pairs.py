@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ab_records import alone
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import (
     FALSE_ALARMS,
     FALSE_DISCOVERIES,
@@ -20,9 +21,8 @@ from torchmark.analyse.pairs import (
     is_decided,
     verdicts_of,
 )
-from torchmark.analyse.verdicts import Verdict
 from torchmark.errors import EmptyMeasurementError
-from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.run import FEWEST_REPLICATES
 from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:

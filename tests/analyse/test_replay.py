@@ -16,12 +16,11 @@ from tests.replays import (
     sampled,
     with_count,
 )
-from torchmark.analyse.call_natures import Nature, seconds_needed
-from torchmark.analyse.replay import analyse_replay
-from torchmark.analyse.replay_parts import split_by_module, split_by_phase
+from torchmark.analyse.call_costs import Nature, seconds_needed
+from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
 from torchmark.model.codec import decode_run, encode_run
-from torchmark.model.replay_record import Backend, CallPlace
 from torchmark.model.result import Metric, Status
+from torchmark.model.run_settings import Backend, CallPlace
 
 
 @given(st.lists(st.tuples(st.floats(1e-9, 1.0), st.integers(1, 1000)), min_size=1, max_size=8))

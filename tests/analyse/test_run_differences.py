@@ -10,21 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import ab_records, records
-from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.estimates import (
+    MeasuredTime,
+    Verdict,
+    instructions_of,
+    judge_time,
+    ratio_interval,
+    time_of_measurement,
+)
 from torchmark.analyse.run_differences import (
     RunDifferences,
     Thresholds,
     Unmatched,
     compare_runs,
     judge_count,
-    judge_time,
-    ratio_interval,
 )
-from torchmark.analyse.times import MeasuredTime, time_of_measurement
-from torchmark.analyse.verdicts import Verdict
+from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Metric, Result, Status, TimeSummary, Timing
-from torchmark.model.task_spec import TaskSpec
 from torchmark_probe.loops.intervals import Interval
 from torchmark_probe.loops.sampling import Sampling
 

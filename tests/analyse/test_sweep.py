@@ -8,10 +8,18 @@ import msgspec
 import pytest
 
 from tests import sweep_rows
-from torchmark.analyse.sweep import RowStatus, kernels_of, rows_of
-from torchmark.analyse.sweep_slices import eager_of, ratio_to, slices, speed_ups, varying_dims
+from torchmark.analyse.sweep import (
+    RowStatus,
+    eager_of,
+    kernels_of,
+    ratio_to,
+    rows_of,
+    slices,
+    speed_ups,
+    varying_dims,
+)
 from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status, Timing
-from torchmark.model.sweep_point import Phase
+from torchmark.model.run_settings import Phase
 from torchmark_probe.loops.sampling import Sampling
 
 

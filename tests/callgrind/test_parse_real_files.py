@@ -10,7 +10,7 @@ import pytest
 
 from tests.callgrind.programs import annotate, compile_program, count, without_object
 from torchmark.callgrind.parse import parse_file
-from torchmark.model.profile_counts import exclusive_counts, inclusive_counts
+from torchmark.model.callgrind_stats import exclusive_counts, inclusive_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +59,14 @@ def named(profile: Profile, name: str) -> int:
     return next(i for i, function in enumerate(profile.functions) if function.name == name)
 
 
-def own_lines(profile: Profile) -> Counter[tuple[str, int]]:
-    """The lines of the program itself; the loader's differ with the environment."""
+def own_costs(profile: Profile) -> Counter[tuple[str, str]]:
+    """Of the functions of the program itself; the loader's differ with the environment."""
     own = ("main.c", "odd.c", "library.c", "inlined.h")
     return Counter(
         {
-            (line.source_file, line.line): line.exclusive
-            for line in profile.lines
-            if line.source_file.endswith(own)
+            (share.source_file, profile.functions[share.function].name): share.exclusive
+            for share in profile.shares
+            if share.source_file.endswith(own)
         }
     )
 
@@ -104,16 +104,12 @@ def test_nothing_costs_more_than_the_whole_program(run: Run, options: tuple[str,
 
 
 @pytest.mark.parametrize("name", ["addresses", "jumps", "more events"])
-def test_compressed_positions_give_the_lines_that_uncompressed_ones_give(
+def test_compressed_positions_give_the_costs_that_uncompressed_ones_give(
     run: Run, name: str
 ) -> None:
-    plain = own_lines(parse_file(run(*FORMATS["nothing compressed"])))
+    plain = own_costs(parse_file(run(*FORMATS["nothing compressed"])))
     assert plain
-    assert own_lines(parse_file(run(*FORMATS[name]))) == plain
-
-
-def test_a_file_without_line_numbers_has_no_lines(run: Run) -> None:
-    assert parse_file(run(*FORMATS["addresses alone"])).lines == ()
+    assert own_costs(parse_file(run(*FORMATS[name]))) == plain
 
 
 def test_calls_are_counted_from_each_caller(run: Run) -> None:
@@ -170,7 +166,7 @@ def test_a_file_of_several_parts_is_the_sum_of_its_parts(run: Run) -> None:
     last = run(dump)
     parts = [parse_file(path) for path in (last, last.with_name(f"{last.name}.1"))]
     assert combined.total == pytest.approx(sum(part.total for part in parts), rel=0.01)
-    assert own_lines(combined) == sum((own_lines(part) for part in parts), Counter())
+    assert own_costs(combined) == sum((own_costs(part) for part in parts), Counter())
 
 
 def test_calls_under_way_when_a_part_begins_are_no_exclusive_cost(run: Run) -> None:
@@ -184,7 +180,7 @@ def test_every_thread_is_counted_and_can_be_counted_apart(run: Run) -> None:
     apart = run("--separate-threads=yes")
     threads = [parse_file(apart.with_name(f"{apart.name}-0{number}")) for number in (1, 2)]
     assert all(thread.total for thread in threads)
-    assert own_lines(parse_file(run())) == sum(map(own_lines, threads), Counter())
+    assert own_costs(parse_file(run())) == sum(map(own_costs, threads), Counter())
 
 
 def test_denoise_finds_the_dictionary_lookups_of_the_python_that_runs(tmp_path: Path) -> None:

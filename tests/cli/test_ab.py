@@ -27,9 +27,8 @@ from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT
 from torchmark.cli import ab as ab_command
 from torchmark.model.codec import decode_run
-from torchmark.model.effort import FEWEST_REPLICATES
 from torchmark.model.result import Metric, PairedTiming, Status
-from torchmark.model.run import RunState
+from torchmark.model.run import FEWEST_REPLICATES, RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:

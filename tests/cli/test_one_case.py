@@ -6,8 +6,7 @@ import pytest
 
 from torchmark.cli.one_case import find_case
 from torchmark.errors import AmbiguousCaseError, PatternError, UnknownCaseError
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime
 
 
 def made(*label: str, language: Language = Language.PYTHON) -> Case:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests import ab_records, light_torch
 from tests.patched_torch import sitecustomize
 from torchmark.analyse.ab import judge
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.cli import overrides_folder, overrides_report
 from torchmark.commands import overrides
 from torchmark.define.grouped import GroupedStmts
@@ -22,9 +22,8 @@ from torchmark.define.suites.overrides import SUITE
 from torchmark.engine.paired import comparing
 from torchmark.engine.paired.cases import make_result
 from torchmark.errors import AttachDeniedError, CaseFailedError, MissingToolError
-from torchmark.model.effort import Effort
 from torchmark.model.result import Metric, PairedProfile
-from torchmark.model.run import RunKind, RunState
+from torchmark.model.run import Effort, RunKind, RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from click.testing import Result as Called
 
     from tests.browsing import Visit
-    from torchmark.model.result import Result
-    from torchmark.model.run import PlannedResult, Run
+    from torchmark.model.result import PlannedResult, Result
+    from torchmark.model.run import Run
 
 
 FEWEST = Effort(budget=0.01, pair_seconds=0.01)

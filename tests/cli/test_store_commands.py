@@ -30,8 +30,7 @@ from torchmark.errors import (
     ZygoteError,
 )
 from torchmark.model.codec import decode_run
-from torchmark.model.environment import Environment
-from torchmark.model.run import RunKind, RunState
+from torchmark.model.run import Environment, RunKind, RunState
 from torchmark.store import artifact_folder, open_store
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from torchmark.commands.ab_planning import plan_statements
 from torchmark.engine.paired.cases import make_result
 from torchmark.engine.paired.counting import sentries
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, ZygoteError
-from torchmark.model.environment import Environment
 from torchmark.model.result import Metric, PairedTiming, Result, Status
-from torchmark.model.run import Began, Run, RunKind, RunState
+from torchmark.model.run import Began, Environment, Run, RunKind, RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
-    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.model.result import PlannedResult
+    from torchmark.model.run import Progress
     from torchmark.store import Store
 
 FACTS = {**ab_records.FACTS_A, "executable": "/bin/python", "torch_file": "/torch/__init__.py"}

@@ -16,9 +16,9 @@ from torchmark.commands.live_files import LiveFile
 from torchmark.engine import replaying_in_order
 from torchmark.engine.replay_zygotes import ReplayZygotes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError
-from torchmark.model.replay_record import settings_of
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Run, RunKind, RunState, Stage
+from torchmark.model.run_settings import settings_of
 from torchmark.report import render
 from torchmark.store import open_store
 from torchmark_probe.loops.sampling import Limits

@@ -11,7 +11,7 @@ from torchmark.commands.run import plan_results, run
 from torchmark.commands.suites import Selection, select_cases
 from torchmark.define.suites.loading import load_suite
 from torchmark.errors import InvalidArgumentError, TorchmarkError
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 from torchmark.model.result import Metric
 
 if TYPE_CHECKING:

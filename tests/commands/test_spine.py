@@ -17,10 +17,8 @@ from torchmark.errors import (
     RunInUseError,
     StoreError,
 )
-from torchmark.model.effort import Effort
-from torchmark.model.environment import Environment
-from torchmark.model.result import Metric, Result
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.result import Metric, PlannedResult, Result
+from torchmark.model.run import Effort, Environment, Run, RunKind, RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from torchmark.define import GroupedBenchmark, GroupedModules, GroupedSetup, GroupedStmts, TimerArgs
 from torchmark.define.timer_args import check_threads
 from torchmark.errors import DefinitionError, InvalidArgumentError, UnknownLanguageError
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 
 
 def test_the_aliases_are_the_makers_of_grouped_benchmark() -> None:

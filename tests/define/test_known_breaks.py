@@ -22,8 +22,7 @@ from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import KnownBreaksError, TorchmarkError
-from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 from tests.replays import recorded
 from torchmark.define.replay_plan import plan_replay
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.replay_record import Backend, ReplayMode, ReplaySettings
 from torchmark.model.result import Metric
+from torchmark.model.run_settings import Backend, ReplayMode, ReplaySettings
 from torchmark.model.trace import Place, Step, Trace
 
 RELUS = tuple(recorded("aten.relu.default", size) for size in (1, 2, 3))

@@ -13,8 +13,7 @@ from torchmark.engine.models import Models
 from torchmark.engine.preparing import prepare_cases
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import LibtorchMissingError
-from torchmark.model.case import Case
-from torchmark.model.language import Language
+from torchmark.model.case import Case, Language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

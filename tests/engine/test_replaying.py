@@ -21,10 +21,9 @@ from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.engine.zygote.cases import Output, Sample
 from torchmark.engine.zygote.conversation import Ending
 from torchmark.errors import CaseFailedError
-from torchmark.model.effort import Effort
-from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary, Timing
-from torchmark.model.run import Run, RunKind
+from torchmark.model.run import Effort, Run, RunKind
+from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.model.trace import Place, Step, Trace
 from torchmark_probe.loops.sampling import Sampling
 from torchmark_probe.replay.messages import ReplayedInOrder

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.callgrind.samples import SMALL
-from torchmark.callgrind.call_graph import inclusive_costs
 from torchmark.callgrind.parse import parse_text
-from torchmark.callgrind.profile import Call, Profile, ProfiledFunction
+from torchmark.callgrind.profile import Call, Profile, ProfiledFunction, inclusive_costs
 from torchmark.flame.counted import average_stacks, rebuild_stacks, source_files
 from torchmark.flame.stacks import Stack, fold_stacks, render_speedscope
 from torchmark.flame.tree import build_tree
@@ -43,7 +42,6 @@ def profiles(draw: st.DrawFn) -> Profile:
         ),
         shares=(),
         calls=calls,
-        lines=(),
     )
 
 
@@ -80,7 +78,6 @@ def test_the_order_of_the_calls_in_the_file_does_not_matter(
         functions=profile.functions,
         shares=(),
         calls=tuple(calls),
-        lines=(),
     )
     assert rebuild_stacks(shuffled) == rebuild_stacks(profile)
 
@@ -92,7 +89,6 @@ def test_a_cost_is_shared_out_in_proportion_to_the_calls() -> None:
         functions=tuple(ProfiledFunction("a.so", "a.c", *entry) for entry in functions),
         shares=(),
         calls=(Call(0, 1, 1, 40), Call(0, 2, 1, 60), Call(1, 3, 1, 30), Call(2, 3, 1, 60)),
-        lines=(),
     )
     assert fold_stacks(rebuild_stacks(profile)) == "main;a 10\nmain;a;leaf 30\nmain;b;leaf 60\n"
 

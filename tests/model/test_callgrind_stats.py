@@ -15,10 +15,14 @@ from tests.callgrind.samples import SMALL
 from torchmark.callgrind.parse import parse_text
 from torchmark.errors import CallgrindFileError, InvalidArgumentError, NotSerialisableError
 from torchmark.model import function_counts as ours_module
-from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.callgrind_stats import (
+    CallgrindStats,
+    exclusive_counts,
+    inclusive_counts,
+    stats_from_profiles,
+)
+from torchmark.model.case import TaskSpec
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
-from torchmark.model.profile_counts import exclusive_counts, inclusive_counts, stats_from_profiles
-from torchmark.model.task_spec import TaskSpec
 
 NAMES = (
     "/home/a/pytorch/build/../aten/src/ATen/native/Add.cpp:add [/home/a/libtorch_cpu.so]",

@@ -25,6 +25,7 @@ from torchmark.errors import (
     NotSerialisableError,
     RecordFileError,
 )
+from torchmark.model.case import ScriptedModel
 from torchmark.model.codec import (
     decode_measurement,
     decode_result,
@@ -36,8 +37,8 @@ from torchmark.model.codec import (
     encode_stats,
     json_schema,
 )
-from torchmark.model.environment import Environment
 from torchmark.model.result import Facts, Result, Timing
+from torchmark.model.run import Environment
 from torchmark_probe.loops.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -47,13 +48,19 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).parent.parent / "data" / "version_1"
 CASE = records.case()
+MEASUREMENT = records.time_result(CASE).measurement or pytest.fail("no times")
 FILE_ERRORS = (RecordFileError, MeasurementFileError, CallgrindFileError)
 TEXTS: dict[str, tuple[str, Callable[[str | bytes], Any]]] = {
     "run": (encode_run(records.run_of(CASE)), decode_run),
     "time": (encode_result(records.time_result(CASE)), decode_result),
     "count": (encode_result(records.count_result(CASE)), decode_result),
-    "measurement": (
-        encode_measurement(records.time_result(CASE).measurement or pytest.fail("no times")),
+    "measurement": (encode_measurement(MEASUREMENT), decode_measurement),
+    "scripted": (
+        encode_result(records.time_result(records.case(model=ScriptedModel(source="pass")))),
+        decode_result,
+    ),
+    "merged": (
+        encode_measurement(Measurement.merge([MEASUREMENT, MEASUREMENT])[0]),
         decode_measurement,
     ),
     "stats": (
@@ -189,6 +196,58 @@ def test_an_unknown_field_is_named(text: str, decode: Callable[[str], Any]) -> N
     content["record"]["surprise"] = 1
     with pytest.raises(FILE_ERRORS, match="surprise"):
         decode(json.dumps(content))
+
+
+PARTS = [
+    ("run", ("plan", 0, "case"), r"\$\.plan\[0\]\.case"),
+    ("time", ("case",), r"\$\.case"),
+    ("time", ("payload", "processes", 0), r"\$\.payload\.processes\[0\]"),
+    ("scripted", ("case", "model"), r"\$\.case\.model"),
+    ("measurement", ("task",), r"\$\.task"),
+    ("measurement", ("sampling",), r"\$\.sampling"),
+    ("merged", ("replicates", 1, "sampling"), r"\$\.replicates\[1\]\.sampling"),
+    ("stats", ("task",), r"\$\.task"),
+]
+"""Parts of records that are dataclasses: the text, the way to the part, its place in an error."""
+
+
+def text_with(name: str, way: tuple[str | int, ...], **changes: Any) -> str:
+    """The text of that name with changes in one part of its record."""
+    content = json.loads(TEXTS[name][0])
+    part = content["record"]
+    for step in way:
+        part = part[step]
+    part.update(changes)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(("name", "way", "place"), PARTS)
+def test_an_unknown_field_of_a_case_a_task_or_a_sampling_is_told_with_its_place(
+    name: str, way: tuple[str | int, ...], place: str
+) -> None:
+    damaged = text_with(name, way, surprise=1)
+    with pytest.raises(FILE_ERRORS, match=rf"unknown field `surprise` - at `{place}`"):
+        TEXTS[name][1](damaged)
+    assert not validator().is_valid(json.loads(damaged))
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("run", ("plan", 0, "case")), ("time", ("case",)), ("stats", ("task",)),
+     ("measurement", ("task",))],
+)  # fmt: skip
+def test_fewer_threads_than_one_are_refused(name: str, way: tuple[str | int, ...]) -> None:
+    for threads in (0, -1):
+        damaged = text_with(name, way, num_threads=threads)
+        with pytest.raises(FILE_ERRORS, match=r"`int` >= 1 - at `\$\..*num_threads`"):
+            TEXTS[name][1](damaged)
+        assert not validator().is_valid(json.loads(damaged))
+
+
+def test_keys_that_people_chose_are_not_unknown() -> None:
+    facts = {"plan": [{"case": {"surprise": 1}}]}
+    run = records.run_of(CASE, settings=facts, environments=(Environment(facts=facts),))
+    assert decode_run(encode_run(run)) == run
 
 
 @every_text

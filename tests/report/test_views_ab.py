@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 
 from tests import ab_records, records
 from tests.ab_records import counted, missing, planned, run_of, timed
-from torchmark.model.case import Autograd, Case
+from torchmark.model.case import Autograd, Case, Language
 from torchmark.model.codec import decode_run
-from torchmark.model.environment import Environment
-from torchmark.model.language import Language
 from torchmark.model.result import Metric, PythonCalls, Status
-from torchmark.model.run import RunState
+from torchmark.model.run import Environment, RunState
 from torchmark.report import FORMATS, render
 from torchmark.report.view import find_section
 from torchmark.report.views.ab import make_view

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from tests import ab_records, records
 from torchmark.analyse.run_differences import compare_runs
 from torchmark.model.case import Autograd
-from torchmark.model.environment import Environment
 from torchmark.model.result import Result, Timing
+from torchmark.model.run import Environment
 from torchmark.report import render_view
 from torchmark.report.formats.json import render_figures
 from torchmark.report.views.comparison import environment_changes, heading_of, make_view

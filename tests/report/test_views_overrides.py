@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tests import ab_records, records
 from tests.ab_records import run_of, timed
-from torchmark.model.environment import Environment
 from torchmark.model.result import Metric, PairedProfile, Status
-from torchmark.model.run import RunKind
+from torchmark.model.run import Environment, RunKind
 from torchmark.report import render, view_of
 from torchmark.report.views.overrides import name_picture
 

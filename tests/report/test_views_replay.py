@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.replays import call, done, not_done, replay, sampled, with_count
-from torchmark.model.replay_record import Backend
 from torchmark.model.result import Status
+from torchmark.model.run_settings import Backend
 from torchmark.report import render
 from torchmark.report.formats import text
 from torchmark.report.views.replay import make_view

@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import records
-from torchmark.model.case import Autograd, Runtime
+from torchmark.model.case import Autograd, Language, Runtime
 from torchmark.model.codec import decode_run
-from torchmark.model.environment import Environment
-from torchmark.model.language import Language
 from torchmark.model.result import Facts, Metric, Result, Status
-from torchmark.model.run import Run, RunKind, RunState
+from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.report import FORMATS, render, view_of
 from torchmark.report.views.common import results_in_order
 

@@ -11,9 +11,9 @@ import msgspec
 
 from tests import records
 from torchmark.model.codec import decode_run
-from torchmark.model.environment import Environment
-from torchmark.model.result import Counts, FunctionTable, Metric, Result, Timing
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.function_counts import FunctionCount
+from torchmark.model.result import Counts, FunctionTable, Metric, PlannedResult, Result, Timing
+from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.report import render
 from torchmark.report.views.count import shorten
 from torchmark_probe.loops.sampling import Sampling
@@ -48,8 +48,8 @@ def timed(of: Any, seconds: float) -> Result:
 
 
 def counted(of: Any, functions: dict[str, int]) -> Result:
-    table = tuple((100 * count, name) for name, count in functions.items())
-    loop = ((100, "loop"),)
+    table = tuple(FunctionCount(100 * count, name) for name, count in functions.items())
+    loop = (FunctionCount(100, "loop"),)
     payload = Counts(
         runs=100,
         statement=FunctionTable(exclusive=(*table, *loop), inclusive=(*table, *loop)),

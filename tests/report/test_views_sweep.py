@@ -9,7 +9,7 @@ import pytest
 
 from tests import sweep_rows
 from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status
-from torchmark.model.sweep_point import Phase
+from torchmark.model.run_settings import Phase
 from torchmark.report import render, view_of
 from torchmark.report.formats import html
 from torchmark.report.view import find_section

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import sweep_rows
 from torchmark.model.run import MachineSpeeds
-from torchmark.model.sweep_point import Phase
+from torchmark.model.run_settings import Phase
 from torchmark.report.formats.vega import png_of, svg_of
 from torchmark.report.views.sweep_axes import grows_geometrically, log_axis, size_axis, times_axis
 from torchmark.report.views.sweep_charts import more_scaling, scaling, speed_up

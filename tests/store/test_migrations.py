@@ -23,7 +23,7 @@ from alembic.operations import Operations
 from sqlalchemy import MetaData, event, insert
 
 import torchmark
-from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.estimates import instructions_of
 from torchmark.errors import DamagedStoreError, StoreUnavailableError
 from torchmark.model.result import Counts, Metric, Result, TimeSummary
 from torchmark.model.run import RunKind, RunState

@@ -18,9 +18,8 @@ from torchmark.errors import (
     TorchmarkError,
     UnknownRunError,
 )
-from torchmark.model.environment import Environment
-from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import MachineSpeeds, PlannedResult, Run, RunKind, RunState
+from torchmark.model.result import Metric, PlannedResult, Result, Status
+from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState
 from torchmark.store import RunSummary, Store, open_store
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")

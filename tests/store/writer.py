@@ -10,8 +10,8 @@ import random
 import sys
 
 from torchmark.model.case import Case
-from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import PlannedResult, Run, RunKind
+from torchmark.model.result import Metric, PlannedResult, Result, Status
+from torchmark.model.run import Run, RunKind
 from torchmark.store import open_store
 
 

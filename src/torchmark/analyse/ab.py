@@ -11,23 +11,16 @@ changed if the counts of B lie further from those of A than those of either lie 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.analyse.instructions import counted_its_loop
+from torchmark.analyse.estimates import Compared, Verdict, counted_its_loop, relative_change
 from torchmark.analyse.pairs import effect_in, effect_of, verdicts_of
-from torchmark.analyse.verdicts import Verdict
-from torchmark.model.effort import FEWEST_REPLICATES
-from torchmark.model.environment import Environment
-from torchmark.model.result import (
-    Metric,
-    PairedCounts,
-    PairedTiming,
-    Status,
-    spec_of,
-    stats_of_counts,
-)
+from torchmark.model.case import spec_of
+from torchmark.model.result import Metric, PairedCounts, PairedTiming, Status, stats_of_counts
+from torchmark.model.run import FEWEST_REPLICATES, Environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,9 +94,7 @@ class CountRow:
     @property
     def share(self) -> float:
         """The difference as a share of A; infinite where A takes none."""
-        if not self.difference:
-            return 0.0
-        return float(self.difference / self.a) if self.a else math.copysign(math.inf, self.b)
+        return relative_change(self.a, self.b)
 
 
 class Control(NamedTuple):
@@ -123,7 +114,7 @@ class Control(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Compared):
     """All that a report says of a comparison; rows with the greatest changes come first."""
 
     a: Environment
@@ -143,21 +134,8 @@ class Judged:
     """Planned results that are not there."""
 
     @property
-    def has_regression(self) -> bool:
-        """Whether a case takes longer, or more instructions."""
-        return any(verdict.is_regression for verdict in self._verdicts())
-
-    @property
-    def has_change(self) -> bool:
-        """Whether a case takes another time or another number of instructions."""
-        return any(verdict.is_change for verdict in self._verdicts())
-
-    @property
     def failures(self) -> tuple[Result, ...]:
         return tuple(gap for gap in self.gaps if gap.status is Status.FAILED)
-
-    def _verdicts(self) -> list[Verdict]:
-        return [row.verdict for row in self.times] + [row.verdict for row in self.counts]
 
 
 def pairs_of(run: Run) -> list[Pair]:
@@ -174,7 +152,7 @@ def judge(run: Run, pair: Pair) -> Judged:
         (each for each in mine if each.metric is not Metric.PROFILE),
         key=lambda each: places.get(each.key, len(places)),
     )
-    timings = [each for each in compared if isinstance(each.payload, PairedTiming)]
+    timings = [(each, each.payload) for each in compared if isinstance(each.payload, PairedTiming)]
     counted = [each for each in compared if isinstance(each.payload, PairedCounts)]
     there = {each.key for each in mine}
     of_name = {each.name: each for each in run.environments}
@@ -185,19 +163,15 @@ def judge(run: Run, pair: Pair) -> Judged:
         times=tuple(sorted(_time_rows(timings), key=_time_order)),
         counts=tuple(sorted(map(judge_counts, counted), key=_count_order)),
         gaps=tuple(each for each in compared if each.status is not Status.DONE),
-        control=_control(timings) if timings else None,
+        control=_control([times for _, times in timings]) if timings else None,
         missing=sum(
             planned.environments == pair and planned.key not in there for planned in run.plan
         ),
     )
 
 
-def _time_rows(timings: Sequence[Result]) -> list[TimeRow]:
-    found = [
-        (each, each.payload)
-        for each in timings
-        if isinstance(each.payload, PairedTiming) and len(each.payload.replicates) >= 2
-    ]
+def _time_rows(timings: Sequence[tuple[Result, PairedTiming]]) -> list[TimeRow]:
+    found = [(each, times) for each, times in timings if len(times.replicates) >= 2]
     effects = [effect_in(times) for _, times in found]
     return [
         TimeRow(
@@ -259,23 +233,17 @@ def _denoise(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
 
 def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[FunctionDifference, ...]:
     """By function what one run takes more in B, biggest first; names without build folders."""
-    more: dict[str, Fraction] = {}
+    more: dict[str, Fraction] = defaultdict(Fraction)
     for stats, sign in ((b.as_standardized(), 1), (a.as_standardized(), -1)):
-        for count in stats.without_loop().denoise():
-            share = Fraction(sign * count.count, stats.number_per_run)
-            more[count.function] = more.get(count.function, Fraction(0)) + share
+        for count, name in stats.without_loop().denoise():
+            more[name] += Fraction(sign * count, stats.number_per_run)
     found = [FunctionDifference(name, value) for name, value in more.items() if value]
     return tuple(sorted(found, key=lambda each: (-abs(each.instructions), each.function)))
 
 
-def _control(timings: Sequence[Result]) -> Control:
+def _control(timings: Sequence[PairedTiming]) -> Control:
     """Judge crossovers of A and A, each as a replicate; one case alone has few of them."""
-    crossovers = [
-        crossover
-        for each in timings
-        if isinstance(each.payload, PairedTiming)
-        for crossover in each.payload.control
-    ]
+    crossovers = [crossover for times in timings for crossover in times.control]
     groups = [
         [(crossover,) for crossover in crossovers[start : start + FEWEST_REPLICATES]]
         for start in range(0, len(crossovers) - FEWEST_REPLICATES + 1, FEWEST_REPLICATES)

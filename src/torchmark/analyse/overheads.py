@@ -17,9 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_of
-from torchmark.analyse.run_differences import ratio_interval
-from torchmark.analyse.times import time_of
+from torchmark.analyse.estimates import instructions_of, ratio_interval, time_of
 from torchmark.model.result import Counts, Metric
 from torchmark_probe.loops.intervals import Interval
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
-    from torchmark.analyse.times import MeasuredTime
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.model.case import Case
     from torchmark.model.result import Result
 
@@ -68,10 +66,10 @@ class Rung:
     count: Result | None
     """None where no count was asked for, or it is not there yet."""
 
-    time_overhead: TimeOverhead | None
+    time_overhead: TimeOverhead | None = None
     """None for the plain call, and where one of the two has no time."""
 
-    more_instructions: Fraction | None
+    more_instructions: Fraction | None = None
     """Of one run; None for the plain call, and where one of the two has no count."""
 
     @property
@@ -102,7 +100,7 @@ def find_ladders(results: Iterable[Result]) -> tuple[Ladder, ...]:
     for result in results:
         *call, kind = result.case.label
         ladders.setdefault(tuple(call), {}).setdefault(kind, {})[result.metric] = result
-    return tuple(_ladder([_rung(found) for found in kinds.values()]) for kinds in ladders.values())
+    return tuple(map(_ladder, ladders.values()))
 
 
 def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
@@ -123,31 +121,31 @@ def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | Non
     )
 
 
-def _ladder(rungs: list[Rung]) -> Ladder:
-    base = next((rung for rung in rungs if rung.kind == PLAIN), None)
+def _ladder(kinds: Mapping[str, Mapping[Metric, Result]]) -> Ladder:
+    rungs = {
+        kind: Rung(
+            case=next(iter(found.values())).case,
+            time=found.get(Metric.TIME),
+            count=found.get(Metric.INSTRUCTIONS),
+        )
+        for kind, found in kinds.items()
+    }
+    plain = rungs.get(PLAIN)
     return Ladder(
-        stmt=rungs[0].case.stmt,
-        rungs=tuple(rung if base is None or rung is base else _above(base, rung) for rung in rungs),
+        stmt=next(iter(rungs.values())).case.stmt,
+        rungs=tuple(
+            rung if plain is None or rung is plain else _above(plain, rung)
+            for rung in rungs.values()
+        ),
     )
 
 
-def _rung(found: Mapping[Metric, Result]) -> Rung:
-    """Without overheads, which need the plain one."""
-    return Rung(
-        case=next(iter(found.values())).case,
-        time=found.get(Metric.TIME),
-        count=found.get(Metric.INSTRUCTIONS),
-        time_overhead=None,
-        more_instructions=None,
-    )
-
-
-def _above(base: Rung, rung: Rung) -> Rung:
+def _above(plain: Rung, rung: Rung) -> Rung:
     """The rung with what it has over the plain one."""
-    time, plain = time_of(rung.time), time_of(base.time)
-    many, few = rung.instructions, base.instructions
+    long, short = time_of(rung.time), time_of(plain.time)
+    many, few = rung.instructions, plain.instructions
     return replace(
         rung,
-        time_overhead=time_overhead(time, plain) if time and plain else None,
+        time_overhead=time_overhead(long, short) if long and short else None,
         more_instructions=many - few if many is not None and few is not None else None,
     )

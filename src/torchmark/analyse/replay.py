@@ -2,7 +2,7 @@
 
 The time of a distinct call is its median times how often the trace has it. A share is one of all
 that was measured: what could not be replayed is in none, and is listed. Where no times were taken,
-shares are those of the instructions.
+shares are those of the instructions. They are split by the phases of a step and by modules too.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.call_natures import Nature, nature_of, share_explained
-from torchmark.analyse.instructions import instructions_of
-from torchmark.analyse.times import time_of
-from torchmark.analyse.traffic import bytes_moved
+from torchmark.analyse.call_costs import Nature, bytes_moved, nature_of, share_explained
+from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.capture.traces.checking import check_call
-from torchmark.model.replay_record import settings_of
 from torchmark.model.result import Counts, Facts, Metric, Status
+from torchmark.model.run_settings import settings_of
+from torchmark.model.trace import PHASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchmark.analyse.times import MeasuredTime
-    from torchmark.model.replay_record import Backend, ReplaySettings, TracedCall
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.model.result import Result
     from torchmark.model.run import MachineSpeeds, Run
+    from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, TracedCall
     from torchmark.model.trace import RecordedCall
 
     Results = Mapping[tuple[str, Metric], Result]
@@ -163,21 +162,29 @@ class ReplayAnalysis:
         return wanted - sum(len(row.outcomes) for row in self.calls)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRow:
+    """A phase, or a module with all that is inside of it."""
+
+    name: str
+    depth: int
+    """How many modules it is inside of."""
+
+    count: int
+    """Calls in the trace."""
+
+    share: float
+    """Of all that was measured."""
+
+
 def analyse_replay(run: Run) -> ReplayAnalysis:
     """What the results of a replay say so far; the trace is not needed."""
     settings = settings_of(run)
     results = {(each.case.id, each.metric): each for each in run.results}
     outcomes = {call.number: _outcomes(call, settings, results) for call in settings.calls}
-    weights = _weights(settings, outcomes)
-    whole = sum(weights.values())
+    shares = _shares(settings, outcomes)
     rows = [
-        _row(
-            call,
-            outcomes[call.number],
-            _share(weights.get(call.number), whole),
-            settings.backends[0],
-            run.speeds,
-        )
+        _row(call, outcomes[call.number], shares.get(call.number), settings.backends[0], run.speeds)
         for call in settings.calls
     ]
     grouped: dict[str, list[CallRow]] = {}
@@ -226,10 +233,10 @@ def _outcome(backend: Backend, results: Sequence[Result]) -> Outcome:
     )
 
 
-def _weights(
+def _shares(
     settings: ReplaySettings, outcomes: Mapping[int, Sequence[Outcome]]
 ) -> dict[int, float]:
-    """What a share is one of: seconds of all its calls with the first backend, or instructions."""
+    """By number of the call: of all seconds with the first backend, or of all instructions."""
     first = settings.backends[0]
     times: dict[int, float] = {}
     counts: dict[int, float] = {}
@@ -239,7 +246,9 @@ def _weights(
                 times[call.number] = each.time.median * call.count
             if each.backend is first and each.instructions is not None:
                 counts[call.number] = each.instructions * call.count
-    return times or counts
+    weights = times or counts
+    whole = sum(weights.values())
+    return {number: weight / whole if whole else 0.0 for number, weight in weights.items()}
 
 
 def _row(
@@ -281,20 +290,20 @@ def _operator(op: str, rows: Sequence[CallRow]) -> OperatorRow:
         count=sum(row.call.count for row in rows),
         seconds=_sum_of_known([row.seconds for row in rows]),
         share=_sum_of_known([row.share for row in rows]),
-        flops=_sum_of(rows, lambda row: row.flops),
-        bytes=_sum_of(rows, lambda row: row.bytes),
+        flops=_sum_of_all(rows, [row.flops for row in rows]),
+        bytes=_sum_of_all(rows, [row.bytes for row in rows]),
         nature=max(time_by_nature, key=lambda nature: time_by_nature[nature], default=None),
     )
 
 
-def _sum_of(rows: Sequence[CallRow], figure: Callable[[CallRow], int | None]) -> int | None:
-    total = 0
-    for row in rows:
-        each = figure(row)
-        if each is None:
-            return None
-        total += each * row.call.count
-    return total
+def _sum_of_all(rows: Sequence[CallRow], figures: Sequence[int | None]) -> int | None:
+    """Over all calls in the trace; None where the figure of one is not known."""
+    known = [
+        figure * row.call.count
+        for row, figure in zip(rows, figures, strict=True)
+        if figure is not None
+    ]
+    return sum(known) if len(known) == len(rows) else None
 
 
 def _sum_of_known(figures: Sequence[float | None]) -> float | None:
@@ -302,11 +311,55 @@ def _sum_of_known(figures: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _share(weight: float | None, whole: float) -> float | None:
-    if weight is None:
-        return None
-    return weight / whole if whole else 0.0
-
-
 def _most_first(share: float | None) -> float:
     return 1.0 if share is None else -share
+
+
+def split_by_phase(analysis: ReplayAnalysis) -> list[PartRow]:
+    """The phases that there are, in the order of a step."""
+    found: dict[str, list[tuple[int, float]]] = {phase: [] for phase in PHASES}
+    for place, share in _shares_by_place(analysis):
+        found.setdefault(place.phase, []).append((place.count, share))
+    return [_part(name, 0, parts) for name, parts in found.items() if parts]
+
+
+def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
+    """Every module under the one that it is inside of; a module has the shares of its parts."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for place, share in _shares_by_place(analysis):
+        for path in _paths_to(place.module):
+            found.setdefault(path, []).append((place.count, share))
+    in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
+    return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
+
+
+def _part(name: str, depth: int, parts: Sequence[tuple[int, float]]) -> PartRow:
+    return PartRow(
+        name=name,
+        depth=depth,
+        count=sum(count for count, _ in parts),
+        share=sum(share for _, share in parts),
+    )
+
+
+def _shares_by_place(analysis: ReplayAnalysis) -> Iterator[tuple[CallPlace, float]]:
+    """Every call is as long wherever it comes from, so its share divides like its count."""
+    for row in analysis.calls:
+        for place in row.call.places:
+            yield place, (row.share or 0.0) * place.count / row.call.count
+
+
+def _paths_to(module: str | None) -> list[str]:
+    """
+    >>> _paths_to("encoder.0.linear"), _paths_to(""), _paths_to(None)
+    (['', 'encoder', 'encoder.0', 'encoder.0.linear'], [''], [])
+    """
+    if module is None:
+        return []
+    parts = module.split(".") if module else []
+    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
+
+
+def _as_number(part: str) -> tuple[int, str]:
+    """Layers 2 and 10 in this order."""
+    return (int(part), "") if part.isdecimal() else (-1, part)

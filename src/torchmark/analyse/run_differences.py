@@ -17,20 +17,26 @@ runs those of B are compared.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import judge_counts
-from torchmark.analyse.instructions import counted_its_loop, instructions_of
+from torchmark.analyse.estimates import (
+    FEWEST_ROUNDS,
+    Compared,
+    MeasuredTime,
+    Verdict,
+    counted_its_loop,
+    instructions_of,
+    judge_time,
+    ratio_interval,
+    relative_change,
+    time_of,
+)
 from torchmark.analyse.pairs import SAME_WITHIN, effect_in
-from torchmark.analyse.ratios import FEWEST_ROUNDS
-from torchmark.analyse.times import MeasuredTime, time_of
-from torchmark.analyse.verdicts import Verdict
-from torchmark.model.effort import FEWEST_REPLICATES
 from torchmark.model.result import Counts, Metric, PairedCounts, PairedTiming, Status
+from torchmark.model.run import FEWEST_REPLICATES
 from torchmark.model.units import ordered_unique
-from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from torchmark.model.case import Case
     from torchmark.model.result import Payload, Result
     from torchmark.model.run import Run
+    from torchmark_probe.loops.intervals import Interval
 
 TIME_THRESHOLD = 0.05
 """The least change of a time that is called one, as a share. Ten runs of the same ten statements on
@@ -103,7 +110,7 @@ class CountChange:
     @property
     def share(self) -> float:
         """The difference as a share of the first run; infinite where that has none."""
-        return _share(self.before, self.after)
+        return relative_change(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +130,7 @@ class Unmatched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDifferences:
+class RunDifferences(Compared):
     """All that differs, and all that does not, in the order of the second run."""
 
     times: tuple[TimeChange, ...]
@@ -132,22 +139,9 @@ class RunDifferences:
     thresholds: Thresholds
 
     @property
-    def has_regression(self) -> bool:
-        """Whether a case takes longer, or more instructions."""
-        return any(verdict.is_regression for verdict in self._verdicts())
-
-    @property
-    def has_change(self) -> bool:
-        """Whether a case takes another time or another number of instructions."""
-        return any(verdict.is_change for verdict in self._verdicts())
-
-    @property
     def has_broken(self) -> bool:
         """Whether a case failed in the second run that had not failed in the first."""
         return any(each.has_broken for each in self.unmatched)
-
-    def _verdicts(self) -> list[Verdict]:
-        return [each.verdict for each in self.times] + [each.verdict for each in self.counts]
 
 
 def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) -> RunDifferences:
@@ -166,65 +160,30 @@ def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) 
     )
 
 
-def judge_time(interval: Interval, threshold: float) -> Verdict:
-    """What an interval of the ratio says."""
-    if interval.low > 1 + threshold:
-        return Verdict.SLOWER
-    if interval.high < 1 / (1 + threshold):
-        return Verdict.FASTER
-    if interval.low >= 1 / (1 + threshold) and interval.high <= 1 + threshold:
-        return Verdict.SAME
-    return Verdict.UNCLEAR
-
-
 def judge_count(before: Fraction, after: Fraction, threshold: float) -> Verdict:
     if before == after:
         return Verdict.SAME
-    if abs(_share(before, after)) <= threshold:
+    if abs(relative_change(before, after)) <= threshold:
         return Verdict.CLOSE
     return Verdict.MORE if after > before else Verdict.FEWER
-
-
-def ratio_interval(before: MeasuredTime, after: MeasuredTime) -> Interval:
-    """The 95 % interval of after.median / before.median, of measurements that are independent.
-
-    On the logarithmic scale the distance from each median to the end of its interval is taken,
-    the two that push the ratio the same way are added as squares, and so for the other way.
-    """
-    low_before, high_before = _reach(before)
-    low_after, high_after = _reach(after)
-    ratio = after.median / before.median
-    low = math.hypot(low_after, high_before)
-    high = math.hypot(high_after, low_before)
-    return Interval(ratio * math.exp(-low), ratio * math.exp(high))
-
-
-def _reach(time: MeasuredTime) -> tuple[float, float]:
-    """How far the interval reaches below and above the median, as logarithms."""
-    low, high = time.interval
-    # An interval of few, scattered samples may reach below zero: then nothing is known that way.
-    below = math.log(time.median / low) if low > 0 else math.inf
-    return below, math.log(max(high, time.median) / time.median)
 
 
 def _compare(
     before: Result | None, after: Result | None, limits: Thresholds
 ) -> TimeChange | CountChange | Unmatched | None:
     """None where neither ran, and for profiles, which have no figures."""
-    present = after if after is not None else before
-    assert present is not None
-    case, metric = present.case, present.metric
-    if before is None or after is None or before.status is not after.status or _failed(after):
-        return _explain_gap(before, after, case, metric)
-    if after.status is Status.SKIPPED or metric is Metric.PROFILE:
+    if before is None or after is None or {before.status, after.status} != {Status.DONE}:
+        return _explain_gap(before, after)
+    if after.metric is Metric.PROFILE:
         return None
-    change = (
-        _compare_counts(before, after, limits)
-        if metric is Metric.INSTRUCTIONS
-        else _compare_times(before, after, limits)
-    )
+    change: TimeChange | CountChange | Unmatched | None
+    if after.metric is Metric.INSTRUCTIONS:
+        change = _compare_counts(before, after, limits)
+    else:
+        change = _compare_times(before, after, limits)
     if change is None:
-        return Unmatched(case=case, metric=metric, why="was not measured alike in both runs")
+        why = "was not measured alike in both runs"
+        return Unmatched(case=after.case, metric=after.metric, why=why)
     return change
 
 
@@ -288,12 +247,11 @@ def _has_both(payload: Payload | None) -> bool:
     return isinstance(payload, PairedCounts) and bool(payload.a and payload.b)
 
 
-def _explain_gap(
-    before: Result | None, after: Result | None, case: Case, metric: Metric
-) -> Unmatched | None:
+def _explain_gap(before: Result | None, after: Result | None) -> Unmatched | None:
     """Why there are no two results to compare; None where neither was done nor failed."""
     runs = {"first": before, "second": after}
-    found = {name: each.status for name, each in runs.items() if each is not None}
+    present = {name: each for name, each in runs.items() if each is not None}
+    found = {name: each.status for name, each in present.items()}
     failed = [name for name, status in found.items() if status is Status.FAILED]
     if failed:
         why = f"failed in {'both runs' if len(failed) == 2 else f'the {failed[0]} run'}"
@@ -303,20 +261,11 @@ def _explain_gap(
         why = f"skipped in the {'first' if found['first'] is Status.SKIPPED else 'second'} run"
     else:
         why = f"only in the {next(iter(found))} run"
+    latest_first = list(reversed(present.values()))
     return Unmatched(
-        case=case,
-        metric=metric,
+        case=latest_first[0].case,
+        metric=latest_first[0].metric,
         why=why,
-        reason=next((each.reason for each in (after, before) if each and each.reason), ""),
+        reason=next((each.reason for each in latest_first if each.reason), ""),
         has_broken=failed == ["second"],
     )
-
-
-def _failed(result: Result | None) -> bool:
-    return result is not None and result.status is Status.FAILED
-
-
-def _share(before: Fraction, after: Fraction) -> float:
-    if before == after:
-        return 0.0
-    return float((after - before) / before) if before else math.copysign(math.inf, after)

@@ -1,4 +1,4 @@
-"""Rows of a sweep, derived from its results.
+"""Rows of a sweep, derived from its results, and what tables and pictures need of them.
 
 A row says what one case is and what came of it. Its fields are the columns of the CSV, in this
 order and by these names: docs/sweep.md has them for people. Seconds are of one run.
@@ -9,19 +9,25 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.model.result import KernelTimes, Metric, Status, TimeSummary, Timing
-from torchmark.model.sweep_point import point_of
-from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
+from torchmark.model.result import KernelTimes, Metric, Status, TimeSummary
+from torchmark.model.run_settings import Phase, point_of
+from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchmark.model.case import Case
     from torchmark.model.result import KernelCalls, Result
     from torchmark.model.run import Run
-    from torchmark.model.sweep_point import Dims, Phase
+    from torchmark.model.run_settings import Dims
+
+EAGER = "pt"
+"""The backend that the others are compared with."""
+
+_FIRST_BACKENDS = (EAGER, "compile", "ort")
 
 
 class RowStatus(enum.Enum):
@@ -98,6 +104,67 @@ class SweepRow:
     """The id of the environment."""
 
 
+class Subject(NamedTuple):
+    """What is measured; times of different subjects are never on one line."""
+
+    model: str
+    threads: int
+
+
+class Config(NamedTuple):
+    """What one line of a picture shows within a phase."""
+
+    backend: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """How many times as fast as eager."""
+
+    value: float
+    low: float
+    """If eager were as quick and this as slow as their intervals allow; 95 % and more."""
+
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedUp:
+    """One backend over eager, over all points that both have."""
+
+    subject: Subject
+    phase: Phase
+    config: Config
+    mean: float
+    """Geometric: twice and half as fast make one."""
+
+    least: float
+    least_at: Dims
+    most: float
+    most_at: Dims
+    points: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """The points at which one dimension varies and no other does."""
+
+    dim: str
+    held: Dims
+    """The other dimensions that vary elsewhere in the sweep, with their sizes here."""
+
+    rows: tuple[SweepRow, ...]
+    """Measured ones, by the size of the dimension."""
+
+    @property
+    def sizes(self) -> list[int]:
+        return sorted({size_of(row, self.dim) for row in self.rows})
+
+
 def rows_of(run: Run) -> tuple[SweepRow, ...]:
     """A row for each case that has a result, in the order of the plan."""
     times = {each.case.id: each for each in run.results if each.metric is Metric.TIME}
@@ -154,32 +221,156 @@ def _time_summary(result: Result) -> TimeSummary | None:
     """The statistics of a result: of its samples, or as they are where only they are known."""
     if isinstance(result.payload, TimeSummary):
         return result.payload
-    if not isinstance(result.payload, Timing):
+    measurement = result.measurement
+    if measurement is None:
         return None
-    times = [
-        each.wall[index] / each.number
-        for each in result.payload.processes
-        for index in each.counted()
-    ]
-    ordered, mean, interval = sorted(times), math.fsum(times) / len(times), median_interval(times)
+    times, interval = measurement.times, measurement.median_interval
     return TimeSummary(
         samples=len(times),
-        median=quantile_of_sorted(ordered, 0.5),
+        median=measurement.median,
         low=max(0.0, interval.low),
         high=interval.high,
-        mean=mean,
-        least=ordered[0],
-        p95=quantile_of_sorted(ordered, 0.95),
-        deviation=_deviation(times, mean),
+        mean=fmean(times),
+        least=min(times),
+        p95=measurement.percentile(95),
+        deviation=measurement.std,
     )
-
-
-def _deviation(times: Sequence[float], mean: float) -> float:
-    """Of a sample: over one less than there are; nothing deviates from itself."""
-    if len(times) < 2:
-        return 0.0
-    return math.sqrt(math.fsum((time - mean) ** 2 for time in times) / (len(times) - 1))
 
 
 def _rate(amount: int | None, times: TimeSummary | None) -> float | None:
     return amount / times.median if amount is not None and times and times.median > 0 else None
+
+
+def measured(rows: Iterable[SweepRow]) -> list[SweepRow]:
+    return [row for row in rows if row.status is RowStatus.MEASURED and row.median_s is not None]
+
+
+def subject_of(row: SweepRow) -> Subject:
+    return Subject(row.model, row.threads)
+
+
+def config_of(row: SweepRow) -> Config:
+    return Config(row.backend, row.dtype)
+
+
+def size_of(row: SweepRow, dim: str) -> int:
+    return dict(row.dims)[dim]
+
+
+def subjects_in(rows: Iterable[SweepRow]) -> list[Subject]:
+    return ordered_unique(map(subject_of, rows))
+
+
+def backends_in(rows: Iterable[SweepRow]) -> list[str]:
+    """Eager first, since the others are held against it."""
+    found = ordered_unique(row.backend for row in rows)
+    return sorted(
+        found, key=lambda name: _FIRST_BACKENDS.index(name) if name in _FIRST_BACKENDS else 99
+    )
+
+
+def dtypes_in(rows: Iterable[SweepRow]) -> list[str]:
+    return ordered_unique(row.dtype for row in rows)
+
+
+def configs_in(rows: Sequence[SweepRow]) -> list[Config]:
+    """Those that there are, by backend and then by dtype."""
+    backends, dtypes = backends_in(rows), dtypes_in(rows)
+    present = {config_of(row) for row in rows}
+    every = [Config(backend, dtype) for backend in backends for dtype in dtypes]
+    return [config for config in every if config in present]
+
+
+def phases_in(rows: Iterable[SweepRow]) -> list[Phase]:
+    found = {row.phase for row in rows}
+    return [phase for phase in Phase if phase in found]
+
+
+def dims_in(rows: Iterable[SweepRow]) -> list[str]:
+    return ordered_unique(name for row in rows for name, _ in row.dims)
+
+
+def varying_dims(rows: Sequence[SweepRow]) -> list[str]:
+    """Those of which there is more than one size."""
+    sizes: dict[str, set[int | None]] = {name: set() for name in dims_in(rows)}
+    for row in rows:
+        of_row = dict(row.dims)
+        for name, found in sizes.items():
+            found.add(of_row.get(name))
+    return [name for name, found in sizes.items() if len(found) > 1]
+
+
+def eager_of(rows: Iterable[SweepRow]) -> dict[tuple[object, ...], SweepRow]:
+    """Eager's measured rows, by all that another backend's row has to share with it."""
+    return {_shared(row): row for row in measured(rows) if row.backend == EAGER}
+
+
+def ratio_to(eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow) -> Ratio | None:
+    """None for eager itself, and where one of the two has no time."""
+    base = eager.get(_shared(row))
+    if base is None or row.backend == EAGER or not row.median_s or not base.median_s:
+        return None
+    return Ratio(
+        value=base.median_s / row.median_s,
+        low=(base.low_s or base.median_s) / (row.high_s or row.median_s),
+        high=(base.high_s or base.median_s) / (row.low_s or row.median_s),
+    )
+
+
+def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
+    """A line for each subject, phase, dtype and backend that has points in common with eager."""
+    eager = eager_of(rows)
+    found: dict[tuple[Subject, Phase, Config], list[tuple[float, Dims]]] = {}
+    for row in measured(rows):
+        ratio = ratio_to(eager, row)
+        if ratio is not None:
+            key = (subject_of(row), row.phase, config_of(row))
+            found.setdefault(key, []).append((ratio.value, row.dims))
+    lines = []
+    for (subject, phase, config), ratios in found.items():
+        least, most = min(ratios), max(ratios)
+        lines.append(
+            SpeedUp(
+                subject=subject,
+                phase=phase,
+                config=config,
+                mean=math.exp(math.fsum(math.log(value) for value, _ in ratios) / len(ratios)),
+                least=least[0],
+                least_at=least[1],
+                most=most[0],
+                most_at=most[1],
+                points=len(ratios),
+            )
+        )
+    return lines
+
+
+def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
+    """Of one subject: one for each choice of the other dimensions, that to look at first in front.
+
+    It is the one with most sizes of the dimension, as a sampled sweep has not all of them
+    everywhere; of several the one with the largest other sizes, where times are those of work.
+    """
+    others = [name for name in varying_dims(rows) if name != dim]
+    found: dict[Dims, list[SweepRow]] = {}
+    for row in measured(rows):
+        of_row = dict(row.dims)
+        if dim in of_row:
+            held = tuple((name, of_row[name]) for name in others if name in of_row)
+            found.setdefault(held, []).append(row)
+    cut = [
+        Slice(dim=dim, held=held, rows=tuple(sorted(members, key=lambda each: size_of(each, dim))))
+        for held, members in found.items()
+    ]
+    return sorted(
+        cut,
+        key=lambda each: (
+            -len(each.sizes),
+            -math.prod(size for _, size in each.held),
+            each.held,
+        ),
+    )
+
+
+def _shared(row: SweepRow) -> tuple[object, ...]:
+    return (subject_of(row), row.dims, row.dtype, row.phase)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from torchmark.analyse.call_costs import tensors_in
 from torchmark.capture.traces.signatures import signature_of
+from torchmark.model.trace import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchmark.model.trace import RecordedCall, Trace
-
-PHASES = ("forward", "backward", "optimizer", "unknown")
 
 _DEEPEST = 24
 """Levels of modules; the rest of a longer path stays in one name."""
@@ -96,7 +96,7 @@ def summarise_trace(trace: Trace) -> TraceSummary:
         phases[trace.places[place].phase] += count
     dtypes: Counter[str] = Counter()
     for number, count in by_call.items():
-        dtypes.update(dict.fromkeys(_dtypes_in(_values_of(trace.calls[number])), count))
+        dtypes.update(dict.fromkeys(_dtypes_in(trace.calls[number]), count))
     used = {place for _, place in trace.counts}
     return TraceSummary(
         trace=trace,
@@ -123,7 +123,7 @@ def _operators(trace: Trace, by_call: Counter[int]) -> tuple[OperatorSummary, ..
         calls = sum(by_call[number] for number in same)
         dtypes: Counter[str] = Counter()
         for number in same:
-            dtypes.update(_dtypes_in(_values_of(trace.calls[number])))
+            dtypes.update(_dtypes_in(trace.calls[number]))
         found.append(
             OperatorSummary(
                 op=op,
@@ -162,17 +162,7 @@ def _path(module: str | None) -> tuple[str, ...]:
     return tuple(module.split(".", _DEEPEST)) if module else (OUTERMOST,)
 
 
-def _values_of(call: RecordedCall) -> list[Any]:
-    return [*call.args, *call.kwargs.values()]
-
-
-def _dtypes_in(value: Any) -> Iterator[str]:
-    """The dtypes of the tensors in a tagged value."""
-    if isinstance(value, list):
-        for part in value:
-            yield from _dtypes_in(part)
-    elif isinstance(value, dict):
-        if "tensor" in value:
-            yield value["tensor"]["dtype"]
-        else:
-            yield from _dtypes_in(value.get("tuple") or value.get("dict"))
+def _dtypes_in(call: RecordedCall) -> Iterator[str]:
+    """The dtypes of the tensors among the arguments."""
+    for tensor in tensors_in([*call.args, *call.kwargs.values()]):
+        yield tensor["dtype"]

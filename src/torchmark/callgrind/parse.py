@@ -3,9 +3,8 @@
 The format in short. A header (`events:`, `positions:`) is followed by cost lines, `position…
 cost…`, that belong to the function and file last named by `ob=`, `fl=`, `fi=`, `fe=`, `fn=`. A
 `calls=` line, after `cob=`, `cfi=`, `cfn=` for the callee, makes the next cost line the inclusive
-cost of that call. Names come compressed, `(id) name` once and `(id)` from then on; positions come
-as `+n`, `-n` or `*` relative to the cost line before. A part ends with `totals:`, and a file may
-have several parts.
+cost of that call. Names come compressed, `(id) name` once and `(id)` from then on. Positions are
+not needed here. A part ends with `totals:`, and a file may have several parts.
 
 What is trusted: a part's exclusive costs must add up to its `totals:` line, to the instruction,
 or the file is damaged; a part without that line was cut. `summary:` is not used: callgrind takes
@@ -35,8 +34,6 @@ EVENT = b"Ir"
 
 _FIRST_OF_POSITIONS, _LAST_OF_POSITIONS = ord("*"), ord("9")
 """A cost line begins with `*`, `+`, `-` or a digit, and nothing else that is valid lies between."""
-
-_SIGNS = b"+-"
 
 
 def parse_file(path: str | os.PathLike[str]) -> Profile:
@@ -79,9 +76,9 @@ class _Reader:
     def __init__(self) -> None:
         self.tally = Tally()
         self.line_number = 0
-        self._positions = [b"line"]
+        self._position_columns = 1
         self._cost_column: int | None = None
-        self._known_costs: dict[bytes, tuple[bool, int, int]] = {}
+        self._known_costs: dict[bytes, int] = {}
         self._total_at_part_start = 0
         self._in_part = False
         self._parts = 0
@@ -114,35 +111,29 @@ class _Reader:
 
     def read(self, lines: Iterable[bytes]) -> None:
         """The hot loop: most lines are cost lines, and most of these are like an earlier one."""
-        number = line = exclusive = 0
+        number = exclusive = 0
         known = self._known_costs
-        line_costs = self.tally.lines_of(self._file)
         try:
             for number, raw in enumerate(lines, 1):  # noqa: B007 - read when a line is bad
-                cost_line = known.get(raw)
-                if cost_line is None:
+                cost = known.get(raw)
+                if cost is None:
                     if not _FIRST_OF_POSITIONS <= raw[0] <= _LAST_OF_POSITIONS:
                         if exclusive:
                             self._end_costs(exclusive)
                             exclusive = 0
                         self._read_other(raw.strip())
-                        line_costs = self.tally.lines_of(self._file)
                         continue
-                    cost_line = known[raw] = self._cost_line(raw)
-                absolute, step, cost = cost_line
-                line = step if absolute else line + step
+                    cost = known[raw] = self._read_cost(raw)
                 if self._call_count is not None:
                     self._end_call(cost)
-                elif cost:
+                else:
                     exclusive += cost
-                    line_costs[line] = line_costs.get(line, 0) + cost
         finally:
             self.line_number = number
         if exclusive:
             self._end_costs(exclusive)
 
-    def _cost_line(self, raw: bytes) -> tuple[bool, int, int]:
-        """Whether the line number is absolute, that number or the step to it, and the cost."""
+    def _read_cost(self, raw: bytes) -> int:
         if self._cost_column is None:
             raise _DamageError("a cost comes before 'events:'")
         fields = raw.split()
@@ -150,12 +141,7 @@ class _Reader:
         cost = int(fields[self._cost_column]) if len(fields) > self._cost_column else 0
         if cost < 0:
             raise _DamageError(f"the cost {cost} is negative")
-        if b"line" not in self._positions:
-            return True, 0, cost
-        position = fields[self._positions.index(b"line")]
-        if position == b"*":
-            return False, 0, cost
-        return position[0] not in _SIGNS, int(position), cost
+        return cost
 
     def end(self) -> None:
         if self._in_part or not self._parts:
@@ -227,11 +213,11 @@ class _Reader:
         if key == b"version" and values != [b"1"]:
             raise _DamageError("only version 1 of the format can be read")
         if key == b"positions":
-            self._positions = values
+            self._position_columns = len(values)
         elif key == b"events":
             if EVENT not in values:
                 raise _DamageError("the events have no 'Ir', so instructions were not counted")
-            self._cost_column = len(self._positions) + values.index(EVENT)
+            self._cost_column = self._position_columns + values.index(EVENT)
             self._known_costs.clear()
             self._in_part = True
         elif key == b"totals":
@@ -240,7 +226,7 @@ class _Reader:
     def _end_part(self, values: list[bytes]) -> None:
         if self._cost_column is None:
             raise _DamageError("'totals:' comes before 'events:'")
-        column = self._cost_column - len(self._positions)
+        column = self._cost_column - self._position_columns
         expected = int(values[column]) if len(values) > column else 0
         found = self.tally.total - self._total_at_part_start
         if found != expected:

@@ -1,22 +1,37 @@
-"""What a callgrind output file says, once it was read: functions, calls and lines, in instructions.
+"""What a callgrind output file says, once it was read: functions and calls, in instructions.
 
 A profile is exact: its `total` is the sum of the exclusive costs of its functions, and the file's
 own totals were compared with that sum when it was read. Functions are told apart by object, file
 and name, so two libraries with a function of the same name stay two functions.
 
-The parts of a profile are named tuples and not dataclasses because a profile of PyTorch has tens
-of thousands of them, and a file must be read in a fraction of a second.
+Callgrind writes for each call what the callee cost, and a function's inclusive cost is the sum
+over the calls of it. Under recursion that sum counts the inner calls again with the outer ones: a
+function that calls itself n levels deep would get n times its cost, and `callgrind_annotate`
+prints such numbers, larger than the whole program. The rule for inclusive costs here:
+
+- a function that nobody calls: its exclusive cost and the cost of the calls it makes;
+- a function that is called: the sum over the calls of it, its calls of itself left out;
+- and for the members of a cycle (functions that can reach each other), at most what the whole
+  cycle costs: the exclusive costs of all its members and the calls that leave it.
+
+Outside of cycles this is what `callgrind_annotate --inclusive=yes` prints. Nothing exceeds the
+program's total.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.callgrind.call_graph import inclusive_costs
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 UNKNOWN = "???"
 """What callgrind writes for a file or an object that it cannot name."""
+
+# Named tuples and not dataclasses: a profile of PyTorch has tens of thousands of these parts, and a
+# file must be read in a fraction of a second.
 
 
 class ProfiledFunction(NamedTuple):
@@ -35,7 +50,7 @@ class ProfiledFunction(NamedTuple):
     """Instructions of the function itself, code inlined into it included."""
 
     inclusive: int
-    """Instructions of the function and of what it called; see `torchmark.callgrind.call_graph`."""
+    """Instructions of the function and of what it called, by the rule above."""
 
 
 class SourceShare(NamedTuple):
@@ -55,32 +70,15 @@ class SourceShare(NamedTuple):
 
 
 class Call(NamedTuple):
-    """All calls from one function to another."""
+    """All calls from one function to another, both as indices into `Profile.functions`."""
 
     caller: int
-    """Index into `Profile.functions`."""
-
     callee: int
-    """Index into `Profile.functions`."""
-
     count: int  # type: ignore[assignment] # it hides tuple.count, which nobody needs here
     """How often; 0 for a call that was under way when collection began."""
 
     inclusive: int
     """Instructions spent in the callee, and in what it called, for this caller."""
-
-
-class Line(NamedTuple):
-    """One line of source code."""
-
-    source_file: str
-    """As callgrind names it."""
-
-    line: int
-    """Counted from 1."""
-
-    exclusive: int
-    """Instructions compiled from this line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +97,6 @@ class Profile:
     calls: tuple[Call, ...]
     """One entry for each pair of caller and callee."""
 
-    lines: tuple[Line, ...]
-    """Empty if the file has no line numbers; code without debug symbols has no lines."""
-
 
 class Tally:
     """Costs as they come in; `profile` is their sum."""
@@ -109,22 +104,16 @@ class Tally:
     def __init__(self) -> None:
         self.total = 0
         self._functions: dict[tuple[str, str, str], int] = {}
-        self._exclusive: dict[tuple[int, str], int] = {}
-        self._called: dict[tuple[int, str], int] = {}
+        self._exclusive: dict[tuple[int, str], int] = defaultdict(int)
+        self._called: dict[tuple[int, str], int] = defaultdict(int)
         self._calls: dict[tuple[int, int], tuple[int, int]] = {}
-        self._lines: dict[str, dict[int, int]] = {}
 
     def function(self, object_file: str, source_file: str, name: str) -> int:
         """The index of a function, a new one if it was not seen before."""
         return self._functions.setdefault((object_file, source_file, name), len(self._functions))
 
-    def lines_of(self, source_file: str) -> dict[int, int]:
-        """Cost by line number; the reader adds to it in place, since it does so for every line."""
-        return self._lines.setdefault(source_file, {})
-
     def add_exclusive(self, function: int, source_file: str, cost: int) -> None:
-        share = (function, source_file)
-        self._exclusive[share] = self._exclusive.get(share, 0) + cost
+        self._exclusive[function, source_file] += cost
         self.total += cost
 
     def add_call(
@@ -132,8 +121,7 @@ class Tally:
     ) -> None:
         old_count, old_inclusive = self._calls.get((caller, callee), (0, 0))
         self._calls[caller, callee] = (old_count + count, old_inclusive + inclusive)
-        share = (caller, source_file)
-        self._called[share] = self._called.get(share, 0) + inclusive
+        self._called[caller, source_file] += inclusive
 
     def profile(self) -> Profile:
         calls = tuple(Call(*arc, *costs) for arc, costs in self._calls.items())
@@ -147,19 +135,88 @@ class Tally:
                 ProfiledFunction(*key, exclusive[function], inclusive[function])
                 for key, function in self._functions.items()
             ),
-            shares=self._shares(),
-            calls=calls,
-            lines=tuple(
-                Line(source_file, line, cost)
-                for source_file, costs in self._lines.items()
-                for line, cost in sorted(costs.items())
-                # Line 0 is callgrind's word for code that has no line.
-                if line and cost
+            shares=tuple(
+                SourceShare(*key, self._exclusive.get(key, 0), self._called.get(key, 0))
+                for key in dict.fromkeys((*self._exclusive, *self._called))
             ),
+            calls=calls,
         )
 
-    def _shares(self) -> tuple[SourceShare, ...]:
-        return tuple(
-            SourceShare(*key, self._exclusive.get(key, 0), self._called.get(key, 0))
-            for key in dict.fromkeys((*self._exclusive, *self._called))
-        )
+
+def inclusive_costs(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
+    """By the rule above, for functions 0, 1, 2, … with these exclusive costs.
+
+    >>> inclusive_costs([1, 20], [Call(0, 1, 1, 20), Call(1, 1, 4, 40)])
+    [21, 20]
+    """
+    received: dict[int, int] = defaultdict(int)
+    spent = list(exclusive)
+    for call in calls:
+        if call.caller != call.callee:
+            received[call.callee] += call.inclusive
+            spent[call.caller] += call.inclusive
+    return [
+        min(received.get(function, spent[function]), limit)
+        for function, limit in enumerate(_limits(exclusive, calls))
+    ]
+
+
+def _limits(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
+    total = sum(exclusive)
+    cycle_of = cycles(len(exclusive), calls)
+    members = [0] * len(exclusive)
+    cost = [0] * len(exclusive)
+    for function, cycle in enumerate(cycle_of):
+        members[cycle] += 1
+        cost[cycle] += exclusive[function]
+    for call in calls:
+        if cycle_of[call.caller] != cycle_of[call.callee]:
+            cost[cycle_of[call.caller]] += call.inclusive
+    # A function alone is no cycle: what was measured at its calls is believed as it stands, also
+    # where a dump in the middle of the function makes calls and exclusive costs disagree.
+    return [min(total, cost[cycle]) if members[cycle] > 1 else total for cycle in cycle_of]
+
+
+def cycles(functions: int, calls: Sequence[Call]) -> list[int]:
+    """For each function the number of its cycle; a function in no cycle is alone in its own.
+
+    Kosaraju's strongly connected components: of functions in the order in which a search along the
+    calls leaves them, the last one's cycle is what a search against the calls reaches from it.
+
+    >>> cycles(3, [Call(0, 1, 1, 9), Call(1, 2, 1, 5), Call(2, 1, 1, 5)])
+    [0, 1, 1]
+    """
+    callees: list[list[int]] = [[] for _ in range(functions)]
+    callers: list[list[int]] = [[] for _ in range(functions)]
+    for call in calls:
+        callees[call.caller].append(call.callee)
+        callers[call.callee].append(call.caller)
+    seen = [False] * functions
+    left = [each for start in range(functions) for each in _search(start, callees, seen)]
+    seen = [False] * functions
+    cycle_of = [0] * functions
+    for cycle, start in enumerate(reversed(left)):
+        for member in _search(start, callers, seen):
+            cycle_of[member] = cycle
+    return cycle_of
+
+
+def _search(start: int, neighbours: list[list[int]], seen: list[bool]) -> list[int]:
+    """What is reached from `start` and was not seen before, in the order in which it is left.
+
+    Without recursion: a call graph is deeper than Python's stack.
+    """
+    left: list[int] = []
+    path = [] if seen[start] else [(start, iter(neighbours[start]))]
+    seen[start] = True
+    while path:
+        function, remaining = path[-1]
+        for neighbour in remaining:
+            if not seen[neighbour]:
+                seen[neighbour] = True
+                path.append((neighbour, iter(neighbours[neighbour])))
+                break
+        else:
+            path.pop()
+            left.append(function)
+    return left

@@ -17,8 +17,7 @@ from torchmark.cli.exit_codes import ExitCode
 from torchmark.commands.suites import default_suites, installed_facts, load_suites
 from torchmark.define.expansion.selection import selected
 from torchmark.define.suites.loading import cases_of
-from torchmark.model.case import Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Language, Runtime
 from torchmark.settings import settings_for
 
 if TYPE_CHECKING:

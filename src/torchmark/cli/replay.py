@@ -13,9 +13,9 @@ from torchmark.commands.live_files import LiveFile
 from torchmark.commands.replay import replay
 from torchmark.engine.replaying import BUDGET
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.effort import TIME_LIMIT
-from torchmark.model.replay_record import Backend, ReplayMode
 from torchmark.model.result import Metric
+from torchmark.model.run import TIME_LIMIT
+from torchmark.model.run_settings import Backend, ReplayMode
 
 if TYPE_CHECKING:
     from torchmark.commands.spine import Listener

@@ -15,8 +15,8 @@ from torchmark.cli.following import files_in, refuse_beside_resume, report_run, 
 from torchmark.commands.run import run as run_suites
 from torchmark.commands.suites import default_suites
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.effort import TIME_LIMIT
 from torchmark.model.result import Metric
+from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import RunSettings, settings_for
 
 T = TypeVar("T")

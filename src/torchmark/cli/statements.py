@@ -15,7 +15,7 @@ from torchmark.cli.stores import columns, store_option
 from torchmark.commands.spine import use_store
 from torchmark.commands.statements import Statements
 from torchmark.errors import CaseFailedError, InvalidArgumentError, TorchmarkError
-from torchmark.model.language import find_language
+from torchmark.model.case import find_language
 from torchmark.report import render
 
 if TYPE_CHECKING:

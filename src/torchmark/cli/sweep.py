@@ -15,7 +15,7 @@ from torchmark.cli.following import files_in, refuse_beside_resume, report_run, 
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.scales import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
-from torchmark.model.sweep_point import Phase
+from torchmark.model.run_settings import Phase
 from torchmark.report import view_of
 from torchmark.report.formats.vega import png_of
 

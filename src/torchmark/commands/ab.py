@@ -26,9 +26,8 @@ from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.effort import TIME_LIMIT, Effort
 from torchmark.model.result import Metric, PairedTiming
-from torchmark.model.run import Run, RunKind, Stage
+from torchmark.model.run import TIME_LIMIT, Effort, Run, RunKind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from torchmark.define.suites.loading import LoadedSuite
     from torchmark.engine.cores import Division
     from torchmark.engine.under_test import UnderTest
-    from torchmark.model.environment import Environment
-    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.model.result import PlannedResult
+    from torchmark.model.run import Environment, Progress
     from torchmark.store import Store
 
     Measure: TypeAlias = Callable[

@@ -9,9 +9,8 @@ from torchmark.commands.suites import select_cases
 from torchmark.define.known_breaks import reason_to_skip as known_break
 from torchmark.engine.under_test import WORKS
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.case import Case
-from torchmark.model.language import Language
-from torchmark.model.run import PlannedResult
+from torchmark.model.case import Case, Language
+from torchmark.model.result import PlannedResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

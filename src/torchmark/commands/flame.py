@@ -16,9 +16,8 @@ from torchmark.engine.workers import Workers
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import difference_svg, flame_svg, png_of
-from torchmark.model.effort import TIME_LIMIT
-from torchmark.model.language import Language
-from torchmark.model.run import Stage
+from torchmark.model.case import Language
+from torchmark.model.run import TIME_LIMIT, Stage
 from torchmark.report.figures import seconds_text
 
 if TYPE_CHECKING:

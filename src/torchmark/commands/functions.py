@@ -7,23 +7,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import effect_in, verdicts_of
-from torchmark.analyse.verdicts import Verdict
 from torchmark.arguments import check_positive
 from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
 from torchmark.engine.paired.timing import CaseTiming, Zygotes, take_replicates
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.result import Metric
-from torchmark.model.run import PlannedResult
+from torchmark.model.result import Metric, PlannedResult
 from torchmark.report.figures import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchmark.analyse.pairs import Effect
-    from torchmark.model.effort import Effort
+    from torchmark.model.run import Effort
     from torchmark_probe.loops.intervals import Interval
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchmark.analyse.ab import judge
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.commands.ab import (
     activate,
     carry_out_comparison,
@@ -24,9 +24,8 @@ from torchmark.define.suites.loading import load_suite
 from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
 from torchmark.engine.cores import on_cores
 from torchmark.engine.paired.comparing import WantedProfile, profile_cases
-from torchmark.model.effort import Effort
-from torchmark.model.result import Metric, Result
-from torchmark.model.run import PlannedResult, Run, RunKind
+from torchmark.model.result import Metric, PlannedResult, Result
+from torchmark.model.run import Effort, Run, RunKind
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence

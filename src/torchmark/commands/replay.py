@@ -26,10 +26,9 @@ from torchmark.engine.replay_zygotes import ReplayZygotes
 from torchmark.engine.replaying import BUDGET, HotReplay, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.effort import TIME_LIMIT, Effort
-from torchmark.model.replay_record import Backend, ReplayMode, settings_of
 from torchmark.model.result import Metric
-from torchmark.model.run import RunKind, Stage
+from torchmark.model.run import TIME_LIMIT, Effort, RunKind, Stage
+from torchmark.model.run_settings import Backend, ReplayMode, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Sequence
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from torchmark.arguments import Member
     from torchmark.commands.spine import Listener, Place
     from torchmark.engine.cores import Division
-    from torchmark.model.environment import Environment
-    from torchmark.model.run import Progress, Run
+    from torchmark.model.run import Environment, Progress, Run
     from torchmark.store import Store
 
 _SPEEDS = Stage(text="measuring what this machine can do")

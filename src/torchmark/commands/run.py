@@ -21,9 +21,8 @@ from torchmark.engine.measuring import failed_result
 from torchmark.engine.workers import Workers
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.effort import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort
-from torchmark.model.result import Metric
-from torchmark.model.run import PlannedResult, RunKind
+from torchmark.model.result import Metric, PlannedResult
+from torchmark.model.run import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort, RunKind
 from torchmark.store import artifact_folder
 
 if TYPE_CHECKING:

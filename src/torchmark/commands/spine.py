@@ -16,9 +16,8 @@ import msgspec
 from torchmark.engine.cores import on_cores, usable_cores
 from torchmark.engine.reservations import check_free, own_run, reserve_lanes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
-from torchmark.model.effort import Effort
 from torchmark.model.result import Result, utc_now
-from torchmark.model.run import Run, RunKind, RunState
+from torchmark.model.run import Effort, Run, RunKind, RunState
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     from torchmark.engine.cores import Division
-    from torchmark.model.environment import Environment
-    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.model.result import PlannedResult
+    from torchmark.model.run import Environment, Progress
 
     Place: TypeAlias = Store | str | os.PathLike[str] | None
     """A store, its path or URL; None for that of the settings here, or the user's own."""

@@ -15,11 +15,17 @@ import msgspec
 from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.local_torch import import_torch
 from torchmark.engine.user_errors import as_user_error
-from torchmark.model.case import Case
-from torchmark.model.effort import TIME_LIMIT
-from torchmark.model.language import Language
-from torchmark.model.result import Metric, Result, Status, Timing, counts_of_stats, utc_now
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.case import Case, Language
+from torchmark.model.result import (
+    Metric,
+    PlannedResult,
+    Result,
+    Status,
+    Timing,
+    counts_of_stats,
+    utc_now,
+)
+from torchmark.model.run import TIME_LIMIT, Run, RunKind, RunState
 from torchmark.store import Store, new_run_id
 from torchmark.timers import Timer
 from torchmark.together import count_together, measure_together

@@ -12,7 +12,7 @@ from torchmark.define.expansion.selection import selected
 from torchmark.define.skips import EnvironmentFacts
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import LoadedSuite, cases_of, load_suite
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

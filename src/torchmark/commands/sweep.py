@@ -41,7 +41,7 @@ from torchmark.engine.sweeping import (
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import RunKind, Stage
-from torchmark.model.sweep_point import TORCH_DTYPES, Phase, point_of
+from torchmark.model.run_settings import TORCH_DTYPES, Phase, point_of
 
 if TYPE_CHECKING:
     import os
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.engine.cores import Division
     from torchmark.engine.workers import Workers
-    from torchmark.model.environment import Environment
-    from torchmark.model.run import Progress, Run
+    from torchmark.model.run import Environment, Progress, Run
     from torchmark.store import Store
 
 _LONG = 600.0

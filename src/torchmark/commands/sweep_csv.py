@@ -14,7 +14,7 @@ from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.engine.files import write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric
-from torchmark.model.sweep_point import dims_text
+from torchmark.model.run_settings import dims_text
 from torchmark.report.formats.csv import table_text
 from torchmark.report.views.sweep import data_table, kernel_table
 

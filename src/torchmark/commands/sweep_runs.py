@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from torchmark.commands.spine import begin_run
 from torchmark.commands.sweep_csv import check_file
 from torchmark.engine.reservations import check_free
-from torchmark.model.effort import Effort
-from torchmark.model.result import Metric, Status
-from torchmark.model.run import PlannedResult, RunKind
-from torchmark.model.sweep_point import point_of, sizes_setting
+from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.run import Effort, RunKind
+from torchmark.model.run_settings import point_of, sizes_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from torchmark.define.sweep.points import SweepCase
     from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.model.environment import Environment
-    from torchmark.model.run import Run
+    from torchmark.model.run import Environment, Run
     from torchmark.store import Store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.define.signature import TENSOR, Variable
-from torchmark.model.source_text import indented, joined
+from torchmark.model.case import indented, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

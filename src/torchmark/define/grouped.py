@@ -16,8 +16,7 @@ from torchmark.define.skips import SkipCondition, check_skips
 from torchmark.define.timer_args import check_threads
 from torchmark.define.variants import parse_block, variants_of
 from torchmark.errors import DefinitionError
-from torchmark.model.language import Language
-from torchmark.model.source_text import trimmed
+from torchmark.model.case import Language, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,8 +17,7 @@ import msgspec
 
 from torchmark.define.skips import EnvironmentFacts, SkipCondition, skip_if
 from torchmark.errors import DefinitionError, KnownBreaksError
-from torchmark.model.case import Autograd, Runtime  # noqa: TC001 - msgspec reads them
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Language, Runtime
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case

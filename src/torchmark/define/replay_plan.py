@@ -16,15 +16,8 @@ from torchmark.define.expansion.selection import selected
 from torchmark.define.suites.recorded import call_text, definitions_of
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.replay_record import (
-    Backend,
-    CallPlace,
-    ReplayMode,
-    ReplaySettings,
-    TracedCall,
-)
-from torchmark.model.result import Metric
-from torchmark.model.run import PlannedResult
+from torchmark.model.result import Metric, PlannedResult
+from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplaySettings, TracedCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

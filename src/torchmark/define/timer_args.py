@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from torchmark.arguments import check_count
 from torchmark.define.skips import SkipCondition, check_skips
 from torchmark.errors import DefinitionError
-from torchmark.model.language import Language, find_language
-from torchmark.model.source_text import trimmed
+from torchmark.model.case import Language, find_language, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

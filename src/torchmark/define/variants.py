@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.errors import DefinitionError
-from torchmark.model.language import Language
-from torchmark.model.source_text import trimmed
+from torchmark.model.case import Language, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

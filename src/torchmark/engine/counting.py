@@ -13,7 +13,7 @@ from torchmark.engine.zygote.cases import TIME_LIMIT, PythonCase
 from torchmark.engine.zygote.pool import process_pool
 from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.errors import CaseFailedError
-from torchmark.model.profile_counts import stats_from_profiles
+from torchmark.model.callgrind_stats import stats_from_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.cases import Output, Ready
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.task_spec import TaskSpec
+    from torchmark.model.case import TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

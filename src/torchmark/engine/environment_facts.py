@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torchmark import __version__
 from torchmark.engine.cpp.compiler import find_compiler_version
 from torchmark.engine.machine import describe_machine, find_tool
-from torchmark.model.environment import Environment
+from torchmark.model.run import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

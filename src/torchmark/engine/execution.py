@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from torchmark.engine.cores import Division
     from torchmark.engine.workers import Workers
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
-    from torchmark.model.result import Result
-    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.model.result import PlannedResult, Result
+    from torchmark.model.run import Effort, Progress
 
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"

@@ -13,17 +13,8 @@ from torchmark.engine.counting import count_in
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
-from torchmark.model.case import Runtime
-from torchmark.model.result import (
-    Facts,
-    Metric,
-    Result,
-    Status,
-    Timing,
-    counts_of_stats,
-    spec_of,
-    utc_now,
-)
+from torchmark.model.case import Runtime, spec_of
+from torchmark.model.result import Facts, Metric, Result, Status, Timing, counts_of_stats, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -31,7 +22,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.cases import NativeCase, Output, Sample
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
+    from torchmark.model.run import Effort
 
 
 def time_case(

@@ -21,7 +21,7 @@ from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import TorchmarkError
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch
-from torchmark.model.replay_record import Backend
+from torchmark.model.run_settings import Backend
 
 if TYPE_CHECKING:
     from typing import Any, Self

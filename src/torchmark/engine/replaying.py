@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.analyse.call_natures import computed_type
+from torchmark.analyse.call_costs import bytes_moved, computed_type
+from torchmark.analyse.estimates import time_of
 from torchmark.analyse.replay import recorded_call_of
-from torchmark.analyse.times import time_of
-from torchmark.analyse.traffic import bytes_moved
 from torchmark.engine.measuring import count_case, time_case
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.model.effort import TIME_LIMIT
-from torchmark.model.replay_record import Backend, settings_of
 from torchmark.model.result import Metric, Status
-from torchmark.model.run import Began
+from torchmark.model.run import TIME_LIMIT, Began
+from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
@@ -27,10 +25,9 @@ if TYPE_CHECKING:
 
     from torchmark.engine.replay_zygotes import ReplayZygotes
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
-    from torchmark.model.replay_record import ReplaySettings, TracedCall
     from torchmark.model.result import Result
-    from torchmark.model.run import Progress, Run
+    from torchmark.model.run import Effort, Progress, Run
+    from torchmark.model.run_settings import ReplaySettings, TracedCall
 
 BUDGET = 0.2
 """Seconds of measured blocks for a call: a model has some hundred of them."""

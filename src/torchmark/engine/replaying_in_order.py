@@ -14,9 +14,9 @@ from torchmark.engine.measuring import facts_of, failed_result, skipped_result
 from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.replaying import calls_by_case, runnable, with_bytes
 from torchmark.errors import TorchmarkError
-from torchmark.model.replay_record import Backend, settings_of
 from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary, Timing, utc_now
 from torchmark.model.run import Stage
+from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from torchmark.engine.replay_order import OrderTimes
     from torchmark.engine.replay_zygotes import ReplayZygotes
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
-    from torchmark.model.run import Progress, Run
+    from torchmark.model.run import Effort, Progress, Run
 
 _PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
 """Seconds of whole passes; there is one such measurement in a replay."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-    from torchmark.model.task_spec import TaskSpec
+    from torchmark.model.case import TaskSpec
 
 
 class Loop(Protocol):

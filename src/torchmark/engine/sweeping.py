@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.conversation import Conversation
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
-    from torchmark.model.sweep_point import SweepPoint
+    from torchmark.model.run_settings import SweepPoint
     from torchmark_probe.zygote.messages import Request
 
     News = Generator[Began | Result, None, None]

@@ -14,7 +14,7 @@ from torchmark.engine.machine import describe_machine
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.errors import MissingToolError, TorchmarkError
-from torchmark.model.environment import Environment
+from torchmark.model.run import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:

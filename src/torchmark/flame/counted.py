@@ -30,8 +30,7 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.callgrind.call_graph import cycles
-from torchmark.callgrind.profile import UNKNOWN
+from torchmark.callgrind.profile import UNKNOWN, cycles
 from torchmark.flame.stacks import (
     NAMELESS,
     Stack,

@@ -3,24 +3,39 @@
 The interface and the printed text are those of `torch.utils.benchmark`'s `CallgrindStats`. Beyond
 it, stats go to JSON and back, and where the text of callgrind's file was kept they are exported for
 KCachegrind, for flame graphs (folded stacks) and for speedscope.
+
+Functions have the names that callgrind_annotate prints, so filters written for torch's names work:
+`file:function [object]`, `???:function [object]` without debug symbols. Code that was inlined from
+another file has an entry of its own, `header:function`, without the object. Three things differ:
+
+- Functions of one file and name in several objects keep an entry each; callgrind_annotate adds
+  them up under the object that it read last.
+- A function whose count is the whole program's is kept; torch leaves it out, to be rid of calls
+  that were under way when collection began. Such calls are no exclusive cost here to begin with.
+- The inclusive cost of recursive functions follows `torchmark.callgrind.profile`, and never
+  exceeds the total.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from torchmark.callgrind.parse import parse_text
+from torchmark.callgrind.profile import UNKNOWN, Profile
 from torchmark.errors import InvalidArgumentError
 from torchmark.flame.counted import rebuild_stacks, source_files
 from torchmark.flame.stacks import fold_stacks, render_speedscope
-from torchmark.model.task_spec import TaskSpec
+from torchmark.model.case import TaskSpec
+from torchmark.model.function_counts import FunctionCounts, counts_of
 
 if TYPE_CHECKING:
-    from torchmark.callgrind.profile import Profile
-    from torchmark.model.function_counts import FunctionCounts
+    from collections.abc import Iterator
+
+    from torchmark.callgrind.profile import SourceShare
 
 _BUILD_PLACES = (
     # PyTorch, wherever it was built.
@@ -39,8 +54,6 @@ class CallgrindStats:
     """Instructions of `number_per_run` executions of a statement, by function."""
 
     task_spec: TaskSpec
-    """What was counted."""
-
     number_per_run: int
     """How often the statement ran while instructions were counted."""
 
@@ -48,8 +61,6 @@ class CallgrindStats:
     """Whether torch's own functions come with their source files."""
 
     baseline_inclusive_stats: FunctionCounts
-    """The same loop around `pass`; empty if it was not counted."""
-
     baseline_exclusive_stats: FunctionCounts
     """The same loop around `pass`; empty if it was not counted."""
 
@@ -116,14 +127,14 @@ class CallgrindStats:
 
     def to_json(self) -> str:
         """The stats as JSON text that `from_json` reads back without loss."""
-        from torchmark.model.codec import encode_stats  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import encode_stats  # noqa: PLC0415 - it imports this
 
         return encode_stats(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CallgrindStats:
         """The stats in `text`; whatever does not hold any is a `CallgrindFileError`."""
-        from torchmark.model.codec import decode_stats  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import decode_stats  # noqa: PLC0415 - it imports this
 
         return decode_stats(text)
 
@@ -159,3 +170,68 @@ def _standardized(stats: FunctionCounts) -> FunctionCounts:
     for pattern, replacement in _BUILD_PLACES:
         stats = stats.transform(partial(pattern.sub, replacement))
     return stats
+
+
+def stats_from_profiles(
+    task_spec: TaskSpec,
+    number_per_run: int,
+    stmt: Profile,
+    baseline: Profile | None,
+    stmt_text: str | None,
+) -> CallgrindStats:
+    """The stats of a statement and, where it was counted, of the empty loop."""
+    loop = baseline or Profile(total=0, functions=(), shares=(), calls=())
+    return CallgrindStats(
+        task_spec=task_spec,
+        number_per_run=number_per_run,
+        built_with_debug_symbols=_has_torch_sources(stmt),
+        baseline_inclusive_stats=inclusive_counts(loop),
+        baseline_exclusive_stats=exclusive_counts(loop),
+        stmt_inclusive_stats=inclusive_counts(stmt),
+        stmt_exclusive_stats=exclusive_counts(stmt),
+        stmt_callgrind_out=stmt_text,
+    )
+
+
+def exclusive_counts(profile: Profile) -> FunctionCounts:
+    """Every function by itself; the sum is the profile's total."""
+    counts: dict[str, int] = defaultdict(int)
+    for name, _, share in _named_shares(profile):
+        counts[name] += share.exclusive
+    return counts_of(counts, inclusive=False)
+
+
+def inclusive_counts(profile: Profile) -> FunctionCounts:
+    """Every function with what it called, and inlined code with what was called from it."""
+    counts: dict[str, int] = defaultdict(int)
+    for function in profile.functions:
+        counts[_full_name(*function[:3])] += function.inclusive
+    for name, is_inlined, share in _named_shares(profile):
+        if is_inlined:
+            # A part costs no more than the whole; recursion would make it look so.
+            whole = profile.functions[share.function].inclusive
+            counts[name] += min(share.exclusive + share.called, whole)
+    return counts_of(counts, inclusive=True)
+
+
+def _named_shares(profile: Profile) -> Iterator[tuple[str, bool, SourceShare]]:
+    """The name of every share, and whether its code was inlined from another file."""
+    own = {function[:3] for function in profile.functions}
+    for share in profile.shares:
+        function = profile.functions[share.function]
+        place = (function.object_file, share.source_file, function.name)
+        is_inlined = place not in own
+        name = f"{share.source_file}:{function.name}" if is_inlined else _full_name(*place)
+        yield name, is_inlined, share
+
+
+def _full_name(object_file: str, source_file: str, name: str) -> str:
+    return f"{source_file}:{name} [{object_file}]" if object_file else f"{source_file}:{name}"
+
+
+def _has_torch_sources(profile: Profile) -> bool:
+    """Whether torch's functions come with source files; true if torch does not occur at all."""
+    files = {
+        function.source_file for function in profile.functions if "libtorch" in function.object_file
+    }
+    return files != {UNKNOWN}

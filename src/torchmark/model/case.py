@@ -1,4 +1,4 @@
-"""A case: one concrete benchmark, with all that runs as text.
+"""What runs, as text: a case of a suite, and the task of a Timer.
 
 Definitions expand to cases, and a case maps one to one to what a worker measures. Its id follows
 from what it says alone, so it is the same in another file, on another machine and on another day.
@@ -9,12 +9,35 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import textwrap
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-from torchmark.model.language import Language
+import msgspec
+
+from torchmark.errors import UnknownLanguageError
 
 MODEL_PATH = "@TORCHMARK_MODEL@"
 """Stands in a setup for the path of the saved scripted model, which is known only in a run."""
+
+Threads: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+"""How many threads torch may use."""
+
+
+class Language(enum.Enum):
+    """What a statement is written in: 0 is Python and 1 is C++, as in torch."""
+
+    PYTHON = 0
+    CPP = 1
+
+
+_LANGUAGE_NAMES = {
+    "py": Language.PYTHON,
+    "python": Language.PYTHON,
+    "cpp": Language.CPP,
+    "c++": Language.CPP,
+}
+"""What people may write for a Language, as in torch."""
 
 
 class Runtime(enum.Enum):
@@ -45,7 +68,7 @@ class ScriptedModel:
 
     @property
     def id(self) -> str:
-        return _digest({"source": self.source})
+        return digest({"source": self.source})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +90,7 @@ class Case:
     language: Language = Language.PYTHON
     runtime: Runtime = Runtime.EXPLICIT
     autograd: Autograd = Autograd.EXPLICIT
-
-    num_threads: int = 1
-    """Threads that torch may use."""
+    num_threads: Threads = 1
 
     params: tuple[tuple[str, str], ...] = ()
     """The values from the definition's grid, as name and text."""
@@ -83,7 +104,7 @@ class Case:
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits that follow from the labels and from what runs."""
-        return _digest(
+        return digest(
             {
                 "label": self.label,
                 "stmt": self.stmt,
@@ -124,6 +145,107 @@ class Case:
         return tuple(facts)
 
 
-def _digest(content: object) -> str:
+@dataclass(frozen=True, repr=False)
+class TaskSpec:
+    """Everything that defines a Timer but its globals; equal specs are replicates."""
+
+    stmt: str
+    """The statement that is run in a loop."""
+
+    setup: str
+    """What runs before the loop."""
+
+    global_setup: str = ""
+    """C++ only: what stands at the top of the file."""
+
+    label: str | None = None
+    """The table that a result belongs to."""
+
+    sub_label: str | None = None
+    """The row; the statement itself where it is missing."""
+
+    description: str | None = None
+    """The column: usually the inputs."""
+
+    env: str | None = None
+    """The environment of torch, such as a branch."""
+
+    num_threads: Threads = 1
+
+    @property
+    def title(self) -> str:
+        """One line for the measurement, or more if only the statement can name it.
+
+        >>> TaskSpec("x + y", "pass", sub_label="float").title
+        'x + y: float'
+        """
+        name = self.label if self.label is not None else self.stmt
+        if self.label is None and "\n" in self.stmt:
+            suffix = f" ({self.sub_label})" if self.sub_label else ""
+            return f"stmt:{suffix}\n{textwrap.indent(self.stmt, '  ')}"
+        return f"{name}: {self.sub_label}" if self.sub_label else name
+
+    def setup_str(self) -> str:
+        if not self.setup or self.setup == "pass":
+            return ""
+        if "\n" in self.setup:
+            return f"setup:\n{textwrap.indent(self.setup, '  ')}"
+        return f"setup: {self.setup}"
+
+    def summarize(self) -> str:
+        """The lines that describe the task where a result is printed."""
+        sections = (self.title, self.description or "", self.setup_str())
+        return "\n".join(f"{text}\n" if "\n" in text else text for text in sections if text)
+
+    def __repr__(self) -> str:
+        return f"<TaskSpec {self.title!r}>"
+
+
+def spec_of(case: Case) -> TaskSpec:
+    """The case under the names that tables use."""
+    return TaskSpec(
+        stmt=case.stmt,
+        setup=case.setup,
+        global_setup=case.global_setup,
+        label=" / ".join(case.label[:-1]) or None,
+        sub_label=case.name.rpartition(" / ")[2],
+        description=", ".join(case.facts),
+        num_threads=case.num_threads,
+    )
+
+
+def find_language(given: Language | str) -> Language:
+    """The language that a person names."""
+    if isinstance(given, Language):
+        return given
+    if given not in _LANGUAGE_NAMES:
+        names = ", ".join(map(repr, _LANGUAGE_NAMES))
+        raise UnknownLanguageError(f"unknown language {given!r}; write {names} or a Language")
+    return _LANGUAGE_NAMES[given]
+
+
+def trimmed(source: str) -> str:
+    r"""Source without common indent, leading newline and trailing blanks.
+
+    >>> trimmed('''
+    ...     x = 1
+    ...     y = 2
+    ... ''')
+    'x = 1\ny = 2'
+    """
+    return textwrap.dedent(source).removeprefix("\n").rstrip()
+
+
+def joined(*parts: str) -> str:
+    """Parts of a setup under each other, the empty ones left out."""
+    return "\n".join(part for part in parts if part)
+
+
+def indented(source: str) -> str:
+    return textwrap.indent(source, "    ")
+
+
+def digest(content: object) -> str:
+    """Sixteen hexadecimal digits that follow from plain JSON."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

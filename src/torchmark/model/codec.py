@@ -1,16 +1,18 @@
 """Every record as JSON: one codec for files, exports, the store and the wire.
 
 A text names what it holds and its version: `{"torchmark": "run", "version": 2, "record": …}`. What
-is read is data and is checked field by field; an unknown newer version is refused. Version 1, that
-of torchmark 0.1, had the fields beside the heading: measurements and counts of it are read here,
-runs and results by `torchmark.store.version_1`. `json_schema` publishes the form of version 2.
+is read is data and is checked field by field; an unknown field and a newer version are refused.
+Version 1, that of torchmark 0.1, had the fields beside the heading: measurements and counts of it
+are read here, runs and results by `torchmark.store.version_1`. `json_schema` publishes the form of
+version 2.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 
@@ -21,12 +23,12 @@ from torchmark.errors import (
     RecordFileError,
 )
 from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.case import Case, ScriptedModel, TaskSpec
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
-from torchmark.model.result import Result
+from torchmark.model.result import Record, Result
 from torchmark.model.run import Run
-from torchmark.model.task_spec import TaskSpec
-from torchmark_probe.loops.sampling import Sampling  # noqa: TC001 - msgspec reads the annotations
+from torchmark_probe.loops.sampling import Sampling
 
 VERSION = 2
 """Raised with every change after which older readers would misread a record."""
@@ -35,7 +37,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
 
-class MeasurementRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MeasurementRecord(Record, frozen=True, kw_only=True):
     """A `Measurement`."""
 
     task: TaskSpec
@@ -43,19 +45,19 @@ class MeasurementRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     raw_times: list[_Seconds]
     metadata: dict[str, Any] | None = None
     sampling: Sampling | None = None
-    replicates: list[MeasurementRecord] = []
+    replicates: tuple[MeasurementRecord, ...] = ()
 
 
-class FunctionCountsRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FunctionCountsRecord(Record, frozen=True, kw_only=True):
     """A `FunctionCounts`."""
 
     inclusive: bool
-    functions: list[tuple[int, str]]
+    functions: tuple[FunctionCount, ...]
     truncate_rows: bool = True
     linewidth: int | None = None
 
 
-class StatsRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StatsRecord(Record, frozen=True, kw_only=True):
     """A `CallgrindStats`."""
 
     task: TaskSpec
@@ -88,18 +90,18 @@ _KINDS = {
 """By the name in the heading of the text."""
 
 
-class _Heading(msgspec.Struct):
+_DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
+"""Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
+
+
+class _Text(msgspec.Struct):
+    """What stands in a text."""
+
     torchmark: str
-    """What the text holds: a name in _KINDS."""
+    """What the record is: a name in _KINDS."""
 
     version: int
-    record: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Envelope(msgspec.Struct):
-    torchmark: str
-    version: int
-    record: Any
+    record: Any = None
 
 
 def encode_run(run: Run) -> str:
@@ -109,8 +111,7 @@ def encode_run(run: Run) -> str:
 
 
 def decode_run(text: str | bytes) -> Run:
-    run: Run = _decoded("run", text)
-    return run
+    return cast("Run", _decoded("run", text))
 
 
 def encode_result(result: Result) -> str:
@@ -119,8 +120,7 @@ def encode_result(result: Result) -> str:
 
 
 def decode_result(text: str | bytes) -> Result:
-    result: Result = _decoded("result", text)
-    return result
+    return cast("Result", _decoded("result", text))
 
 
 def encode_measurement(measurement: Measurement) -> str:
@@ -147,6 +147,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of every text that this version writes."""
     records = [kind.record for kind in _KINDS.values()]
     references, components = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
+    for each in _DATACLASSES:
+        components[each.__name__]["additionalProperties"] = False
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"torchmark records, version {VERSION}",
@@ -169,8 +171,7 @@ def json_schema() -> dict[str, Any]:
 def _encoded(name: str, record: Any, what: str) -> str:
     """The text, after a check that it gives the record back."""
     try:
-        envelope = _Envelope(torchmark=name, version=VERSION, record=record)
-        text = msgspec.json.encode(envelope)
+        text = msgspec.json.encode(_Text(torchmark=name, version=VERSION, record=record))
         returned = _decoded(name, text)
     except (TypeError, ValueError, OverflowError) as error:
         raise NotSerialisableError(f"{what} cannot be kept in JSON: {error}") from error
@@ -191,7 +192,8 @@ def _decoded(name: str, text: str | bytes) -> Any:
     """The record in the text, checked field by field."""
     kind = _KINDS[name]
     try:
-        heading = msgspec.json.decode(text, type=_Heading)
+        content = msgspec.json.decode(text)
+        heading = msgspec.convert(content, _Text)
         if heading.torchmark != name:
             raise kind.error(f"this holds {heading.torchmark!r}, not {name!r}")
         if heading.version > VERSION:
@@ -204,11 +206,29 @@ def _decoded(name: str, text: str | bytes) -> Any:
                 f"this {name} has version {heading.version}; this torchmark reads versions from "
                 f"{kind.oldest} to {VERSION}"
             )
-        if heading.version == 1:
-            return msgspec.convert(_without_headings(msgspec.json.decode(text)), kind.record)
-        return msgspec.json.decode(heading.record, type=kind.record)
+        fields = _without_headings(content) if heading.version == 1 else heading.record
+        record = msgspec.convert(fields, kind.record, str_keys=True)
+        _refuse_unknown_keys(fields, record, "$")
     except (msgspec.DecodeError, UnicodeError) as error:
         raise kind.error(f"this is not a {name} in JSON: {error}") from error
+    return record
+
+
+def _refuse_unknown_keys(content: Any, record: Any, path: str) -> None:
+    """Do for the dataclasses in a record what msgspec does for Structs."""
+    if isinstance(content, list):
+        for index, (value, part) in enumerate(zip(content, record, strict=True)):
+            if not isinstance(value, dict):
+                return  # numbers or pairs: a list holds one kind of thing
+            _refuse_unknown_keys(value, part, f"{path}[{index}]")
+    elif isinstance(record, _DATACLASSES):
+        known = {field.name for field in dataclasses.fields(record)}
+        for name in content.keys() - known:
+            raise msgspec.ValidationError(f"Object contains unknown field `{name}` - at `{path}`")
+    if isinstance(record, (*_DATACLASSES, msgspec.Struct)):
+        for name, value in content.items():
+            if isinstance(value, dict | list):
+                _refuse_unknown_keys(value, getattr(record, name), f"{path}.{name}")
 
 
 def _without_headings(content: Any) -> Any:
@@ -242,7 +262,7 @@ def _record_of_measurement(measurement: Measurement) -> MeasurementRecord:
         raw_times=[float(time) for time in measurement.raw_times],
         metadata=measurement.metadata,
         sampling=measurement.sampling,
-        replicates=[_record_of_measurement(each) for each in measurement.replicates],
+        replicates=tuple(map(_record_of_measurement, measurement.replicates)),
     )
 
 
@@ -253,7 +273,7 @@ def _measurement_of(record: MeasurementRecord) -> Measurement:
         task_spec=record.task,
         metadata=record.metadata,
         sampling=record.sampling,
-        replicates=tuple(_measurement_of(each) for each in record.replicates),
+        replicates=tuple(map(_measurement_of, record.replicates)),
     )
 
 
@@ -288,10 +308,11 @@ def _record_of_counts(counts: FunctionCounts) -> FunctionCountsRecord:
         inclusive=counts.inclusive,
         truncate_rows=counts.truncate_rows,
         linewidth=counts._linewidth,  # noqa: SLF001 - a field of torch's constructor, by its name
-        functions=[(count, name) for count, name in counts],
+        functions=tuple(counts),
     )
 
 
 def _counts_of(record: FunctionCountsRecord) -> FunctionCounts:
-    data = tuple(FunctionCount(*entry) for entry in record.functions)
-    return FunctionCounts(data, record.inclusive, record.truncate_rows, record.linewidth)
+    return FunctionCounts(
+        record.functions, record.inclusive, record.truncate_rows, record.linewidth
+    )

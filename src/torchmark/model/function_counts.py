@@ -32,7 +32,6 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
-from operator import neg, pos
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 from torchmark.errors import InvalidArgumentError
@@ -130,14 +129,10 @@ class FunctionCounts:
         return self._data[item]
 
     def __add__(self, other: FunctionCounts) -> FunctionCounts:
-        if not isinstance(other, FunctionCounts):
-            return NotImplemented
-        return self._merged(other, pos)
+        return self._merge(other, 1)
 
     def __sub__(self, other: FunctionCounts) -> FunctionCounts:
-        if not isinstance(other, FunctionCounts):
-            return NotImplemented
-        return self._merged(other, neg)
+        return self._merge(other, -1)
 
     def __mul__(self, other: float) -> FunctionCounts:
         """Every count times a number, cut to an integer; useful for counts per run."""
@@ -147,8 +142,9 @@ class FunctionCounts:
 
     def filter(self, filter_fn: Callable[[str], bool]) -> FunctionCounts:
         """The entries whose name satisfies `filter_fn`."""
-        kept = tuple(entry for entry in self if filter_fn(entry.function))
-        return FunctionCounts(kept, self.inclusive)
+        return FunctionCounts(
+            tuple(each for each in self if filter_fn(each.function)), self.inclusive
+        )
 
     def transform(self, map_fn: Callable[[str], str]) -> FunctionCounts:
         """The counts under other names; entries that get the same name are added up."""
@@ -170,7 +166,9 @@ class FunctionCounts:
         """
         return self.filter(lambda name: _NOISE.search(name) is None)
 
-    def _merged(self, other: FunctionCounts, sign: Callable[[int], int]) -> FunctionCounts:
+    def _merge(self, other: FunctionCounts, sign: int) -> FunctionCounts:
+        if not isinstance(other, FunctionCounts):
+            return NotImplemented
         if self.inclusive != other.inclusive:
             raise InvalidArgumentError(
                 "inclusive and exclusive counts cannot be added or subtracted; "
@@ -180,7 +178,7 @@ class FunctionCounts:
         for count, name in self:
             counts[name] += count
         for count, name in other:
-            counts[name] += sign(count)
+            counts[name] += sign * count
         return counts_of(counts, self.inclusive)
 
     def __repr__(self) -> str:

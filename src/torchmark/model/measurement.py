@@ -14,15 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, InvalidMeasurementError
-from torchmark.model.arithmetic import log10_single, mean_double, single, std_single
+from torchmark.model.case import TaskSpec
 from torchmark.model.result_warnings import (
     IQR_DOUBTFUL,
     ResultWarning,
     find_sampling_warnings,
     find_warnings,
 )
-from torchmark.model.task_spec import TaskSpec
-from torchmark.model.units import select_unit
+from torchmark.model.units import log10_single, mean_double, select_unit, single, std_single
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
 
 if TYPE_CHECKING:
@@ -62,8 +61,6 @@ class Measurement:
     """Seconds for `number_per_run` executions; of the samples that count."""
 
     task_spec: TaskSpec
-    """What was measured."""
-
     metadata: dict[Any, Any] | None = None
     """The user's own; torchmark never reads it."""
 
@@ -294,13 +291,13 @@ class Measurement:
 
     def to_json(self) -> str:
         """The measurement as JSON text that `from_json` reads back without loss."""
-        from torchmark.model.codec import encode_measurement  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import encode_measurement  # noqa: PLC0415 - it imports this
 
         return encode_measurement(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Measurement:
         """The measurement in `text`; whatever is not one is a `MeasurementFileError`."""
-        from torchmark.model.codec import decode_measurement  # noqa: PLC0415 - msgspec on demand
+        from torchmark.model.codec import decode_measurement  # noqa: PLC0415 - it imports this
 
         return decode_measurement(text)

@@ -13,11 +13,14 @@ from typing import TypeAlias
 import msgspec
 
 from torchmark.model.callgrind_stats import CallgrindStats
-from torchmark.model.case import Case  # noqa: TC001 - msgspec reads the annotations
+from torchmark.model.case import Case, TaskSpec, spec_of
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
-from torchmark.model.task_spec import TaskSpec
 from torchmark_probe.loops.sampling import Sampling  # noqa: TC001 - msgspec reads the annotations
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept: a key that nobody knows is an error."""
 
 
 class Metric(enum.Enum):
@@ -37,29 +40,24 @@ class Status(enum.Enum):
     SKIPPED = "skipped"
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="timing"):
+class Timing(Record, frozen=True, kw_only=True, tag="timing"):
     """The times of a case in one environment."""
 
     processes: tuple[Sampling, ...]
     """Every sample, for each fresh process in which the case ran."""
 
 
-class TimeSummary(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="time summary"
-):
+class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
     """The time of a case of which only statistics are known; all in seconds of one run."""
 
     samples: int
-    """What the statistics are of."""
-
     median: float
     """Of calls in their order: the mean over all positions, so that the sum of calls stays."""
 
     low: float
-    """The 95 % interval of the median, from here; of calls in their order, the least."""
+    """The 95 % interval of the median, from here to `high`; of calls in their order, the range."""
 
     high: float
-    """To here; of calls in their order, the most."""
 
     mean: float | None = None
     least: float | None = None
@@ -67,17 +65,14 @@ class TimeSummary(
     deviation: float | None = None
 
 
-class FunctionTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Instructions by function, largest first."""
+class FunctionTable(Record, frozen=True, kw_only=True):
+    """Instructions by function, largest first: by itself, and with what it called."""
 
-    exclusive: tuple[tuple[int, str], ...]
-    """Every function by itself."""
-
-    inclusive: tuple[tuple[int, str], ...]
-    """Every function with what it called."""
+    exclusive: tuple[FunctionCount, ...]
+    inclusive: tuple[FunctionCount, ...]
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="counts"):
+class Counts(Record, frozen=True, kw_only=True, tag="counts"):
     """The instructions of a case in one environment."""
 
     runs: int
@@ -100,22 +95,17 @@ Crossover: TypeAlias = tuple[float, float]
 """The log of B's time over A's from two process pairs: started A-first, and B-first."""
 
 
-class PythonCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one run of a case does in one Python function."""
+class PythonCalls(Record, frozen=True, kw_only=True):
+    """Bytecodes that one run of a case executes in one Python function, in A and in B."""
 
     function: str
     """Its name, with the file in which it is defined."""
 
     a: int
-    """Bytecodes that it executes in A."""
-
     b: int
-    """Bytecodes that it executes in B."""
 
 
-class PairedTiming(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paired timing"
-):
+class PairedTiming(Record, frozen=True, kw_only=True, tag="paired timing"):
     """The times of a case in two environments."""
 
     a_seconds: float
@@ -137,9 +127,7 @@ class PairedTiming(
     """Python functions that do not do the same in both; found where the case has changed."""
 
 
-class PairedCounts(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paired counts"
-):
+class PairedCounts(Record, frozen=True, kw_only=True, tag="paired counts"):
     """The instructions of a case in two environments, once for each layout of memory."""
 
     a: tuple[Counts, ...]
@@ -148,9 +136,7 @@ class PairedCounts(
     """Python functions that do not do the same in both; found where the case has changed."""
 
 
-class PairedProfile(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paired profile"
-):
+class PairedProfile(Record, frozen=True, kw_only=True, tag="paired profile"):
     """Where the time of a case goes in two environments: stacks, as folded text, in nanoseconds."""
 
     a: str
@@ -159,7 +145,7 @@ class PairedProfile(
     """How many each of them is from."""
 
 
-class KernelCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KernelCalls(Record, frozen=True, kw_only=True):
     """What one run of a case does in one kernel."""
 
     kernel: str
@@ -172,9 +158,7 @@ class KernelCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """In one run, without what it calls in turn."""
 
 
-class KernelTimes(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel times"
-):
+class KernelTimes(Record, frozen=True, kw_only=True, tag="kernel times"):
     """Where the time of a case goes, by kernel."""
 
     kernels: tuple[KernelCalls, ...]
@@ -186,9 +170,7 @@ Payload: TypeAlias = (
 )
 
 
-class Facts(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Facts(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What else is known of a case beside its metric; None where it is not known."""
 
     flops: int | None = None
@@ -210,25 +192,34 @@ class Facts(
     """How outputs differ from what was expected, in sentences."""
 
 
-class Result(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """One case, one metric, one environment or a pair of them."""
+ResultKey: TypeAlias = tuple[str, Metric, tuple[str, ...]]
+"""What makes two results the same: the id of the case, the metric and the environments."""
+
+
+class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A result that is to be: one case, one metric, one environment or a pair of them."""
 
     case: Case
     """As it runs in the first environment."""
 
     metric: Metric
-    status: Status
-
-    finished: str
-    """When, in UTC, as ISO 8601 with seconds."""
-
     environments: tuple[str, ...] = ("",)
     """The name of the environment, or of the two that are compared."""
 
     other: Case | None = None
     """What runs in the second environment, if that is another statement."""
+
+    @property
+    def key(self) -> ResultKey:
+        return self.case.id, self.metric, self.environments
+
+
+class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):
+    """What was planned, and what came of it."""
+
+    status: Status
+    finished: str
+    """When, in UTC, as ISO 8601 with seconds."""
 
     seconds: float = 0.0
     """What it took to get, from the hand-over to the end."""
@@ -237,20 +228,13 @@ class Result(
     """Why it failed or was skipped, for a person; the first line says the most."""
 
     stdout: str = ""
-    """What the case printed."""
+    """What the case printed; likewise `stderr`."""
 
     stderr: str = ""
-    """What the case wrote to standard error."""
-
     payload: Payload | None = None
     """The figures, of a result that is DONE."""
 
     facts: Facts = Facts()
-    """What else is known."""
-
-    @property
-    def key(self) -> ResultKey:
-        return key_of(self.case, self.metric, self.environments)
 
     @property
     def measurement(self) -> Measurement | None:
@@ -269,38 +253,22 @@ class Result(
         return stats_of_counts(self.payload, spec_of(self.case))
 
 
-ResultKey: TypeAlias = tuple[str, Metric, tuple[str, ...]]
-"""What makes two results the same: the id of the case, the metric and the environments."""
-
-
-def key_of(case: Case, metric: Metric, environments: tuple[str, ...]) -> ResultKey:
-    return case.id, metric, environments
-
-
 def utc_now() -> str:
     """The time in UTC, as records have it."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def spec_of(case: Case) -> TaskSpec:
-    """The case under the names that tables use."""
-    return TaskSpec(
-        stmt=case.stmt,
-        setup=case.setup,
-        global_setup=case.global_setup,
-        label=" / ".join(case.label[:-1]) or None,
-        sub_label=case.name.rpartition(" / ")[2],
-        description=", ".join(case.facts),
-        num_threads=case.num_threads,
-    )
 
 
 def counts_of_stats(stats: CallgrindStats) -> Counts:
     """The counts of a statement as a payload."""
     return Counts(
         runs=stats.number_per_run,
-        statement=_table(stats.stmt_exclusive_stats, stats.stmt_inclusive_stats),
-        loop=_table(stats.baseline_exclusive_stats, stats.baseline_inclusive_stats),
+        statement=FunctionTable(
+            exclusive=tuple(stats.stmt_exclusive_stats), inclusive=tuple(stats.stmt_inclusive_stats)
+        ),
+        loop=FunctionTable(
+            exclusive=tuple(stats.baseline_exclusive_stats),
+            inclusive=tuple(stats.baseline_inclusive_stats),
+        ),
         has_debug_symbols=stats.built_with_debug_symbols,
         callgrind_out=stats.stmt_callgrind_out,
     )
@@ -312,20 +280,9 @@ def stats_of_counts(counts: Counts, spec: TaskSpec) -> CallgrindStats:
         task_spec=spec,
         number_per_run=counts.runs,
         built_with_debug_symbols=counts.has_debug_symbols,
-        baseline_inclusive_stats=_function_counts(counts.loop.inclusive, inclusive=True),
-        baseline_exclusive_stats=_function_counts(counts.loop.exclusive, inclusive=False),
-        stmt_inclusive_stats=_function_counts(counts.statement.inclusive, inclusive=True),
-        stmt_exclusive_stats=_function_counts(counts.statement.exclusive, inclusive=False),
+        baseline_inclusive_stats=FunctionCounts(counts.loop.inclusive, inclusive=True),
+        baseline_exclusive_stats=FunctionCounts(counts.loop.exclusive, inclusive=False),
+        stmt_inclusive_stats=FunctionCounts(counts.statement.inclusive, inclusive=True),
+        stmt_exclusive_stats=FunctionCounts(counts.statement.exclusive, inclusive=False),
         stmt_callgrind_out=counts.callgrind_out,
     )
-
-
-def _table(exclusive: FunctionCounts, inclusive: FunctionCounts) -> FunctionTable:
-    return FunctionTable(
-        exclusive=tuple((count, name) for count, name in exclusive),
-        inclusive=tuple((count, name) for count, name in inclusive),
-    )
-
-
-def _function_counts(entries: tuple[tuple[int, str], ...], *, inclusive: bool) -> FunctionCounts:
-    return FunctionCounts(tuple(FunctionCount(*entry) for entry in entries), inclusive)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from statistics import correlation
 from typing import TYPE_CHECKING
 
 from torchmark.model.units import select_unit
@@ -167,23 +169,11 @@ def _drifting(samples: Sequence[float]) -> ResultWarning | None:
 
 def _rank_correlation_with_time(samples: Sequence[float]) -> float:
     """Spearman's; samples that are equal share the mean of their ranks."""
-    order = sorted(range(len(samples)), key=samples.__getitem__)
-    ranks = [0.0] * len(samples)
-    start = 0
-    while start < len(order):
-        stop = start
-        while stop < len(order) and samples[order[stop]] == samples[order[start]]:
-            stop += 1
-        for index in order[start:stop]:
-            ranks[index] = (start + stop - 1) / 2
-        start = stop
-    middle = (len(samples) - 1) / 2
-    time_variance = math.fsum((time - middle) ** 2 for time in range(len(samples)))
-    rank_variance = math.fsum((rank - middle) ** 2 for rank in ranks)
-    if rank_variance == 0:
+    ordered = sorted(samples)
+    if ordered[0] == ordered[-1]:
         return 0.0
-    covariance = math.fsum((time - middle) * (rank - middle) for time, rank in enumerate(ranks))
-    return covariance / math.sqrt(time_variance * rank_variance)
+    ranks = [(bisect_left(ordered, each) + bisect_right(ordered, each) - 1) / 2 for each in samples]
+    return correlation(range(len(samples)), ranks)
 
 
 def _coarse_clock(sampling: Sampling) -> ResultWarning | None:

@@ -3,15 +3,101 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping  # noqa: TC003 - msgspec reads the annotations
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.case import Case  # noqa: TC001 - msgspec reads the annotations
-from torchmark.model.environment import DECISIVE, Environment
-from torchmark.model.result import Metric, Result, ResultKey, Status, key_of
+from torchmark.model.case import Case, digest
+from torchmark.model.result import Metric, PlannedResult, Record, Result, Status
+from torchmark_probe.loops.sampling import Limits
+
+TIME_LIMIT = 300.0
+"""Seconds that a case may take in one process where nothing else is said."""
+
+FEWEST_REPLICATES = 5
+"""Fresh launches of both environments below which a comparison has no verdict."""
+
+USUAL_LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)
+
+QUICK_LIMITS = Limits(precision=0.02, min_run_time=0.1, max_run_time=0.5)
+"""For a person who waits: half of the runs, and a fourth of the patience."""
+
+DECISIVE = {
+    "torchmark": ("torchmark",),
+    "torch": ("torch", "version"),
+    "torch's commit": ("torch", "git"),
+    "Python": ("python",),
+    "the processor": ("machine", "cpu"),
+}
+"""The facts that change results: where one differs, results do not belong together."""
+
+
+class Environment(Record, frozen=True, kw_only=True):
+    """One environment, as it was found before anything was measured."""
+
+    name: str = ""
+    """What people call it: "A", "B", "base"; empty for the one that torchmark runs in."""
+
+    command: str = ""
+    """The shell command that activates it; empty for the one that torchmark runs in."""
+
+    facts: Mapping[str, Any] = {}
+    """Plain JSON: interpreter, Python, torch build, compiler, machine, git commit."""
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that follow from the decisive facts."""
+        return digest([self.fact(*path) for path in DECISIVE.values()])
+
+    def fact(self, *path: str) -> Any:
+        """The fact at a path of names; None if it is not known.
+
+        >>> Environment(facts={"torch": {"version": "2.13.0"}}).fact("torch", "version")
+        '2.13.0'
+        """
+        value: Any = self.facts
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+
+class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What every case of a run gets."""
+
+    limits: Limits = USUAL_LIMITS
+    runs: int = 100
+    """Runs of the statement that are counted."""
+
+    repeats: int = 1
+    """Fresh processes in which each case is measured."""
+
+    timeout: float = TIME_LIMIT
+    """Seconds that a case may take in one process."""
+
+    memory: int | None = None
+    """Bytes that a case may take beyond what its zygote has; None for all that there are."""
+
+    budget: float = 10.0
+    """Seconds of paired timing for a case, after which it is left unclear: in ten a change of one
+    per cent is found on a machine with some noise."""
+
+    pair_seconds: float = 0.075
+    """Seconds of measured blocks for a process pair. Forking, setting up and warming up take nearly
+    as long. What a pair says of small operators belongs to it and not to its rounds: pairs of twice
+    the time spread as much, and there are half as many of them."""
+
+    replicates: int = FEWEST_REPLICATES
+    """Fresh launches of both environments that every case gets whatever the budget."""
+
+    hurry: bool = False
+    """Whether replicates are wanted soon rather than precise ones: no more crossovers while a
+    launch is waited for, a control with the first replicate alone, and one look at the end. Looking
+    costs, so one look finds more."""
+
+    seed: int = 0
+    """Of the order of blocks, and of inputs that are made."""
 
 
 class RunKind(enum.Enum):
@@ -37,27 +123,7 @@ class RunState(enum.Enum):
     FINISHED = "finished"
 
 
-class PlannedResult(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """A result that is to be."""
-
-    case: Case
-    """As it runs in the first environment."""
-
-    metric: Metric
-    environments: tuple[str, ...] = ("",)
-    """The name of the environment, or of the two that are compared."""
-
-    other: Case | None = None
-    """What runs in the second environment, if that is another statement."""
-
-    @property
-    def key(self) -> ResultKey:
-        return key_of(self.case, self.metric, self.environments)
-
-
-class MachineSpeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MachineSpeeds(Record, frozen=True, kw_only=True):
     """What the machine can do at best with so many threads, measured in the same run."""
 
     small_call_seconds: float
@@ -70,9 +136,7 @@ class MachineSpeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What a large matrix product does, by the type of its elements."""
 
 
-class Run(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A run, as the store holds it."""
 
     id: str
@@ -150,7 +214,5 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Something that takes its time and is no measurement."""
 
     text: str
-    """What is being done."""
-
     is_over: bool = False
     """Whether it has just ended, rather than begun."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the file's form."""
 
+PHASES = ("forward", "backward", "optimizer", "unknown")
+"""Of a training step, in their order."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
@@ -45,7 +48,7 @@ class Place:
     """Where calls come from."""
 
     phase: str
-    """"forward", "backward", "optimizer" or "unknown"."""
+    """One of PHASES."""
 
     module: str | None = None
     """The path of the module; "" for the outermost one, None outside of all modules."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import judge_counts
-from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.estimates import instructions_of
 from torchmark.analyse.pairs import effect_in
 from torchmark.model.result import (
     Counts,

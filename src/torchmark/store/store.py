@@ -20,9 +20,8 @@ from sqlalchemy.exc import IntegrityError
 
 from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
 from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
-from torchmark.model.environment import Environment
 from torchmark.model.result import Result, Status
-from torchmark.model.run import Run, RunKind, RunState
+from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.store import schema
 from torchmark.store.engine import make_engine, read_transaction, write_transaction
 from torchmark.store.failures import as_store_error

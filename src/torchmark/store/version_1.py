@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from torchmark.errors import RecordFileError
-from torchmark.model.case import Autograd, Case, Runtime, ScriptedModel
+from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel
 from torchmark.model.codec import decode_measurement, decode_stats
-from torchmark.model.environment import Environment
-from torchmark.model.language import Language
 from torchmark.model.result import (
     Counts,
     Facts,
     Metric,
+    PlannedResult,
     Result,
     Status,
     TimeSummary,
     Timing,
     counts_of_stats,
 )
-from torchmark.model.run import PlannedResult, Run, RunKind, RunState
+from torchmark.model.run import Environment, Run, RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,7 @@ from torchmark.define import (
 )
 from torchmark.define.expansion import features_asked, materialize
 from torchmark.errors import DefinitionError
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime
 
 GRIDS = st.dictionaries(
     st.sampled_from(["n", "m"]), st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from torchmark.define.expansion import selected
 from torchmark.errors import PatternError
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime
 
 CASES = tuple(
     Case(label=("Pointwise", name), stmt="x", language=language, runtime=Runtime.EAGER,

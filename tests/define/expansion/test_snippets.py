@@ -9,8 +9,7 @@ import torch
 
 from torchmark import GroupedModules, GroupedSetup, GroupedStmts, Timer, materialize
 from torchmark.define.expansion import setup_with_model
-from torchmark.model.case import MODEL_PATH, Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import MODEL_PATH, Autograd, Case, Language, Runtime
 from torchmark_probe.loops.snippets import PythonLoop
 
 from .running import NO_SCRIPT_WARNING, build_cpp, run_cpp, run_python, save_models

@@ -24,7 +24,7 @@ from torchmark.engine.background import begin
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

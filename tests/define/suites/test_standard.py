@@ -9,8 +9,7 @@ import pytest
 
 from torchmark.define.expansion import materialize
 from torchmark.define.suites.standard import QUICK, SUITE, quick
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime
 
 from ..expansion.running import NO_SCRIPT_WARNING, build_cpp, run_cpp, run_python, save_models
 

@@ -7,7 +7,7 @@ import torch
 
 from torchmark.define.sweep.configs import JobConfig, configs_of
 from torchmark.errors import DefinitionError
-from torchmark.model.sweep_point import Phase
+from torchmark.model.run_settings import Phase
 
 
 def texts(given: Any) -> list[str]:

@@ -12,7 +12,7 @@ from torchmark.define.sweep.points import all_cases
 from torchmark.define.sweep.spec import read_spec
 from torchmark.define.sweep.where import WhereError, filter_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.sweep_point import Phase, point_of, sizes_setting
+from torchmark.model.run_settings import Phase, point_of, sizes_setting
 
 GOLDEN = Path(__file__).parents[2] / "data" / "version_1"
 

@@ -15,7 +15,7 @@ from torchmark.cli.time import command
 from torchmark.engine.cpp.build import CppLoop
 from torchmark.engine.rounds import Task, _facts_of
 from torchmark.errors import CompileError, InvalidArgumentError
-from torchmark.model.language import Language
+from torchmark.model.case import Language
 from torchmark.model.measurement import Measurement
 from torchmark.timers import Timer
 from torchmark.together import measure_together

@@ -11,13 +11,13 @@ from torchmark.commands.ab_planning import plan_statements
 from torchmark.engine.paired.cases import ReadyCase, make_ready
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
-from torchmark.model.effort import Effort
 from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchmark.model.run import PlannedResult
+    from torchmark.model.result import PlannedResult
 
 
 @pytest.fixture(scope="module")

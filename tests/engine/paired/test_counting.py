@@ -11,15 +11,15 @@ from tests import records
 from tests.engine.paired.fakes import CountedBy, FakeUnderTest
 from tests.engine.zygote_cases import TORCH
 from torchmark.analyse.ab import judge_counts
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.engine.environments import activate_environment
 from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, count_cases
 from torchmark.engine.under_test import UnderTest
 from torchmark.engine.workers import Workers
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.pool import ZygotePool
-from torchmark.model.result import Metric, Status
-from torchmark.model.run import PlannedResult, Stage
+from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

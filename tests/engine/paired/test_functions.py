@@ -17,11 +17,11 @@ import torch
 
 import torchmark
 from tests.ab_records import alone
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import effect_of
-from torchmark.analyse.verdicts import Verdict
 from torchmark.commands.functions import FunctionsCompared
 from torchmark.errors import CaseFailedError, CaseTimeoutError, InvalidArgumentError
-from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.model.run import FEWEST_REPLICATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

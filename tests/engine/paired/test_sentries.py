@@ -11,8 +11,8 @@ from torchmark.engine.paired.counting import remarks_of, sentries
 from torchmark.model.result import Metric, Status
 
 if TYPE_CHECKING:
-    from torchmark.model.environment import Environment
     from torchmark.model.result import Result
+    from torchmark.model.run import Environment
 
 PYTHON, BLAS, COMPILER = (each.planned.case for each in sentries())
 

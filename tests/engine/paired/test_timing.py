@@ -16,14 +16,13 @@ from tests import records
 from tests.ab_records import alone, planned
 from tests.engine.paired.fakes import Opened, Starting, World
 from tests.engine.zygote_cases import wait_until
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import effect_in, effect_of, is_decided, verdicts_of
-from torchmark.analyse.verdicts import Verdict
 from torchmark.engine.paired.pairing import TakenCrossover, take_crossover
 from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.errors import ZygoteError
-from torchmark.model.effort import FEWEST_REPLICATES, Effort
 from torchmark.model.result import Metric
-from torchmark.model.run import Began
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

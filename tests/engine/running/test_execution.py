@@ -13,11 +13,9 @@ from torchmark.engine.cores import Division
 from torchmark.engine.cpp.cache import Built
 from torchmark.engine.execution import Execution
 from torchmark.errors import CompileError, ZygoteError
-from torchmark.model.case import MODEL_PATH, Case, Runtime, ScriptedModel
-from torchmark.model.effort import Effort
-from torchmark.model.language import Language
-from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Began, PlannedResult, Stage
+from torchmark.model.case import MODEL_PATH, Case, Language, Runtime, ScriptedModel
+from torchmark.model.result import Metric, PlannedResult, Result, Status
+from torchmark.model.run import Began, Effort, Stage
 
 from .fakes import FakeWorld
 

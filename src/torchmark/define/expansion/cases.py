@@ -18,8 +18,7 @@ from torchmark.define.params import points
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, check_skips, skip_reason
 from torchmark.define.timer_args import TimerArgs, check_threads
 from torchmark.errors import DefinitionError
-from torchmark.model.case import Autograd, Case, Runtime
-from torchmark.model.language import Language
+from torchmark.model.case import Autograd, Case, Language, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

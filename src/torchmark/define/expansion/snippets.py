@@ -29,9 +29,15 @@ from torchmark.define.calls import (
     py_function,
 )
 from torchmark.define.params import cpp_lines, py_lines
-from torchmark.model.case import MODEL_PATH, Autograd, Runtime, ScriptedModel
-from torchmark.model.language import Language
-from torchmark.model.source_text import indented, joined
+from torchmark.model.case import (
+    MODEL_PATH,
+    Autograd,
+    Language,
+    Runtime,
+    ScriptedModel,
+    indented,
+    joined,
+)
 
 if TYPE_CHECKING:
     from torchmark.define.grouped import GroupedBenchmark

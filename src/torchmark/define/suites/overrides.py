@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from torchmark.analyse.overheads import PLAIN
 from torchmark.define.grouped import GroupedSetup, GroupedStmts
-from torchmark.model.source_text import joined
+from torchmark.model.case import joined
 
 SEED_KINDS = (PLAIN, "SubTensor", "WithTorchFunction", "SubWithTorchFunction")
 """The kinds of input of seed 002; the others are beyond it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchmark.errors import DefinitionError
-from torchmark.model.sweep_point import TORCH_DTYPES, Phase
+from torchmark.model.run_settings import TORCH_DTYPES, Phase
 
 BACKENDS = ("pt", "compile", "ort")
 DTYPES = ("fp32", "fp16", "bf16", "fp64", "int8")

@@ -16,7 +16,7 @@ from torchmark.define.sweep.estimate import duration_text, seconds_of
 from torchmark.define.sweep.spec import CONFIG_FIELDS
 from torchmark.define.sweep.where import filter_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.sweep_point import Phase, SweepPoint, case_of
+from torchmark.model.run_settings import Phase, SweepPoint, case_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.inputs import Input
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.model.case import Case
-    from torchmark.model.sweep_point import Dims
+    from torchmark.model.run_settings import Dims
 
 _MOST_CASES = 1_000_000
 """More are refused: at a tenth of a second for each it would take a day."""

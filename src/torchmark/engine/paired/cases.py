@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
-    from torchmark.model.result import Payload
-    from torchmark.model.run import PlannedResult
+    from torchmark.model.result import Payload, PlannedResult
+    from torchmark.model.run import Effort
 
 
 def cases_of(planned: PlannedResult) -> tuple[Case, Case]:

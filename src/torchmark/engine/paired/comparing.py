@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
-    from torchmark.model.effort import Effort
-    from torchmark.model.run import PlannedResult, Progress
+    from torchmark.model.result import PlannedResult
+    from torchmark.model.run import Effort, Progress
 
 _PROFILE_SECONDS = 2
 """That a loop is looked at."""

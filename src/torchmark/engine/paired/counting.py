@@ -21,15 +21,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import judge_counts
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.engine.background import begin
 from torchmark.engine.counting import begin_counts
 from torchmark.engine.paired.cases import cases_of, make_result
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError
-from torchmark.model.case import Case
-from torchmark.model.result import Metric, PairedCounts, Status, counts_of_stats, spec_of
-from torchmark.model.run import PlannedResult, Stage
+from torchmark.model.case import Case, spec_of
+from torchmark.model.result import Metric, PairedCounts, PlannedResult, Status, counts_of_stats
+from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from torchmark.engine.counting import CountedCase
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Ready
-    from torchmark.model.environment import Environment
     from torchmark.model.result import Counts, Result
+    from torchmark.model.run import Environment
 
 NUMBER = 100
 """Runs that are counted."""

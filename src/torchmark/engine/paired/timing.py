@@ -25,9 +25,8 @@ from torchmark.analyse.pairs import effect_in, is_decided
 from torchmark.engine.background import begin
 from torchmark.engine.paired.pairing import Side, SideFailedError, take_crossover
 from torchmark.engine.under_test import FIRST_LAYOUT
-from torchmark.model.effort import FEWEST_REPLICATES
 from torchmark.model.result import Metric, PairedTiming
-from torchmark.model.run import Began
+from torchmark.model.run import FEWEST_REPLICATES, Began
 
 if TYPE_CHECKING:
     import random
@@ -36,9 +35,8 @@ if TYPE_CHECKING:
 
     from torchmark.engine.paired.pairing import Opens, TakenCrossover
     from torchmark.engine.under_test import UnderTest
-    from torchmark.model.effort import Effort
-    from torchmark.model.result import Crossover
-    from torchmark.model.run import PlannedResult
+    from torchmark.model.result import Crossover, PlannedResult
+    from torchmark.model.run import Effort
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
 """Most changes are clear at the first look, which the next launches bring nearer: they have the

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import CountRow, judge, pairs_of
+from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
-from torchmark.analyse.verdicts import Verdict
 from torchmark.model.result import Metric, Status
 from torchmark.report.figures import first_line, instructions_text, share_text
 from torchmark.report.view import (

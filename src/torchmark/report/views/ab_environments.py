@@ -16,7 +16,7 @@ from torchmark.report.views.ab_names import cut_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.environment import Environment
+    from torchmark.model.run import Environment
 
 _VERSIONS = (
     ("torch {}", ("torch.version", "torch", "torch_version")),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.verdicts import Verdict
-from torchmark.model.effort import FEWEST_REPLICATES
+from torchmark.analyse.estimates import Verdict
 from torchmark.model.result import PairedTiming, Status
+from torchmark.model.run import FEWEST_REPLICATES
 from torchmark.report.figures import change_text, first_line
 from torchmark.report.views.ab_names import cut_line, full_name, name_rows
 
@@ -33,7 +33,7 @@ _NAMED = 3
 def name_pair(judged: Judged) -> str:
     """
     >>> from torchmark.analyse.ab import Judged
-    >>> from torchmark.model.environment import Environment
+    >>> from torchmark.model.run import Environment
     >>> nothing = dict(results=(), times=(), counts=(), gaps=(), control=None, missing=0)
     >>> name_pair(Judged(a=Environment(name="A"), b=Environment(name="B"), **nothing))
     'B compared with A'

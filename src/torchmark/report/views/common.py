@@ -6,9 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_of
-from torchmark.analyse.times import time_of
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict, instructions_of, time_of
 from torchmark.model.result import Counts, Status
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import (
@@ -24,11 +22,10 @@ from torchmark_probe.loops.sampling import Limits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchmark.analyse.times import MeasuredTime
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.model.case import Case
-    from torchmark.model.environment import Environment
     from torchmark.model.result import Result
-    from torchmark.model.run import Run
+    from torchmark.model.run import Environment, Run
     from torchmark.report.view import Value
 
 _NAMED = 3

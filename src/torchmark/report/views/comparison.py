@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from torchmark.model.environment import Environment
+from torchmark.model.run import Environment
 from torchmark.report.figures import (
     environment_facts,
     first_line,
@@ -29,13 +29,13 @@ from torchmark.report.views.dots import chart_ratios, ratio_dot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.analyse.run_differences import (
         CountChange,
         RunDifferences,
         TimeChange,
         Unmatched,
     )
-    from torchmark.analyse.times import MeasuredTime
     from torchmark.model.run import Run
     from torchmark.report.view import Value
 

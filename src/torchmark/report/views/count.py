@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_of
+from torchmark.analyse.estimates import instructions_of
 from torchmark.model.result import Counts
 from torchmark.report.figures import instructions_text
 from torchmark.report.view import (

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchmark.analyse.verdicts import Verdict
+from torchmark.analyse.estimates import Verdict
 from torchmark.report.figures import seconds_text
 from torchmark.report.view import Chart
 from torchmark.report.views.sweep_axes import log_axis
@@ -18,7 +18,7 @@ from torchmark.report.views.sweep_axes import log_axis
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchmark.analyse.times import MeasuredTime
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.report.view import Value
 
 SECONDS_LABEL = "datum.value === 0 ? '0' : format(datum.value, '~s') + 's'"

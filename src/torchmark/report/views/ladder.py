@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from torchmark.analyse.estimates import time_of
 from torchmark.analyse.overheads import SUITE, find_ladders
-from torchmark.analyse.times import time_of
 from torchmark.model.result import Metric
 from torchmark.report.figures import first_line, instructions_text
 from torchmark.report.view import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.times import time_of_measurement
+from torchmark.analyse.estimates import time_of_measurement
 from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
 from torchmark.report.views.common import data_table, time_values
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.replay import analyse_replay
-from torchmark.analyse.replay_parts import split_by_module, split_by_phase
-from torchmark.model.replay_record import Backend, ReplayMode
+from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
 from torchmark.model.result import Status
+from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.report.figures import (
     amount_text,
     first_line,
@@ -52,9 +51,8 @@ from torchmark.report.views.replay_data import data_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchmark.analyse.call_natures import Nature
-    from torchmark.analyse.replay import CallRow, OperatorRow, ReplayAnalysis
-    from torchmark.analyse.replay_parts import PartRow
+    from torchmark.analyse.call_costs import Nature
+    from torchmark.analyse.replay import CallRow, OperatorRow, PartRow, ReplayAnalysis
     from torchmark.model.run import MachineSpeeds, Run
 
 _NAMED = 2

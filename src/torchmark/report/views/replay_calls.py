@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.call_natures import Nature
+from torchmark.analyse.call_costs import Nature
 from torchmark.model.result import Status
 from torchmark.report.figures import (
     first_line,
@@ -19,9 +19,9 @@ from torchmark.report.view import Cell, Chart, Column, ColumnKind, Mark
 from torchmark.report.views.dots import Dot, draw_rows
 
 if TYPE_CHECKING:
+    from torchmark.analyse.estimates import MeasuredTime
     from torchmark.analyse.replay import CallRow, Outcome, ReplayAnalysis
-    from torchmark.analyse.times import MeasuredTime
-    from torchmark.model.replay_record import Backend
+    from torchmark.model.run_settings import Backend
 
 SHARE = Column(
     name="share",

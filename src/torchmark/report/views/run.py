@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.instructions import instructions_of
-from torchmark.analyse.times import time_of
+from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.model.result import Counts, Metric
 from torchmark.report.figures import first_line
 from torchmark.report.view import Cell, Column, ColumnKind, Detail, Row, Section, Table, View

@@ -6,21 +6,24 @@ import itertools
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.sweep import RowStatus, SweepRow, kernels_of, rows_of
-from torchmark.analyse.sweep_slices import (
+from torchmark.analyse.sweep import (
     EAGER,
+    RowStatus,
+    SweepRow,
     backends_in,
     dtypes_in,
     eager_of,
+    kernels_of,
     phases_in,
     ratio_to,
+    rows_of,
     speed_ups,
     subject_of,
     subjects_in,
     varying_dims,
 )
 from torchmark.model.result import Metric
-from torchmark.model.sweep_point import dims_text
+from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import environment_facts, short_seconds_text
 from torchmark.report.view import (
@@ -49,9 +52,9 @@ from torchmark.report.views.sweep_words import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchmark.analyse.sweep_slices import Subject
+    from torchmark.analyse.sweep import Subject
     from torchmark.model.run import Run
-    from torchmark.model.sweep_point import Dims, Phase
+    from torchmark.model.run_settings import Dims, Phase
     from torchmark.report.view import Value
 
 _MOST_POINTS = 60

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.sweep import RowStatus, kernels_of
-from torchmark.analyse.sweep_slices import EAGER, dims_in, eager_of, ratio_to, subjects_in
+from torchmark.analyse.sweep import (
+    EAGER,
+    RowStatus,
+    dims_in,
+    eager_of,
+    kernels_of,
+    ratio_to,
+    subjects_in,
+)
 from torchmark.report.figures import first_line
 from torchmark.report.view import (
     Cell,

@@ -2,7 +2,7 @@
 
 A line joins points that differ in one dimension alone: the others are held at one size each, which
 the panel names, because a mean over them would be the time of no input at all. What the first
-panels hold is chosen by `torchmark.analyse.sweep_slices.slices`; `more_scaling` has the others.
+panels hold is chosen by `torchmark.analyse.sweep.slices`; `more_scaling` has the others.
 Colours stand for backends, marks and dashes for dtypes, in every chart of a sweep.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchmark.analyse.sweep_slices import (
+from torchmark.analyse.sweep import (
     EAGER,
     config_of,
     configs_in,
@@ -26,7 +26,7 @@ from torchmark.analyse.sweep_slices import (
     subjects_in,
     varying_dims,
 )
-from torchmark.model.sweep_point import dims_text
+from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
 from torchmark.report.charts import PALETTE
 from torchmark.report.figures import seconds_text, speedup_text
@@ -37,9 +37,8 @@ from torchmark.report.views.sweep_words import subject_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchmark.analyse.sweep import SweepRow
-    from torchmark.analyse.sweep_slices import Config, Slice
-    from torchmark.model.sweep_point import Phase
+    from torchmark.analyse.sweep import Config, Slice, SweepRow
+    from torchmark.model.run_settings import Phase
 
     Encoding = dict[str, Any]
     """A part of a specification of Vega-Lite."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchmark.analyse.sweep_slices import dtypes_in, measured, subject_of, subjects_in
-from torchmark.model.sweep_point import TORCH_DTYPES, Phase
+from torchmark.analyse.sweep import dtypes_in, measured, subject_of, subjects_in
+from torchmark.model.run_settings import TORCH_DTYPES, Phase
 from torchmark.report.figures import amount_text
 from torchmark.report.views.sweep_axes import log_axis
 from torchmark.report.views.sweep_charts import Panel, chart_of, fields_of, title_of
@@ -14,8 +14,7 @@ from torchmark.report.views.sweep_charts import Panel, chart_of, fields_of, titl
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchmark.analyse.sweep import SweepRow
-    from torchmark.analyse.sweep_slices import Subject
+    from torchmark.analyse.sweep import Subject, SweepRow
     from torchmark.model.run import MachineSpeeds
     from torchmark.report.view import Chart
 

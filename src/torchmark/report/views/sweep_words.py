@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.sweep import RowStatus
-from torchmark.analyse.sweep_slices import EAGER, config_of, measured
-from torchmark.model.sweep_point import dims_text
+from torchmark.analyse.sweep import EAGER, RowStatus, config_of, measured
+from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchmark.analyse.sweep import SweepRow
-    from torchmark.analyse.sweep_slices import Subject
+    from torchmark.analyse.sweep import Subject, SweepRow
 
 _MOST_NAMES = 3
 """Configs or points that are named with a reason; more are counted."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import torchmark
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.arithmetic import log10_single, mean_double, std_single
+from torchmark.model.units import log10_single, mean_double, std_single
 from torchmark_probe.loops.intervals import quantile_of_sorted
 
 times = st.floats(min_value=1e-9, max_value=1e3)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torchmark.analyse.traffic import bytes_moved
+from torchmark.analyse.call_costs import bytes_moved
 from torchmark.model.trace import RecordedCall
 
 

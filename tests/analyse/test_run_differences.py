@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import ab_records, records
-from torchmark.analyse.estimates import (
-    MeasuredTime,
-    Verdict,
-    instructions_of,
-    judge_time,
-    ratio_interval,
-    time_of_measurement,
-)
+from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of_measurement
+from torchmark.analyse.ratios import judge_time, ratio_interval
 from torchmark.analyse.run_differences import (
     RunDifferences,
     Thresholds,

@@ -17,7 +17,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.estimates import instructions_of, ratio_interval, time_of
+from torchmark.analyse.estimates import instructions_of, time_of
+from torchmark.analyse.ratios import ratio_interval
 from torchmark.model.result import Counts, Metric
 from torchmark_probe.loops.intervals import Interval
 

@@ -35,7 +35,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.estimates import Verdict, judge_time
+from torchmark.analyse.estimates import Verdict
+from torchmark.analyse.ratios import judge_time
 from torchmark.analyse.student import quantile, two_sided_p
 from torchmark.errors import EmptyMeasurementError
 from torchmark.model.run import FEWEST_REPLICATES

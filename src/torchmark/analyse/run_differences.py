@@ -22,18 +22,16 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import (
-    FEWEST_ROUNDS,
     Compared,
     MeasuredTime,
     Verdict,
     counted_its_loop,
     instructions_of,
-    judge_time,
-    ratio_interval,
     relative_change,
     time_of,
 )
 from torchmark.analyse.pairs import SAME_WITHIN, effect_in
+from torchmark.analyse.ratios import FEWEST_ROUNDS, judge_time, ratio_interval
 from torchmark.model.result import Counts, Metric, PairedCounts, PairedTiming, Status
 from torchmark.model.run import FEWEST_REPLICATES
 from torchmark.model.units import ordered_unique

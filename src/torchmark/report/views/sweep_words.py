@@ -26,7 +26,7 @@ def fixed_text(rows: Iterable[SweepRow], varying: Sequence[str]) -> str:
 
 def subject_text(subject: Subject) -> str:
     """
-    >>> from torchmark.analyse.sweep_slices import Subject
+    >>> from torchmark.analyse.sweep import Subject
     >>> subject_text(Subject("Linear", 1)), subject_text(Subject("Linear", 4))
     ('Linear, 1 thread', 'Linear, 4 threads')
     """

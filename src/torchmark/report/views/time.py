@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.estimates import ratio_of, time_of_measurement
+from torchmark.analyse.estimates import time_of_measurement
+from torchmark.analyse.ratios import ratio_of
 from torchmark.errors import InvalidArgumentError
 from torchmark.report.figures import seconds_text
 from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
@@ -25,7 +26,7 @@ from torchmark_probe.loops.intervals import median
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.analyse.estimates import Ratio
+    from torchmark.analyse.ratios import Ratio
     from torchmark.model.measurement import Measurement
     from torchmark.model.result import Result
     from torchmark.model.run import Run

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from torchmark import Measurement, TaskSpec
-from torchmark.analyse.estimates import Ratio, Verdict, ratio_of
+from torchmark.analyse.estimates import Verdict
+from torchmark.analyse.ratios import Ratio, ratio_of
 from torchmark.errors import InvalidArgumentError
 from torchmark_probe.loops.intervals import Interval
 from torchmark_probe.loops.sampling import Sampling

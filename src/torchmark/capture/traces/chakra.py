@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -35,8 +34,8 @@ from torchmark.errors import TraceFileError
 from torchmark.model.trace import Place, Step, Trace
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
+    from pathlib import Path
 
 _LARGEST_TEXT = 512 * 2**20
 """Bytes of a file. A node takes a kilobyte, so these are half a million calls with their parts."""
@@ -115,9 +114,7 @@ class _Surroundings:
         return _Surroundings(within, phase, function, step)
 
 
-def read_chakra(path: str | os.PathLike[str]) -> Trace:
-    """The calls in a file of this form."""
-    file = Path(path)
+def read_chakra(file: Path) -> Trace:
     text, is_whole = text_of(file, largest=_LARGEST_TEXT)
     try:
         return _Reader(text, is_cut_off=not is_whole).trace()

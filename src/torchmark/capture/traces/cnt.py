@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from torchmark.capture.traces.checking import (
@@ -35,8 +34,8 @@ from torchmark.errors import TraceFileError
 from torchmark.model.trace import Place, Trace
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from torchmark.capture.traces.files import Line
 
@@ -98,9 +97,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|([nrt])|(.))", re.DOTA
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-def read_cnt(path: str | os.PathLike[str]) -> Trace:
-    """The calls in a file of this form."""
-    file = Path(path)
+def read_cnt(file: Path) -> Trace:
     reader = _Reader()
     unseen = []
     for line in lines_of(file):

@@ -73,20 +73,14 @@ def is_named_like_a_trace(name: str) -> bool:
     return name.lower().endswith(_SUFFIXES)
 
 
-def read_trace(path: str | os.PathLike[str]) -> Trace:
+def read_trace(file: Path) -> Trace:
     """The trace in a file that torchmark has written."""
-    file = Path(path)
-    reader = _Reader()
+    reader = _Reader(file)
     for line in lines_of(file):
         try:
             reader.take(line)
         except WrongValueError as error:
             raise TraceFileError(f"{file}, line {line.number}: {error}") from error
-        except _NewerError as error:
-            raise NewerTraceError(
-                f"{file}: has version {error} of the format; this torchmark reads up to "
-                f"{VERSION}; use a newer torchmark"
-            ) from error
     if reader.header is None:
         raise TraceFileError(f"{file}: is empty, or cut off before its first line ends")
     return reader.trace()
@@ -97,10 +91,6 @@ _FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
     (re.compile(rb"\s*Operator:"), read_cnt),
     (re.compile(rb'\s*\{\s*"schema"\s*:'), read_chakra),
 )
-
-
-class _NewerError(Exception):
-    """The header is of this version of the format."""
 
 
 class _Header(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,8 +125,9 @@ class _End(Struct, frozen=True, forbid_unknown_fields=True):
 class _Reader:
     """What the lines so far have said."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path) -> None:
         self.header: _Header | None = None
+        self._file = file
         self._calls: list[RecordedCall] = []
         self._places: list[Place] = []
         self._steps = _StepCollector()
@@ -194,7 +185,10 @@ class _Reader:
     def _take_header(self, body: Any) -> None:
         version = body.get("version") if isinstance(body, dict) else None
         if isinstance(version, int) and version > VERSION:
-            raise _NewerError(version)
+            raise NewerTraceError(
+                f"{self._file}: has version {version} of the format; this torchmark reads up to "
+                f"{VERSION}; use a newer torchmark"
+            )
         self.header = convert(body, _Header, "beginning")
 
     def _take_call(self, body: Any) -> None:

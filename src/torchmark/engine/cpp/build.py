@@ -29,7 +29,6 @@ from torchmark.engine.cpp.cache import (
     digest_of,
     or_unusable,
     private_cache,
-    user_cache,
     warn_unusable,
 )
 from torchmark.engine.cpp.compiler import Toolchain, find_toolchain
@@ -47,6 +46,7 @@ from torchmark.engine.cpp.source import (
     render,
     stands_alone,
 )
+from torchmark.engine.files import cache_directory
 from torchmark.errors import CompileError
 from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.snippets import Block
@@ -74,7 +74,7 @@ def build(
 ) -> list[Built | CompileError]:
     """Compile what is not in the cache; one result for each statement, in their order."""
     toolchain = toolchain or find_toolchain()
-    cache = cache or user_cache()
+    cache = cache or Cache(cache_directory() / "cpp")
     try:
         return _Builder(statements, toolchain, cache).results()
     except CacheUnusableError as error:

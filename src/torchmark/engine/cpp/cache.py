@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from torchmark.engine.files import cache_directory, discard, make_private_directory
+from torchmark.engine.files import discard, make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class Cache:
     ) -> dict[str, Built]:
         """Take over a library from its workspace, with the symbol of each key in it."""
         with or_unusable():
-            name = f"{digest_of(str(library))}.so"
+            name = f"{digest_of(library)}.so"
             target = self._folder("libraries") / name
             size = library.stat().st_size
             os.replace(library, target)
@@ -186,11 +186,6 @@ class Cache:
         return folder
 
 
-def user_cache() -> Cache:
-    """The cache of the user who runs this."""
-    return Cache(cache_directory() / "cpp")
-
-
 @cache
 def private_cache() -> Cache:
     """A directory of this process alone, removed when it ends."""
@@ -215,7 +210,7 @@ def warn_unusable(root: Path, reason: str) -> None:
     )
 
 
-def digest_of(path: str) -> str:
+def digest_of(path: str | Path) -> str:
     """The content of a file, in 32 hexadecimal digits."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:32]
 
@@ -254,12 +249,9 @@ def _lock_shared(path: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.utime(path)
     # Removed between open and lock: the name is gone or is another file.
-    try:
-        is_there = os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        is_there = False
-    if is_there:
-        return descriptor
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
     os.close(descriptor)
     return None
 

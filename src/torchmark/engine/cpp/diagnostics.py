@@ -45,7 +45,7 @@ _PART_NAMES = {
 
 
 def problems_in(output: str) -> dict[int, list[Problem]]:
-    """The errors of each statement by its number, in their order; those that name none are left."""
+    """The errors by the number of their statement, in order; without those that name none."""
     lines = output.splitlines()
     problems: dict[int, list[Problem]] = {}
     context: list[str] = []

@@ -86,7 +86,8 @@ class Comparison:
                     yield make_result(planned, Status.SKIPPED, reason=reason)
             with on_cores(self.division.everything):  # nothing is timed yet
                 units = len(self.division.everything)
-                for news in make_ready(wanted, self._sides, self.effort, units_at_once=units):
+                sides = (self.a, self.b)
+                for news in make_ready(wanted, sides, self.effort, units_at_once=units):
                     if isinstance(news, ReadyCase):
                         ready.append(news)
                     else:
@@ -153,14 +154,12 @@ class Comparison:
         return make_result(case.planned, payload=timing, seconds=case.seconds)
 
     def _python_calls(self, case: Counting | CaseTiming) -> tuple[PythonCalls, ...]:
-        threads = case.planned.case.num_threads
         return compare_python_calls(
-            self._sides, case.ready, threads=threads, time_limit=self.effort.timeout
+            (self.a, self.b),
+            case.ready,
+            threads=case.planned.case.num_threads,
+            time_limit=self.effort.timeout,
         )
-
-    @property
-    def _sides(self) -> tuple[UnderTest, UnderTest]:
-        return self.a, self.b
 
 
 def _by_threads(cases: Sequence[ReadyCase], metric: Metric) -> list[tuple[int, list[ReadyCase]]]:

@@ -128,7 +128,7 @@ class NodeValues:
         return values[0] if len(values) == 1 else {"tuple": values}
 
     def _values(self, content: Any, name: str) -> list[Any]:
-        side: _Side = convert(content, _Side, name)
+        side: _Side = convert(content, _Side, f"list of {name}")
         strides = [None] * len(side.values) if side.strides is None else side.strides
         try:
             rows = list(zip(side.values, side.types, side.shapes, strides, strict=True))

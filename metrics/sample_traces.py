@@ -18,7 +18,7 @@ import torch
 from torchmark.capture.traces.loading import load_trace
 from torchmark.define.suites.recorded import call_text
 from torchmark_probe.replay.calls import rebuild
-from torchmark_probe.replay.errors import CannotRebuildError
+from torchmark_probe.replay.records import CannotRebuildError
 
 SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "data" / "operator_traces"
 WANTED = 0.97

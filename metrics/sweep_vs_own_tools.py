@@ -46,7 +46,7 @@ from torchmark_probe.sweep.worker import Sweeper
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark_probe.sweep.messages import Swept
+    from torchmark_probe.zygote.messages import Swept
 
 WANTED = 0.03
 TURNS = 25

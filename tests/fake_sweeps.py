@@ -10,7 +10,7 @@ from torchmark.commands import sweep as command
 from torchmark.engine.sweeping import results_of
 from torchmark.model.run import Began, MachineSpeeds
 from torchmark_probe.loops.sampling import Sampling
-from torchmark_probe.sweep.messages import Kernel, Swept
+from torchmark_probe.zygote.messages import Kernel, Swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 SETUP = """
 import json, warnings
 from torchmark_probe.replay import calls
-from torchmark_probe.replay import results
 warnings.simplefilter("ignore")
 calls.settle()
 
 def sentence(text, seed):
     try:
         operator, args, kwargs = calls.rebuild(text, seed)
-        found = results.mismatches(text, args, kwargs, operator(*args, **kwargs))
+        found = calls.mismatches(text, args, kwargs, operator(*args, **kwargs))
         return "; ".join(found)
     except Exception as error:
         return type(error).__name__ + ": " + str(error).partition("\\n")[0]

@@ -12,11 +12,9 @@ import socket
 import sys
 import warnings
 
-from torchmark_probe.memory import addresses
+from torchmark_probe.memory import placement
 from torchmark_probe.zygote import (
     cases,  # noqa: F401 - registers what answers requests
-    children,
-    failures,
     handlers,
     messages,
     serving,
@@ -41,7 +39,7 @@ def _own_channel() -> socket.socket:
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # If the control side died before this, the channel has reached its end, which is seen next.
-    children.die_with_parent(signal.SIGKILL)
+    serving.die_with_parent(signal.SIGKILL)
     return channel
 
 
@@ -51,9 +49,9 @@ def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundi
 
     # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
-    failures.remember_own_lines()
+    handlers.remember_own_lines()
     if wanted.layout is not None:
-        addresses.choose(wanted.layout, wanted.torch_file)
+        placement.choose(wanted.layout, wanted.torch_file)
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = wanted.sys_path
     around = warmup.warm_up(wanted.threads, wanted.modules, tell)

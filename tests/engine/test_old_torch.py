@@ -119,10 +119,9 @@ def test_counts_of_cpp_in_an_old_torch_repeat_to_the_instruction(
 
 REPLAY = """
 from torchmark_probe.replay import calls
-from torchmark_probe.replay import results
 calls.settle()
 operator, args, kwargs = calls.rebuild(text)
-print(results.mismatches(text, args, kwargs, operator(*args, **kwargs)))
+print(calls.mismatches(text, args, kwargs, operator(*args, **kwargs)))
 """
 
 

@@ -26,7 +26,7 @@ from torchmark.model.run import Effort, Run, RunKind
 from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.model.trace import Place, Step, Trace
 from torchmark_probe.loops.sampling import Sampling
-from torchmark_probe.replay.messages import ReplayedInOrder
+from torchmark_probe.zygote.messages import ReplayedInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection

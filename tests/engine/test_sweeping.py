@@ -20,7 +20,7 @@ from torchmark.engine.sweeping import (
 from torchmark.errors import CaseFailedError
 from torchmark.model.result import Facts, Metric, Result, Status
 from torchmark.model.run import Began
-from torchmark_probe.sweep.messages import Kernel, Swept
+from torchmark_probe.zygote.messages import Kernel, Swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import torch
 from torchmark import CopyIfCallgrind, Timer
 from torchmark.engine.transfer import recipes_for
 from torchmark.errors import NotTransferableError
-from torchmark_probe.loops import values
+from torchmark_probe.zygote.cases import make_globals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def there_and_back(value: Any, directory: Path) -> Any:
     """What the probe makes of a global."""
-    return values.make_globals(recipes_for({"name": value}, directory), torch)["name"]
+    return make_globals(recipes_for({"name": value}, directory), torch)["name"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from torchmark_probe.loops.snippets import (
 PROBE = Path(torchmark_probe.__file__).parent
 
 
-@pytest.mark.parametrize("file", sorted(PROBE.glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(PROBE.rglob("*.py")), ids=lambda file: file.name)
 def test_the_probe_is_syntax_that_python_3_8_reads(file: Path) -> None:
     assert ast.parse(file.read_text(), feature_version=(3, 8)).body
 

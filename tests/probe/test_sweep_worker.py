@@ -9,8 +9,8 @@ import torch
 
 from torchmark_probe.loops.sampling import ReferenceLoop
 from torchmark_probe.sweep import worker
-from torchmark_probe.sweep.messages import Input, Sweep, SweepCase
 from torchmark_probe.sweep.worker import Sweeper
+from torchmark_probe.zygote.messages import Input, Sweep, SweepCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def sweeper(
 
 def told(made: Sweeper, **case: Any) -> Any:
     dims = {"batch": 4, "features": 8, "hidden": 16, **case.pop("dims", {})}
-    usual = {"id": "x", "dtype": "fp32", "backend": "pt", "phase": "forward", "timed": True}
+    usual = {"dtype": "fp32", "backend": "pt", "phase": "forward", "timed": True}
     return made.measure(SweepCase(**{**usual, "dims": dims, **case}))
 
 

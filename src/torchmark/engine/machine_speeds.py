@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torchmark.engine.zygote.zygote import Zygote
 
-SPEED_MODULES = ("torchmark_probe.replay.machine_speed",)
+SPEED_MODULES = ("torchmark_probe.replay.work",)
 """What a zygote imports before it can tell."""
 
 
@@ -23,7 +23,7 @@ def measure_speeds(
 
     None if they cannot be had: a report is worth having without.
     """
-    function = "torchmark_probe.replay.machine_speed.machine_speeds"
+    function = "torchmark_probe.replay.work.machine_speeds"
     try:
         speeds = zygote.call(function, sorted(set(dtypes)), cores=cores)
     except TorchmarkError:

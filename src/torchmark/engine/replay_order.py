@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.engine.zygote.cases import TIME_LIMIT
 from torchmark.engine.zygote.conversation import outcome_of
-from torchmark_probe.replay.messages import ReplayedInOrder, ReplayInOrder
+from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

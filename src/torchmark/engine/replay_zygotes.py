@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 _PROBE = (
     "torch.utils.flop_counter",
     "torchmark_probe.replay.cases",
-    "torchmark_probe.replay.machine_speed",
+    "torchmark_probe.replay.work",
 )
 _MODULES = {
     Backend.EAGER: _PROBE,
     Backend.COMPILE: (*_PROBE, "torch._inductor.compile_fx", "torch._inductor.codegen.cpp"),
     Backend.ORT: (
         *_PROBE,
-        "torchmark_probe.replay.onnx_backend",
         "onnxruntime",
         "onnxscript",
         "torch.onnx._internal.exporter._core",

@@ -35,7 +35,7 @@ from torchmark.model.result import (
 )
 from torchmark.model.run import Began
 from torchmark.model.units import ordered_unique
-from torchmark_probe.sweep import messages
+from torchmark_probe.zygote import messages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Sequence
@@ -124,7 +124,6 @@ def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> mes
         kernels=any(Metric.PROFILE in each.metrics for each in wanted),
         cases=[
             messages.SweepCase(
-                id=each.case.id,
                 dims=dict(each.point.dims),
                 dtype=each.point.dtype,
                 backend=each.point.backend,

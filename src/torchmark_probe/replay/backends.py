@@ -1,17 +1,23 @@
-"""Who executes a function of torch: torch itself, torch.compile, or ONNX Runtime.
+"""Who else executes a function of torch: torch.compile, or ONNX Runtime.
 
-`prepare` takes a function or a module with tensors for it, does once whatever that backend has to
-do before the first run (compile, export), and gives back what a timed loop calls. It is the same
-for one operator and for a whole model.
+`prepare_compiled` and `prepare_onnx` take a function or a module with tensors for it, do once
+whatever that backend has to do before the first run (compile, export), and give back what a timed
+loop calls. The sweeps use the parts: they prepare a whole model for many sizes.
 """
 
+import contextlib
+import importlib
+import io
 import time
 import warnings
-from typing import Any, Callable, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
-from torchmark_probe.zygote.failures import UnsupportedError
+import torch
 
-BACKENDS = ("eager", "compile", "ort")
+from torchmark_probe.replay.tensors import tensors_of
+from torchmark_probe.zygote.handlers import UnsupportedError
+
+INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
 
 
 class Prepared(NamedTuple):
@@ -31,39 +37,14 @@ class BackendError(UnsupportedError):
     """The backend cannot execute this function; the message says why."""
 
 
-def prepare(
-    backend: str, function: Callable[..., Any], inputs: Sequence[Any], threads: int
-) -> Prepared:
-    """The function as that backend executes it, on these tensors, with so many threads."""
-    if backend == "eager":
-        return _prepare_eager(function, inputs)
-    if backend == "compile":
-        return _prepare_compiled(function, inputs)
-    if backend == "ort":
-        # Only here: it is written for packages that few have.
-        from torchmark_probe.replay import onnx_backend  # noqa: PLC0415
-
-        return onnx_backend.prepare(function, inputs, threads)
-    raise BackendError(
-        "there is no backend {!r}; there are {}".format(backend, ", ".join(BACKENDS))
-    )
+def largest_difference(expected: Sequence[Any], given: Sequence[Any]) -> float:
+    """Of an element of these tensors; infinite where shapes differ or one is not a number."""
+    if [tensor.shape for tensor in expected] != [tensor.shape for tensor in given]:
+        return float("inf")
+    return max(map(_difference, expected, given), default=0.0)
 
 
-def tensors_of(value: Any) -> List[Any]:
-    """The tensors in nested lists, tuples and dictionaries, in their order."""
-    import torch  # noqa: PLC0415 - the probe's modules import without it
-    from torch.utils._pytree import tree_flatten  # noqa: PLC0415
-
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
-
-
-def difference(one: Any, other: Any) -> float:
-    """The largest difference of an element of two tensors of one shape.
-
-    It is infinite where only one of the two is a number.
-    """
-    import torch  # noqa: PLC0415 - the probe's modules import without it
-
+def _difference(one: Any, other: Any) -> float:
     if not one.numel():
         return 0.0
     wide = torch.complex128 if one.is_complex() else torch.float64
@@ -79,32 +60,150 @@ def first_line(error: BaseException) -> str:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
     told = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first may only announce
-    return "{}: {}".format(type(error).__name__, told)
+    return f"{type(error).__name__}: {told}"
 
 
-def _prepare_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
-    start = time.perf_counter()
-    outputs = tensors_of(function(*inputs))
-    return Prepared(lambda: function(*inputs), outputs, time.perf_counter() - start)
+@contextlib.contextmanager
+def errors_of(backend: str) -> Iterator[None]:
+    """Whatever the backend raises becomes a BackendError: its exceptions have no common class."""
+    try:
+        yield
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        raise BackendError(f"{backend}: {first_line(error)}") from error
 
 
-def _prepare_compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
-    """One graph for these shapes; where torch.compile would break or compile again it is told."""
-    import torch  # noqa: PLC0415 - the probe's modules import without it
-
+def compile_function(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:
+    """The function as torch.compile makes it, in one graph; it compiles when it is called."""
     if not hasattr(torch, "compile"):
-        raise BackendError("torch {} has no torch.compile".format(torch.__version__))
-    from torch._dynamo import config  # noqa: PLC0415
+        raise BackendError(f"torch {torch.__version__} has no torch.compile")
+    made: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=dynamic)
+    return made
+
+
+def prepare_compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
+    """One graph for these shapes; where torch.compile would break or compile again it is told."""
+    compiled = compile_function(function, dynamic=False)
+    from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
 
     if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
         config.error_on_recompile = True  # for good: it is the timed runs that must not compile
-    compiled = torch.compile(function, fullgraph=True, dynamic=False)
     start = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the compiler's own making
-            outputs = tensors_of(compiled(*inputs))
-    except Exception as error:
-        raise BackendError("torch.compile: {}".format(first_line(error))) from error
+    with errors_of("torch.compile"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the compiler's own making
+        outputs = tensors_of(compiled(*inputs))
     seconds = time.perf_counter() - start
     return Prepared(lambda: compiled(*inputs), outputs, seconds)
+
+
+def prepare_onnx(function: Callable[..., Any], inputs: Sequence[Any], threads: int) -> Prepared:
+    """Export with `torch.onnx.export(dynamo=True)`, and bind inputs and outputs.
+
+    Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
+    knows no strides. Outputs go into tensors of torch's, made before the first run.
+    """
+    check_onnx_installed()
+    start = time.perf_counter()
+    expected = tensors_of(function(*[tensor.clone() for tensor in inputs]))
+    session = start_session(export_model(function, inputs), threads)
+    run = bind(session, inputs, expected)
+    return Prepared(run, run.outputs, time.perf_counter() - start)
+
+
+def start_session(model: bytes, threads: int, profile_prefix: str = "") -> Any:
+    """A session of ONNX Runtime's; with a prefix its profiler writes a file of that name."""
+    onnxruntime = importlib.import_module("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors; warnings are for those who made the model
+    if profile_prefix:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix
+    with errors_of("ONNX Runtime"):
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def bind(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound":
+    """The session on these tensors, after its first run; outputs are as those expected."""
+    with errors_of("ONNX Runtime"):
+        run = Bound(session, inputs, expected)
+        run()
+    return run
+
+
+def check_onnx_installed() -> None:
+    """An error that says what to install, unless all of it is there."""
+    for name in ("onnxruntime", "onnx", "onnxscript"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise BackendError(f"{name} cannot be imported ({error}): {INSTALL}") from error
+
+
+def export_model(
+    function: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Dict[int, str]] = ()
+) -> bytes:
+    """The model in ONNX's form. `dynamic` names the axes of each input that may have any size."""
+    shapes = None
+    if any(dynamic):
+        names = {name: torch.export.Dim(name) for axes in dynamic for name in axes.values()}
+        each = tuple({axis: names[name] for axis, name in axes.items()} for axes in dynamic)
+        shapes = {"inputs": each}
+    module = _Wrapped(function).eval()
+    silence = contextlib.redirect_stdout(io.StringIO())
+    with errors_of("torch.onnx.export"), warnings.catch_warnings(), silence:
+        warnings.simplefilter("ignore")  # of the exporter's own making
+        program = torch.onnx.export(
+            module, tuple(inputs), dynamo=True, verbose=False, dynamic_shapes=shapes
+        )
+        return program.model_proto.SerializeToString()  # type: ignore[union-attr,no-any-return]
+
+
+class _Wrapped(torch.nn.Module):
+    """The exporter takes nothing but modules; this one takes its inputs as a list of any length."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function  # a module is thereby a part of this one
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(*inputs)
+
+
+class Bound:
+    """A session with the memory that it reads and writes; a call runs it."""
+
+    def __init__(self, session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
+        wanted, given = session.get_inputs(), session.get_outputs()
+        if len(wanted) != len(inputs) or len(given) != len(expected):
+            raise BackendError(
+                f"the exported model has {len(wanted)} inputs and {len(given)} outputs "
+                f"in place of {len(inputs)} and {len(expected)}"
+            )
+        self.run = session.run_with_iobinding
+        self.binding = session.io_binding()
+        # The binding has their addresses alone, so they must live as long as it.
+        self._inputs = [tensor.detach().contiguous() for tensor in inputs]
+        self.outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in expected]
+        for slot, tensor in zip(wanted, self._inputs):
+            self.binding.bind_input(slot.name, *_where(tensor))
+        for slot, tensor in zip(given, self.outputs):
+            self.binding.bind_output(slot.name, *_where(tensor))
+
+    def __call__(self) -> None:
+        self.run(self.binding)
+
+
+_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+def _where(tensor: Any) -> Tuple[str, int, int, List[int], int]:
+    """What a binding is told of a tensor: device and its number, type, shape, address."""
+    name = str(tensor.dtype).replace("torch.", "")
+    types = importlib.import_module("onnx").TensorProto
+    element = getattr(types, _NAMES.get(name, name.upper()), None)
+    if element is None:
+        raise BackendError(f"ONNX has no elements of type {name}")
+    return "cpu", 0, element, list(tensor.shape), tensor.data_ptr()

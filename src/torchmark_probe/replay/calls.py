@@ -1,8 +1,8 @@
 """A recorded call, made again: the operator, and arguments that look as they did.
 
-    calls.settle()
-    operator, args, kwargs = calls.rebuild(text)
-    operator(*args, **kwargs)
+    settle()
+    operator, args, kwargs = rebuild(text)
+    differences = mismatches(text, args, kwargs, operator(*args, **kwargs))
 
 The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
 and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
@@ -21,25 +21,31 @@ one half of it alone.
 """
 
 import json
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
-from torchmark_probe.replay import names
-from torchmark_probe.replay.arguments import argument, tensor_records
 from torchmark_probe.replay.contents import fill, fit_contents
-from torchmark_probe.replay.errors import DamagedRecordError
-from torchmark_probe.replay.sparse import put_together
+from torchmark_probe.replay.records import (
+    DamagedRecordError,
+    argument,
+    argument_names,
+    operator_named,
+    shown,
+)
 from torchmark_probe.replay.tensors import (
     Described,
     buffers,
     check_memory,
-    describe_tensor,
+    describe_tensors,
+    free_bytes,
     key_of,
-    limit_memory,
+    put_together,
     storage_sizes,
+    tensors_of,
     view_of,
 )
+from torchmark_probe.zygote.handlers import limit_memory
 
 Call = Tuple[Any, List[Any], Dict[str, Any]]
 """An operator, its arguments by position and by name."""
@@ -55,7 +61,7 @@ def settle() -> None:
     A result of which a record says nothing, and for which no memory is free, is then an error of
     its call instead of the kernel's choice of a process to end.
     """
-    limit_memory()
+    limit_memory(free_bytes())
     if not _guards:
         guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
         if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
@@ -74,12 +80,11 @@ def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
     With `device="meta"` everything is on meta: sizes of any kind, and no memory.
     """
     call = parse_call(text)
-    operator = names.operator_named(call["op"])
+    operator = operator_named(call["op"])
     tensors = list(_described_in(call, operator, device))
     memories = [memory for tensor in tensors for memory in tensor.memories()]
     if device != "meta":
-        records = tensor_records(call.get("outputs"))
-        outputs = [describe_tensor(record, "", device) for record in records]
+        outputs = describe_tensors(call.get("outputs"), device)
         check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         made = _made_tensors(call["op"], tensors, memories, seed)
@@ -89,7 +94,7 @@ def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
         kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}
     if kwargs.get("pin_memory") and not torch.cuda.is_available():
         kwargs["pin_memory"] = False  # there is nothing to pin it for
-    if device == "meta" and "device" in names.argument_names(operator):
+    if device == "meta" and "device" in argument_names(operator):
         kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
     return _repeatable(operator), args, kwargs
 
@@ -99,9 +104,9 @@ def parse_call(text: str) -> Dict[str, Any]:
     try:
         call = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DamagedRecordError("the call is no JSON: {}".format(error)) from error
+        raise DamagedRecordError(f"the call is no JSON: {error}") from error
     if not isinstance(call, dict):
-        raise DamagedRecordError("{} is not a call".format(names.shown(call)))
+        raise DamagedRecordError(f"{shown(call)} is not a call")
     call = {"op": None, "args": [], "kwargs": {}, **call}
     if not isinstance(call["args"], list) or not isinstance(call["kwargs"], dict):
         raise DamagedRecordError("args and kwargs of a call are no list and no object")
@@ -109,10 +114,9 @@ def parse_call(text: str) -> Dict[str, Any]:
 
 
 def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[Described]:
-    by_position = [*names.argument_names(operator), *([""] * len(call["args"]))]
+    by_position = [*argument_names(operator), *([""] * len(call["args"]))]
     for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
-        for record in tensor_records(value):
-            yield describe_tensor(record, name, device)
+        yield from describe_tensors(value, device, name)
 
 
 def _repeatable(operator: Any) -> Any:
@@ -191,3 +195,69 @@ def _make(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
     if tensor.requires_grad and (made.is_floating_point() or made.is_complex()):
         made.requires_grad_()
     return made
+
+
+def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: Any) -> List[str]:
+    """Sentences about shapes, dtypes, strides and shared memory that differ from the record's.
+
+    `text` is the call as `rebuild` took it, `args` and `kwargs` are what that gave. There are none
+    where the record does not know what came back.
+    """
+    call = parse_call(text)
+    if "outputs" not in call:
+        return []
+    wanted = describe_tensors(call["outputs"], "cpu")
+    given = tensors_of(result)
+    if len(wanted) != len(given):
+        return [f"{len(given)} tensors came back, {len(wanted)} are recorded"]
+    records = describe_tensors([call["args"], *call["kwargs"].values()], "cpu")
+    inputs = {
+        record.storage: tensor
+        for record, tensor in zip(records, tensors_of([args, kwargs]))
+        if record.storage is not None and record.is_strided
+    }
+    return [
+        f"output {number}: {difference}"
+        for number, (record, tensor) in enumerate(zip(wanted, given))
+        for difference in _differences(record, tensor, inputs)
+    ]
+
+
+def _differences(
+    record: Described, tensor: torch.Tensor, inputs: Dict[int, torch.Tensor]
+) -> Iterator[str]:
+    for what, is_given, is_recorded in (
+        ("shape", list(tensor.shape), list(record.shape)),
+        ("dtype", tensor.dtype, record.dtype),
+        ("layout", tensor.layout, record.layout),
+    ):
+        if is_given != is_recorded:
+            yield f"its {what} is {is_given}, recorded {is_recorded}"
+            return
+    if not record.is_strided:
+        return
+    if _telling(record.shape, tensor.stride()) != _telling(record.shape, record.strides):
+        yield f"its strides are {list(tensor.stride())}, recorded {list(record.strides)}"
+    source = None if record.storage is None else inputs.get(record.storage)
+    if source is not None and record.numel and not _share_memory(tensor, source):
+        yield "it is no view of an argument, which it was"
+
+
+def _telling(shape: Sequence[int], strides: Sequence[int]) -> List[int]:
+    """The strides that say anything: not those of one element, nor of no elements."""
+    if 0 in shape:
+        return []
+    return [stride for size, stride in zip(shape, strides) if size > 1]
+
+
+def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.layout is not torch.strided or one.device.type == "meta":
+        return True  # has no address to compare
+    return _address(one) == _address(other)
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Where its memory begins; each torch asks for it without a warning in its own way."""
+    look: Any = tensor
+    storage = look.untyped_storage() if hasattr(look, "untyped_storage") else look.storage()
+    return int(storage.data_ptr())

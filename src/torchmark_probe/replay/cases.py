@@ -10,11 +10,16 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_map
 
-from torchmark_probe.replay.backends import BackendError, difference, prepare, tensors_of
-from torchmark_probe.replay.calls import parse_call, rebuild, settle
-from torchmark_probe.replay.flops import flops_of_call
-from torchmark_probe.replay.names import operator_named
-from torchmark_probe.replay.results import mismatches
+from torchmark_probe.replay.backends import (
+    BackendError,
+    largest_difference,
+    prepare_compiled,
+    prepare_onnx,
+)
+from torchmark_probe.replay.calls import mismatches, parse_call, rebuild, settle
+from torchmark_probe.replay.records import operator_named
+from torchmark_probe.replay.tensors import tensors_of
+from torchmark_probe.replay.work import flops_of_call
 from torchmark_probe.zygote.handlers import report
 
 
@@ -36,9 +41,10 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     operator = _operator(text)
     expected = _outputs(operator, *rebuild(text, seed))
     module, tensors = module_of(operator, *rebuild(text, seed), copies=backend == "ort")
-    # Calling a module costs more than many an operator, and the exporter alone wants one.
-    function = module if backend == "ort" else module.forward
-    ready = prepare(backend, function, tensors, torch.get_num_threads())
+    if backend == "ort":
+        ready = prepare_onnx(module, tensors, torch.get_num_threads())
+    else:  # not the module itself: calling it costs more than many an operator
+        ready = prepare_compiled(module.forward, tensors)
     report(
         prepare_seconds=ready.prepare_seconds,
         max_error=largest_error(operator, expected, ready.outputs),
@@ -62,7 +68,7 @@ def module_of(
     """
     graph = torch.fx.Graph()
     tensors = tensors_of((args, kwargs))
-    nodes = [graph.placeholder("x{}".format(number)) for number in range(len(tensors))]
+    nodes = [graph.placeholder(f"x{number}") for number in range(len(tensors))]
     changed_ids = {id(tensor) for tensor in _changed_tensors(operator, args, kwargs)}
     changed = [number for number, tensor in enumerate(tensors) if id(tensor) in changed_ids]
     for number in changed if copies else ():
@@ -82,16 +88,12 @@ def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optio
     """The largest difference of an element; None for operators that are random or fill nothing."""
     if _is_arbitrary(operator):
         return None
-    largest = 0.0
     for one, other in zip(expected, given):
         if one.shape != other.shape:
             raise BackendError(
-                "an output has the shape {} in place of {}".format(
-                    list(other.shape), list(one.shape)
-                )
+                f"an output has the shape {list(other.shape)} in place of {list(one.shape)}"
             )
-        largest = max(largest, difference(one, other))
-    return largest
+    return largest_difference(expected, given)
 
 
 def _operator(text: str) -> Any:

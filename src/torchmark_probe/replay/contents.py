@@ -8,20 +8,33 @@ with a domain has its own.
 Where contents decide how long an output is, they are fitted to the recorded one: a record has the
 number of true ones among booleans, and the sum and the different ones among integers, but how many
 floats are 0, or equal to each other, it has only in what came back.
+
+Integers keep the range, the order, the sum and the number of different ones. These decide what an
+operator does: which rows an index reads, how long the output of repeat_interleave or unique is,
+whether offsets are offsets. Inside a range 0 is left out where the record does not show that it was
+there: somebody may divide by these.
 """
 
 import math
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
-from torchmark_probe.replay.arguments import tensor_records
-from torchmark_probe.replay.errors import CannotRebuildError, DamagedRecordError
-from torchmark_probe.replay.integers import integers
-from torchmark_probe.replay.names import shown
+from torchmark_probe.replay.records import (
+    CannotRebuildError,
+    DamagedRecordError,
+    shown,
+    tensor_records,
+)
 
 _AT_ONCE = 2**22
 """Elements that are drawn at a time where they cannot be drawn in place."""
+
+_MOST = 2**24
+"""Integers beyond which only range and order are kept: the rest would take several times the
+memory of the tensor itself."""
+
+_FAR = 2**61
 
 
 def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator) -> None:
@@ -45,7 +58,7 @@ def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator
     else:
         if type(known.get("sum")) is int:
             known = dict(known, sum=known["sum"] // repeats)
-        _copy(once, integers(once.numel(), known, generator))
+        _copy(once, _draw_integers(once.numel(), known, generator))
 
 
 def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
@@ -76,28 +89,26 @@ def _span(tensor: torch.Tensor) -> torch.Tensor:
 def _exact(elements: List[Any], tensor: torch.Tensor) -> torch.Tensor:
     if len(elements) != tensor.numel() or not all(type(each) in (int, bool) for each in elements):
         raise DamagedRecordError(
-            "{} are not the {} elements of a tensor".format(shown(elements), tensor.numel())
+            f"{shown(elements)} are not the {tensor.numel()} elements of a tensor"
         )
     try:
         return torch.tensor(elements, dtype=tensor.dtype).reshape(tensor.shape)
     except (RuntimeError, OverflowError) as error:
-        raise DamagedRecordError(
-            "{} do not fit into {}".format(shown(elements), tensor.dtype)
-        ) from error
+        raise DamagedRecordError(f"{shown(elements)} do not fit into {tensor.dtype}") from error
 
 
 def _count(true: Any, most: int) -> int:
     if true is None:
         return most // 2
     if type(true) is not int or not 0 <= true <= most:
-        raise DamagedRecordError("{} of {} booleans are true".format(shown(true), most))
+        raise DamagedRecordError(f"{shown(true)} of {most} booleans are true")
     return true
 
 
 def _fill_booleans(tensor: torch.Tensor, true: int, generator: torch.Generator) -> None:
     """Exactly so many true ones, spread over the whole."""
     count = tensor.numel()
-    chunks = []  # type: List[torch.Tensor]
+    chunks = []
     for start in range(0, count, _AT_ONCE):
         end = min(count, start + _AT_ONCE)
         chunk = torch.zeros(end - start, dtype=torch.bool)
@@ -125,11 +136,11 @@ def _fill_floats(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.G
 def _ends(known: Dict[str, Any], dtype: torch.dtype) -> Tuple[float, float]:
     ends = (known.get("min", 0.0), known.get("max", 1.0))
     if not all(type(end) in (int, float) and math.isfinite(end) for end in ends):
-        raise DamagedRecordError("floats from {} to {}".format(shown(ends[0]), shown(ends[1])))
+        raise DamagedRecordError(f"floats from {shown(ends[0])} to {shown(ends[1])}")
     largest = torch.finfo(dtype).max
     low, high = (max(-largest, min(float(end), largest)) for end in ends)
     if low > high:
-        raise DamagedRecordError("floats from {} to {}".format(low, high))
+        raise DamagedRecordError(f"floats from {low} to {high}")
     return low, high
 
 
@@ -168,7 +179,96 @@ def _copy(tensor: torch.Tensor, contents: torch.Tensor) -> None:
     try:
         tensor.copy_(contents.reshape(tensor.shape))
     except (RuntimeError, NotImplementedError) as error:
-        raise CannotRebuildError("contents of {} cannot be made".format(tensor.dtype)) from error
+        raise CannotRebuildError(f"contents of {tensor.dtype} cannot be made") from error
+
+
+def _draw_integers(count: int, known: Dict[str, Any], generator: torch.Generator) -> torch.Tensor:
+    """`count` integers as int64, in one dimension; `known` is `values` of docs/trace-format.md."""
+    low, high = _range(known)
+    order = known.get("order")
+    if count > _MOST:
+        drawn = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
+    else:
+        drawn, needed = _drawn(count, low, high, known, generator)
+        drawn = _with_sum(drawn, needed, known, low, high)
+        if order not in ("ascending", "descending"):
+            drawn = drawn[torch.randperm(count, generator=generator)]
+    if order in ("ascending", "descending"):
+        drawn = drawn.sort(descending=order == "descending")[0]
+    return drawn
+
+
+def _range(known: Dict[str, Any]) -> Any:
+    low = known.get("min", 0)
+    high = known.get("max", max(low, 0) if type(low) is int else 0)
+    for bound in (low, high):
+        if type(bound) is not int or not -(2**63) <= bound < 2**64:
+            raise DamagedRecordError(f"{shown(bound)} is not the bound of integers")
+    if low > high:
+        raise DamagedRecordError(f"integers from {low} to {high}")
+    # Wider ranges than torch draws from; no index reaches there.
+    return max(low, -_FAR), min(high, _FAR)
+
+
+def _drawn(
+    count: int, low: int, high: int, known: Dict[str, Any], generator: torch.Generator
+) -> Any:
+    """Integers, and how many at their beginning are needed for range and different ones."""
+    distinct = known.get("distinct")
+    if type(distinct) is not int or not 0 < distinct <= count:
+        some = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
+        ends = torch.tensor([low, high])[: min(count, 2)]
+        some[: len(ends)] = ends
+        return some, len(ends)
+    first = different(min(distinct, high - low + 1), low, high, generator)
+    more = torch.randint(0, len(first), (count - len(first),), generator=generator)
+    return torch.cat([first, first[more]]), len(first)
+
+
+def different(count: int, low: int, high: int, generator: torch.Generator) -> torch.Tensor:
+    """So many different integers, both ends of the range first."""
+    ends = torch.tensor([low, high][: min(count, high - low + 1)])
+    inner = high - low - 1
+    wanted = count - len(ends)
+    if wanted <= 0:
+        return ends
+    if inner <= 4 * wanted:
+        chosen = torch.randperm(inner, generator=generator) + low + 1
+        chosen = chosen if wanted == inner else chosen[chosen != 0]
+    else:
+        chosen = torch.empty(0, dtype=torch.int64)
+        while len(chosen) < wanted:
+            drawn = torch.randint(low + 1, high, (2 * wanted,), generator=generator)
+            chosen = torch.unique(torch.cat([chosen, drawn[drawn != 0]]))
+        chosen = chosen[torch.randperm(len(chosen), generator=generator)]
+    return torch.cat([ends, chosen[:wanted]])
+
+
+def _without_zero(drawn: torch.Tensor, low: int) -> torch.Tensor:
+    return drawn.masked_fill_(drawn == 0, low) if low < 0 else drawn
+
+
+def _with_sum(
+    drawn: torch.Tensor, needed: int, known: Dict[str, Any], low: int, high: int
+) -> torch.Tensor:
+    """Move the last ones to an end of the range until the sum is what it was.
+
+    The first `needed` ones stay, so a sum that these do not allow is not reached.
+    """
+    total = known.get("sum")
+    if type(total) is not int or abs(total) >= 2**62:
+        return drawn
+    missing = total - int(drawn.sum())
+    bound = high if missing > 0 else low
+    movable = (bound - drawn[needed:]).abs()
+    reached = movable.cumsum(0)
+    whole = int(torch.searchsorted(reached, torch.tensor(abs(missing)), right=True))
+    drawn[needed : needed + whole] = bound
+    rest = abs(missing) - (int(reached[whole - 1]) if whole else 0)
+    if rest and needed + whole < len(drawn):
+        drawn[needed + whole] += rest if missing > 0 else -rest
+        _without_zero(drawn[needed + whole :][:1], low)
+    return drawn
 
 
 _UNIQUE = ("_unique", "_unique2", "unique_consecutive")
@@ -191,9 +291,7 @@ def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
     tensor, shape = tensors[0], outputs[0].get("shape")
     if not shape or tensor.numel() == 0 or tensor.dtype == torch.bool or tensor.is_meta:
         return
-    if tensor.layout is not torch.strided:
-        return
-    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
+    if tensor.layout is not torch.strided or _shown_once(tensor, tensor.stride()) is not tensor:
         return
     generator = torch.Generator().manual_seed(0)
     if name == "nonzero":
@@ -206,18 +304,6 @@ def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
         _spread(along, along.shape[-1], shape[dimension], "consecutive" in name, generator)
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a value, in order."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from tensors_in(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from tensors_in(each)
-
-
 def _leave_nonzero(tensor: torch.Tensor, count: int, generator: torch.Generator) -> None:
     if not 0 <= count <= tensor.numel():
         return
@@ -228,17 +314,17 @@ def _leave_nonzero(tensor: torch.Tensor, count: int, generator: torch.Generator)
 
 
 def _spread(
-    tensor: torch.Tensor, count: int, different: int, in_runs: bool, generator: torch.Generator
+    tensor: torch.Tensor, count: int, distinct: int, in_runs: bool, generator: torch.Generator
 ) -> None:
     """Along the last dimension, or over all if `count` is that: so many different values."""
-    if not 0 < different <= count:
+    if not 0 < distinct <= count:
         return
-    index = torch.arange(count) * different // count
+    index = torch.arange(count) * distinct // count
     if not in_runs:
         index = index[torch.randperm(count, generator=generator)]
     low, high = float(tensor.min()), float(tensor.max())
-    values = torch.linspace(low, high if high > low else low + different, different)
+    values = torch.linspace(low, high if high > low else low + distinct, distinct)
     if not tensor.is_floating_point():
-        values = int(low) + torch.arange(different)
+        values = int(low) + torch.arange(distinct)
     chosen = values[index]
     tensor.copy_(chosen.reshape(tensor.shape) if count == tensor.numel() else chosen)

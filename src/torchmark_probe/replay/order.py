@@ -18,8 +18,8 @@ from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import ReferenceLoop, sample
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
 from torchmark_probe.replay.calls import Call, rebuild, settle
-from torchmark_probe.replay.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 from torchmark_probe.zygote.handlers import Surroundings, answers
+from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _FEWEST_PASSES = 5
 """Passes with a clock reading after every call, of which each position gets the median."""

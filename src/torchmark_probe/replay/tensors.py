@@ -1,15 +1,51 @@
-"""The tensors of a record: read and checked before any memory is taken, then their buffers."""
+"""The tensors of a record: read and checked before any memory is taken, then made.
 
-import resource
-from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
+A tensor that is not strided is put together from its parts. Indices that are known by their range
+alone are placed anew: within the tensor's own sizes, and in the order that its layout asks for,
+since kernels trust it.
+"""
+
+import math
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+from torch.utils._pytree import tree_flatten
 
-from torchmark_probe.replay.errors import CannotRebuildError, DamagedRecordError, TooLargeError
-from torchmark_probe.replay.names import device_named, dtype_named, layout_named, shown
+from torchmark_probe.replay.contents import different
+from torchmark_probe.replay.records import (
+    CannotRebuildError,
+    DamagedRecordError,
+    device_named,
+    dtype_named,
+    layout_named,
+    shown,
+    tensor_records,
+)
 
 _LARGEST = 2**62
 """Elements, bytes: beyond this torch's own arithmetic is not to be trusted."""
+
+
+class TooLargeError(CannotRebuildError, MemoryError):
+    """A call that needs more memory than is free."""
+
+    def __init__(self, needed: int, free: int) -> None:
+        super().__init__(f"the call needs {_amount(needed)}, {_amount(free)} are free")
+        self.needed = needed
+        """Bytes of its inputs and outputs."""
+
+        self.free = free
+        """Bytes that were free on this machine."""
+
+
+def _amount(size: int) -> str:
+    """Bytes as people read them: "1.0 TB"."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 1000:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1e} EB"
 
 
 class Described(NamedTuple):
@@ -42,7 +78,7 @@ class Described(NamedTuple):
 
     @property
     def numel(self) -> int:
-        return _product(self.shape)
+        return math.prod(self.shape)
 
     @property
     def is_strided(self) -> bool:
@@ -56,23 +92,28 @@ class Described(NamedTuple):
             yield from part.memories()
 
 
-def describe_tensor(record: Any, argument: str, stand_in: str) -> Described:
+def describe_tensors(value: Any, stand_in: str, argument: str = "") -> List[Described]:
+    """Every tensor in a value of the record, in order."""
+    return [_describe(record, argument, stand_in) for record in tensor_records(value)]
+
+
+def _describe(record: Any, argument: str, stand_in: str) -> Described:
     """Read what stands behind the key "tensor"."""
     if not isinstance(record, dict):
-        raise DamagedRecordError("{} does not describe a tensor".format(shown(record)))
+        raise DamagedRecordError(f"{shown(record)} does not describe a tensor")
     shape = _sizes(record.get("shape"), "shape")
     dtype = dtype_named(record.get("dtype"))
     layout = layout_named(record.get("layout", "strided"))
     strides = _strides(record, shape) if layout is torch.strided else ()
     offset = _size(record.get("offset", 0), "offset")
-    if _product(shape) > _LARGEST:
-        raise DamagedRecordError("the shape {} has too many elements".format(shown(list(shape))))
+    if math.prod(shape) > _LARGEST:
+        raise DamagedRecordError(f"the shape {shown(list(shape))} has too many elements")
     parts = record.get("parts", {})
     if not isinstance(parts, dict):
-        raise DamagedRecordError("{} are not the parts of a tensor".format(shown(parts)))
+        raise DamagedRecordError(f"{shown(parts)} are not the parts of a tensor")
     values = record.get("values")
     if not (values is None or isinstance(values, dict)):
-        raise DamagedRecordError("{} does not describe contents".format(shown(values)))
+        raise DamagedRecordError(f"{shown(values)} does not describe contents")
     storage = record.get("storage")
     return Described(
         shape=shape,
@@ -97,7 +138,7 @@ def describe_tensor(record: Any, argument: str, stand_in: str) -> Described:
 
 def _part(record: Any, argument: str, stand_in: str) -> Described:
     is_tagged = isinstance(record, dict) and set(record) == {"tensor"}
-    return describe_tensor(record["tensor"] if is_tagged else record, argument, stand_in)
+    return _describe(record["tensor"] if is_tagged else record, argument, stand_in)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -120,7 +161,7 @@ def item_bytes(dtype: torch.dtype) -> int:
     try:
         return torch.empty((), dtype=dtype, device="meta").element_size()
     except (RuntimeError, NotImplementedError) as error:
-        raise CannotRebuildError("tensors of {} cannot be made".format(dtype)) from error
+        raise CannotRebuildError(f"tensors of {dtype} cannot be made") from error
 
 
 def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
@@ -128,9 +169,7 @@ def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
         return contiguous_strides(shape)
     strides = _sizes(record["strides"], "strides")
     if len(strides) != len(shape):
-        raise DamagedRecordError(
-            "{} strides for {} sizes of a tensor".format(len(strides), len(shape))
-        )
+        raise DamagedRecordError(f"{len(strides)} strides for {len(shape)} sizes of a tensor")
     return strides
 
 
@@ -144,36 +183,28 @@ def _storage_bytes(
     reach = extent(shape, strides)
     needed = (offset + reach) * item_bytes(dtype) if reach else 0
     if needed > _LARGEST:
-        raise DamagedRecordError("the strides {} reach too far".format(shown(list(strides))))
+        raise DamagedRecordError(f"the strides {shown(list(strides))} reach too far")
     recorded = record.get("storage_bytes")
     if recorded is None:
         return needed
     if needed > _size(recorded, "storage_bytes"):
         raise DamagedRecordError(
-            "shape {}, strides {} and offset {} leave the memory of {} bytes".format(
-                shown(list(shape)), shown(list(strides)), offset, recorded
-            )
+            f"shape {shown(list(shape))}, strides {shown(list(strides))} and offset {offset} "
+            f"leave the memory of {recorded} bytes"
         )
     return int(recorded)
 
 
 def _sizes(values: Any, what: str) -> Tuple[int, ...]:
     if not isinstance(values, list) or len(values) > 64:
-        raise DamagedRecordError("{} is not the {} of a tensor".format(shown(values), what))
+        raise DamagedRecordError(f"{shown(values)} is not the {what} of a tensor")
     return tuple(_size(value, what) for value in values)
 
 
 def _size(value: Any, what: str) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise DamagedRecordError("a tensor whose {} is or has {}".format(what, shown(value)))
+        raise DamagedRecordError(f"a tensor whose {what} is or has {shown(value)}")
     return value
-
-
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
 
 
 _ALIGNMENT = 16
@@ -215,16 +246,6 @@ def free_bytes() -> int:
     return 2**62  # a kernel before 3.14 does not say
 
 
-def limit_memory() -> None:
-    """Let this process take what is free now, and no more."""
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[5]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = used + free_bytes()
-    if soft < 0 or wanted < soft:
-        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
-
-
 def buffers(sizes: Dict[Key, int], device: str) -> Dict[Key, torch.Tensor]:
     """Memory for every storage, all of it zero."""
     return {
@@ -238,3 +259,85 @@ def buffers(sizes: Dict[Key, int], device: str) -> Dict[Key, torch.Tensor]:
 def view_of(buffer: torch.Tensor, tensor: Described) -> torch.Tensor:
     """The tensor as a view of its storage."""
     return buffer.view(tensor.dtype).as_strided(tensor.shape, tensor.strides, tensor.offset)
+
+
+def tensors_of(value: Any) -> List[Any]:
+    """The tensors in nested lists, tuples and dictionaries, in their order."""
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+
+
+_COMPRESSED = {
+    "sparse_csr": ("crow_indices", "col_indices"),
+    "sparse_bsr": ("crow_indices", "col_indices"),
+    "sparse_csc": ("ccol_indices", "row_indices"),
+    "sparse_bsc": ("ccol_indices", "row_indices"),
+}
+
+
+def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
+    name = str(tensor.layout).rpartition(".")[2]
+    if name != "sparse_coo" and name not in _COMPRESSED:
+        raise CannotRebuildError(f"tensors of the layout {name} are not made again")
+    wanted = ("indices",) if name == "sparse_coo" else _COMPRESSED[name]
+    missing = {*wanted, "values"} - parts.keys()
+    if missing:
+        raise DamagedRecordError(f"a {name} tensor without its {' and '.join(sorted(missing))}")
+    if tensor.device.type != "meta":
+        _place(name, tensor, parts)
+    try:
+        return _join(name, tensor, parts)
+    except (RuntimeError, TypeError) as error:
+        raise DamagedRecordError(f"parts that make no {name} tensor: {error}") from error
+
+
+def _place(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> None:
+    if name == "sparse_coo":
+        if not _is_exact(tensor.parts["indices"]):
+            _place_coo(tensor, parts["indices"])
+        return
+    compressed, plain = (parts[key] for key in _COMPRESSED[name])
+    if plain.numel() and not _is_exact(tensor.parts[_COMPRESSED[name][1]]):
+        _place_compressed(compressed, plain)
+
+
+def _is_exact(part: Described) -> bool:
+    return "list" in (part.values or {})
+
+
+def _place_coo(tensor: Described, indices: torch.Tensor) -> None:
+    sizes = tensor.shape[: len(indices)]
+    for row, size in zip(indices, sizes):
+        row.remainder_(max(size, 1))
+    places = math.prod(sizes)
+    if not tensor.coalesced or indices.shape[1] > places:
+        return
+    generator = torch.Generator().manual_seed(0)
+    chosen = different(indices.shape[1], 0, places - 1, generator).sort()[0]
+    for row, size in zip(reversed(indices), reversed(sizes)):
+        row.copy_(chosen % size)
+        chosen = torch.div(chosen, size, rounding_mode="floor")
+
+
+def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
+    """As many elements in every row, at equal distances: columns up to the largest that was."""
+    rows, count, columns = compressed.shape[-1] - 1, plain.shape[-1], int(plain.max()) + 1
+    starts = torch.arange(rows + 1) * count // max(rows, 1)
+    lengths = starts[1:] - starts[:-1]
+    within = torch.arange(count) - starts[:-1].repeat_interleave(lengths)
+    compressed.copy_(starts)
+    plain.copy_(within * columns // lengths.repeat_interleave(lengths))
+
+
+def _join(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
+    aten = torch.ops.aten
+    if name == "sparse_coo":
+        make: Any = aten._sparse_coo_tensor_unsafe  # noqa: SLF001 - contents are not looked at
+        coo: torch.Tensor = make(parts["indices"], parts["values"], list(tensor.shape))
+        return aten._coalesced_(coo, tensor.coalesced)  # type: ignore[no-any-return]
+    compressed, plain = _COMPRESSED[name]
+    make = aten._sparse_compressed_tensor_unsafe  # noqa: SLF001
+    indices = (parts[compressed], parts[plain])
+    made: torch.Tensor = make(
+        *indices, parts["values"], list(tensor.shape), dtype=tensor.dtype, layout=tensor.layout
+    )
+    return made

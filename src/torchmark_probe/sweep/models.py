@@ -1,6 +1,10 @@
 """The model of a sweep at one point: built from its dimensions, in one dtype, with its inputs.
 
 Whatever the user's code raises becomes a `CaseError` that names the dimensions and their sizes.
+
+One run of it is forward, forward and backward, or backward alone: a function with its arguments, so
+that the timed loop calls it as a user would, with nothing of ours between. Backward is by
+`torch.autograd.grad` with a fixed output gradient: no `.grad` is written, so nothing accumulates.
 """
 
 import copy
@@ -11,12 +15,14 @@ import sys
 import types
 import warnings
 import zlib
-from typing import Any, Callable, Dict, List, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 import torch
 
 from torchmark_probe.replay.backends import first_line
-from torchmark_probe.sweep.messages import Input
+from torchmark_probe.replay.tensors import tensors_of
+from torchmark_probe.zygote.handlers import UnsupportedError
+from torchmark_probe.zygote.messages import Input
 
 DTYPES = {
     "fp32": torch.float32,
@@ -27,13 +33,16 @@ DTYPES = {
 }
 
 
-class CaseError(Exception):
-    """A case that gives no measurement; the message says why."""
+FORWARD = "forward"
+FORWARD_BACKWARD = "forward+backward"
+BACKWARD = "backward"
 
-    def __init__(self, status: str, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        """failed or skipped."""
+
+class CaseError(Exception):
+    """A case that failed by what the user wrote; the message says why.
+
+    What cannot be done, and is skipped, is an `UnsupportedError`.
+    """
 
 
 def model_in(file: str) -> Any:
@@ -55,6 +64,7 @@ def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., 
     """
     if isinstance(model, torch.nn.Module):
         return copy.deepcopy(model).eval()
+    name = getattr(model, "__name__", model)
     torch.manual_seed(0)
     try:
         if not inspect.isclass(model) and _takes(model, inputs, init):
@@ -62,17 +72,12 @@ def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., 
         made = model(**init) if _takes(model, 0, init) else model(*init.values())
     except Exception as error:
         raise CaseError(
-            "failed",
-            "the constructor of {} raised with {}: {}".format(
-                getattr(model, "__name__", model), _sizes(init), first_line(error)
-            ),
+            f"the constructor of {name} raised with {_sizes(init)}: {first_line(error)}"
         ) from error
     if not callable(made):
         raise CaseError(
-            "failed",
-            "{} gave {} with {}, which cannot be called with inputs".format(
-                getattr(model, "__name__", model), type(made).__name__, _sizes(init)
-            ),
+            f"{name} gave {type(made).__name__} with {_sizes(init)}, "
+            "which cannot be called with inputs"
         )
     return made.eval() if isinstance(made, torch.nn.Module) else made
 
@@ -91,7 +96,7 @@ def in_dtype(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
     """The model with its weights in that dtype; a function has none of its own."""
     if not isinstance(function, torch.nn.Module):
         if dtype == "int8":
-            raise CaseError("skipped", "a function has no weights that could be quantised to int8")
+            raise UnsupportedError("a function has no weights that could be quantised to int8")
         return function
     if dtype == "int8":
         return _quantise(function)
@@ -111,7 +116,7 @@ class _Holder(torch.nn.Module):
 def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     quantize = getattr(getattr(torch.ao, "quantization", None), "quantize_dynamic", None)
     if quantize is None:
-        raise CaseError("skipped", "torch {} has no dynamic quantisation".format(torch.__version__))
+        raise UnsupportedError(f"torch {torch.__version__} has no dynamic quantisation")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells of its successor in another package
         try:
@@ -119,20 +124,19 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
             whole = quantize(_Holder(copy.deepcopy(module)), dtype=torch.qint8)
             quantised: torch.nn.Module = whole.held
         except Exception as error:
-            raise CaseError("skipped", "dynamic quantisation: " + first_line(error)) from error
+            raise UnsupportedError(f"dynamic quantisation: {first_line(error)}") from error
     kinds = [[type(part) for part in each.modules()] for each in (module, quantised)]
     if kinds[0] == kinds[1]:
-        raise CaseError(
-            "skipped",
+        raise UnsupportedError(
             "torch's dynamic quantisation has nothing to do here: it covers linear and recurrent "
-            "layers and embeddings, and this model has none of them",
+            "layers and embeddings, and this model has none of them"
         )
     return quantised
 
 
 def make_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
     """The inputs at this point, the same numbers for every config."""
-    names = " ".join("{}={}".format(*each) for each in sorted(sizes.items()))
+    names = " ".join(f"{name}={size}" for name, size in sorted(sizes.items()))
     generator = torch.Generator().manual_seed(zlib.crc32(names.encode()))
     return [_make_input(each, sizes, dtype, generator) for each in described]
 
@@ -147,10 +151,7 @@ def _make_input(each: Input, sizes: Dict[str, int], dtype: str, generator: Any) 
         return torch.randint(0, below, shape, generator=generator, dtype=kind)
     except Exception as error:
         raise CaseError(
-            "failed",
-            "the input {} of shape {} cannot be made: {}".format(
-                each.dims, shape, first_line(error)
-            ),
+            f"the input {each.dims} of shape {shape} cannot be made: {first_line(error)}"
         ) from error
 
 
@@ -162,10 +163,78 @@ def inputs_text(described: Sequence[Input], sizes: Dict[str, int]) -> str:
     """The inputs for a person: each shape with the names of its dimensions."""
     texts = []
     for each in described:
-        named = ["{}={}".format(d, sizes[d]) if isinstance(d, str) else str(d) for d in each.dims]
-        texts.append("[{}]".format(", ".join(named)))
+        named = [f"{dim}={sizes[dim]}" if isinstance(dim, str) else str(dim) for dim in each.dims]
+        texts.append(f"[{', '.join(named)}]")
     return ", ".join(texts) or "none"
 
 
 def _sizes(init: Dict[str, int]) -> str:
-    return ", ".join("{}={}".format(*each) for each in init.items()) or "no arguments"
+    return ", ".join(f"{name}={size}" for name, size in init.items()) or "no arguments"
+
+
+class Call(NamedTuple):
+    """One run."""
+
+    function: Callable[..., Any]
+    arguments: Tuple[Any, ...]
+    keywords: Dict[str, Any]
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments, **self.keywords)
+
+
+def call_of_phase(
+    phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
+) -> Call:
+    """The run of this phase; `module` has the parameters that `function` uses, if any."""
+    if phase == FORWARD:
+        return Call(function, tuple(inputs), {})
+    leaves = _leaves(module, inputs)
+    if not leaves:
+        raise UnsupportedError("neither an input nor a parameter has a gradient")
+    outputs = _with_gradient(function(*inputs))
+    if not outputs:
+        raise UnsupportedError("no output has a gradient")
+    gradients = _output_gradients(outputs)
+    if phase == BACKWARD:
+        keywords = {"retain_graph": True, "allow_unused": True}
+        return Call(torch.autograd.grad, (outputs, leaves, gradients), keywords)
+    del outputs
+    grad = torch.autograd.grad
+
+    def step(*tensors: Any) -> Any:
+        return grad(_with_gradient(function(*tensors)), leaves, gradients, allow_unused=True)
+
+    return Call(step, tuple(inputs), {})
+
+
+def counted_calls(
+    phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
+) -> List[Call]:
+    """The parts of a run, one by one: torch's counter cannot look at both passes in one go."""
+    parts = [FORWARD, BACKWARD] if phase == FORWARD_BACKWARD else [phase]
+    return [call_of_phase(part, function, module, inputs) for part in parts]
+
+
+def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:
+    """The inputs as leaves of a graph where the phase has one."""
+    if phase == FORWARD:
+        return list(inputs)
+    return [
+        tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor
+        for tensor in inputs
+    ]
+
+
+def _leaves(module: Any, inputs: Sequence[Any]) -> List[Any]:
+    parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
+    return [tensor for tensor in [*parameters, *inputs] if tensor.requires_grad]
+
+
+def _with_gradient(result: Any) -> List[Any]:
+    return [tensor for tensor in tensors_of(result) if tensor.requires_grad]
+
+
+def _output_gradients(outputs: Sequence[Any]) -> List[Any]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(output.shape, generator=generator).to(output.dtype) for output in outputs]

@@ -15,35 +15,26 @@ import torch
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
 from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling, sample
 from torchmark_probe.loops.snippets import PythonLoop, call_of
-from torchmark_probe.replay.backends import BackendError, first_line
-from torchmark_probe.replay.flops import flops_of_run
-from torchmark_probe.sweep import facts
-from torchmark_probe.sweep.backends import (
-    FirstRun,
-    OnnxModel,
-    compile_model,
-    first_run,
-    forget_compilations,
-)
-from torchmark_probe.sweep.messages import FileRead, Kernel, Sweep, SweepCase, Swept
+from torchmark_probe.replay.backends import first_line, largest_difference
+from torchmark_probe.replay.tensors import tensors_of
+from torchmark_probe.replay.work import flops_of_run
+from torchmark_probe.sweep import runs
 from torchmark_probe.sweep.models import (
+    FORWARD,
+    Call,
     CaseError,
     build_model,
+    call_of_phase,
+    counted_calls,
     in_dtype,
     inputs_text,
     make_inputs,
     model_in,
-)
-from torchmark_probe.sweep.phases import (
-    FORWARD,
-    Call,
-    call_of_phase,
-    counted_calls,
     ready_for,
 )
 from torchmark_probe.zygote import wire
-from torchmark_probe.zygote.handlers import Surroundings, answers
-from torchmark_probe.zygote.messages import Done
+from torchmark_probe.zygote.handlers import Surroundings, UnsupportedError, answers
+from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, SweepCase, Swept
 
 _PRECISION = 0.01
 _LEAST_SECONDS = 0.03
@@ -109,10 +100,10 @@ class Sweeper:
         try:
             with torch.set_grad_enabled(case.phase != FORWARD):
                 return self._measure(case)
-        except CaseError as error:
-            return Swept(error.status, str(error))
-        except BackendError as error:
+        except UnsupportedError as error:
             return Swept("skipped", str(error))
+        except CaseError as error:
+            return Swept("failed", str(error))
         except (Exception, SystemExit) as error:
             return Swept("failed", first_line(error))
 
@@ -122,8 +113,9 @@ class Sweeper:
         run, onnx = self._first_run(case, point)
         if not case.timed:
             return Swept("measured", kernels=self._kernels(case, point, run.call))
-        results = onnx.outputs if onnx is not None else facts.results_of(run.result)
-        error = facts.largest_error(point.expected, results)
+        results = onnx.outputs if onnx is not None else _results(run.result)
+        error = largest_difference(point.expected, results)
+        tensors = [*point.inputs, *point.expected]
         is_int8, is_onnx = case.dtype == "int8", case.backend == "ort"
         return Swept(
             "measured",
@@ -133,10 +125,8 @@ class Sweeper:
             prepare_seconds=run.seconds if case.backend != "pt" else None,
             # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
             flops=None if is_int8 else self._flops(case, point),
-            bytes=None
-            if is_int8
-            else facts.bytes_of(point.function, [*point.inputs, *point.expected]),
-            peak_memory_bytes=None if is_onnx else facts.peak_memory_of(run.call.__call__),
+            bytes=None if is_int8 else runs.bytes_of(point.function, tensors),
+            peak_memory_bytes=None if is_onnx else runs.peak_memory_of(run.call.__call__),
             kernels=self._kernels(case, point, run.call) if self._wanted.kernels else None,
         )
 
@@ -155,26 +145,23 @@ class Sweeper:
         inputs = ready_for(case.phase, make_inputs(self._wanted.inputs, sizes, dtype))
         try:
             result = call_of_phase(case.phase, function, function, inputs)()
-        except CaseError:
+        except UnsupportedError:
             raise
         except Exception as error:
             text = first_line(error)
-            raise CaseError(
-                "skipped" if "not implemented for" in text else "failed",
-                "eager {} with inputs {} raised {}".format(
-                    dtype, inputs_text(self._wanted.inputs, sizes), text
-                ),
-            ) from error
-        expected = facts.results_of(result)
+            kind = UnsupportedError if "not implemented for" in text else CaseError
+            shapes = inputs_text(self._wanted.inputs, sizes)
+            raise kind(f"eager {dtype} with inputs {shapes} raised {text}") from error
+        expected = _results(result)
         if not expected:
-            raise CaseError("failed", "the result is {!r}: no tensor".format(type(result).__name__))
+            raise CaseError(f"the result is {type(result).__name__!r}: no tensor")
         return Point(sizes, function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
         init = {name: sizes[name] for name in self._wanted.init}
         if self._built_for != init:
             self._prepared.clear()
-            forget_compilations()
+            runs.forget_compilations()
             self._built_for = None
             self._prepared["model"] = build_model(self._model, init, len(self._wanted.inputs))
             self._built_for = init
@@ -183,23 +170,25 @@ class Sweeper:
         )
         return function
 
-    def _first_run(self, case: SweepCase, point: Point) -> Tuple[FirstRun, Any]:
+    def _first_run(self, case: SweepCase, point: Point) -> Tuple[runs.FirstRun, Any]:
         """The run that is timed, and the bound session of ONNX Runtime, if that is who runs it."""
         phase, dtype, function = case.phase, case.dtype, point.function
         if case.backend == "ort":
-            model = self._once(("ort", dtype), lambda: OnnxModel(function, self._wanted.threads))
+            model = self._once(
+                ("ort", dtype), lambda: runs.OnnxModel(function, self._wanted.threads)
+            )
             bound: List[Any] = []
 
             def call() -> Call:
                 bound.append(model.bind(point.inputs, self._axes(), point.expected))
                 return Call(bound[0].run, (bound[0].binding,), {})
 
-            run = first_run(call, "ONNX Runtime")
+            run = runs.first_run(call, "ONNX Runtime")
             return run, bound[0]
         if case.backend == "compile":
             key = ("compile", dtype, phase != FORWARD)
-            function = self._once(key, lambda: compile_model(point.function))
-        return first_run(
+            function = self._once(key, lambda: runs.compile_model(point.function))
+        return runs.first_run(
             lambda: call_of_phase(phase, function, point.function, point.inputs),
             {"compile": "torch.compile"}.get(case.backend, "eager"),
         ), None
@@ -242,8 +231,8 @@ class Sweeper:
 
     def _kernels(self, case: SweepCase, point: Point, call: Call) -> List[Kernel]:
         if case.backend != "ort":
-            return facts.kernels_of(call.__call__)
-        model: OnnxModel = self._prepared["ort", case.dtype]
+            return runs.kernels_of(call.__call__)
+        model: runs.OnnxModel = self._prepared["ort", case.dtype]
         prefix = os.path.join(self._wanted.folder, "onnxruntime")
         return model.kernels(point.inputs, point.expected, prefix)
 
@@ -252,18 +241,23 @@ def _refuse_what_cannot_be(case: SweepCase) -> None:
     """What no model can do; said before anything is built."""
     backend, dtype, phase = case.backend, case.dtype, case.phase
     if dtype == "int8" and phase != FORWARD:
-        raise CaseError("skipped", "what is quantised to int8 has no gradient")
+        raise UnsupportedError("what is quantised to int8 has no gradient")
     if backend == "ort" and phase != FORWARD:
-        raise CaseError("skipped", "ONNX Runtime runs forward alone")
+        raise UnsupportedError("ONNX Runtime runs forward alone")
     if backend == "ort" and dtype == "int8":
-        raise CaseError("skipped", "torch's dynamic quantisation cannot be exported to ONNX")
+        raise UnsupportedError("torch's dynamic quantisation cannot be exported to ONNX")
+
+
+def _results(value: Any) -> List[Any]:
+    """The tensors of a result that can be compared."""
+    return [tensor.detach() for tensor in tensors_of(value)]
 
 
 def _warning(error: float, expected: Sequence[Any], dtype: str) -> str:
-    allowed = TOLERANCES[dtype] * facts.scale_of(expected)
+    allowed = TOLERANCES[dtype] * runs.scale_of(expected)
     if error <= allowed:
         return ""
-    return "the result differs from eager's by {:.3g}, more than {:.3g}".format(error, allowed)
+    return f"the result differs from eager's by {error:.3g}, more than {allowed:.3g}"
 
 
 @contextlib.contextmanager

@@ -1,19 +1,22 @@
-"""What a child does for a statement: run it, time it, count it, let it alternate or loop.
+"""What a child does for a statement: make its globals, run it, time it, count it, let it loop.
 
 A `Count` runs under callgrind, with the collection on between two calls of the toggle. What is
 counted beside the statement (the way out of one call and into the other) is the same for every
 statement: the count of `pass` has it too.
 """
 
+import ast
 import contextlib
 import gc
+import importlib
 import os
 import random
 import time
 from typing import Any, Dict, List, NamedTuple, Tuple
 
-from torchmark_probe.loops import alternation, endless, python_calls, values
+from torchmark_probe.loops import driven
 from torchmark_probe.loops.clocks import ClockFacts, clock_facts, wall_clock
+from torchmark_probe.loops.counted import UnrolledCode, bytecodes_by_function
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.sampling import (
@@ -25,8 +28,7 @@ from torchmark_probe.loops.sampling import (
     sample,
 )
 from torchmark_probe.loops.snippets import Block, PythonLoop, garbage_collection_off, run_globally
-from torchmark_probe.loops.unrolled import UnrolledCode
-from torchmark_probe.memory import addresses, huge_pages, layout
+from torchmark_probe.memory import layout, placement
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.handlers import Surroundings, answers, not_answered
 from torchmark_probe.zygote.valgrind import Requests, UnwatchedImports
@@ -53,7 +55,7 @@ def _trace_python(
     case = work.case
     blocks = PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).blocks()
     blocks.run(_USUAL_RUNS)
-    return messages.PythonFunctions(python_calls.by_function(lambda: blocks.run(1)))
+    return messages.PythonFunctions(bytecodes_by_function(lambda: blocks.run(1)))
 
 
 @answers(messages.Count)
@@ -88,11 +90,11 @@ def _count_python(
     code = UnrolledCode(
         case.stmt,
         case.setup,
-        values.imports(case.globals),
+        imported_modules(case.globals),
         number=work.number,
         warmup=work.warmup,
     )
-    start = []  # type: List[float]
+    start: List[float] = []
     imports = UnwatchedImports(callgrind)
 
     def ready() -> None:
@@ -125,21 +127,21 @@ def _sampling(started: "_Started", limits: Limits, seed: int, reference: Referen
 def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> messages.Done:
     """Blocks that alternate with another process's, as often as the control side asks for some."""
     rng = random.Random(work.shake)  # noqa: S311 - places in memory, not a secret
-    addresses.move_heap(rng)
-    before = huge_pages.memory()
+    placement.move_heap(rng)
+    before = placement.written_memory()
     started = _start(work.case, around)
-    huge_pages.collapse(huge_pages.new_since(before, huge_pages.memory()))
+    placement.collapse(placement.new_since(before, placement.written_memory()))
 
     def serve() -> None:
         started.blocks.run(1)
         number, seconds = block_size(
-            started.blocks, started.clock, work.limits, alternation.BLOCK_SECONDS
+            started.blocks, started.clock, work.limits, driven.BLOCK_SECONDS
         )
         wire.send(talk, messages.BlockSize(number, seconds))
         serve_blocks(started.blocks, talk, work.cores)
 
     with garbage_collection_off():
-        addresses.with_moved_stack(rng, serve)
+        placement.with_moved_stack(rng, serve)
     return messages.Done()
 
 
@@ -150,7 +152,7 @@ def serve_blocks(blocks: Any, talk: int, cores: List[int]) -> None:
         if not isinstance(wanted, messages.TakeBlocks):
             return
         _move_to(cores)
-        wire.send(talk, messages.BlockTimes(alternation.run_blocks(blocks, wanted)))
+        wire.send(talk, messages.BlockTimes(driven.run_blocks(blocks, wanted)))
 
 
 def _move_to(cores: List[int]) -> None:
@@ -164,13 +166,13 @@ def _move_to(cores: List[int]) -> None:
 def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Looped:
     """The statement again and again, until the control side has seen enough."""
     started = _start(work.case, around)
-    endless.let_any_process_look()
+    driven.let_any_process_look()
     sampling = _sampling(started, work.limits, 0, ReferenceLoop())
     seconds = median([sampling.wall[index] for index in sampling.counted()])
-    number = endless.runs_between_looks(sampling.number, seconds, started.setup_seconds)
+    number = driven.runs_between_looks(sampling.number, seconds, started.setup_seconds)
     with garbage_collection_off():
         wire.send(talk, messages.Looping(os.getpid(), seconds / sampling.number))
-        runs = endless.loop_until_told(started.blocks, number, talk, work.time_limit)
+        runs = driven.loop_until_told(started.blocks, number, talk, work.time_limit)
     return messages.Looped(runs)
 
 
@@ -220,7 +222,54 @@ class _NativeBlocks:
 
 def _namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any]:
     """The globals of the statement."""
-    namespace = values.make_globals(case.globals, around.torch)
+    namespace = make_globals(case.globals, around.torch)
     if case.global_setup:
         run_globally(case.global_setup, namespace)
     return namespace
+
+
+class UnknownValueError(Exception):
+    """A global of a kind that this probe cannot make."""
+
+
+def make_globals(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
+    """The namespace in which a statement runs: every global by its name.
+
+    Plain values travel in the request. What torch alone can write travels as a file, written by the
+    control side into a directory that only this user can read. A recipe may have a `setup` of its
+    own, such as the import of the file that defines a class.
+    """
+    namespace: Dict[str, Any] = {}
+    for name, recipe in recipes.items():
+        if recipe.get("setup"):
+            run_globally(recipe["setup"], namespace)
+        namespace[name] = _make(name, recipe, torch)
+    return namespace
+
+
+def imported_modules(recipes: Dict[str, Dict[str, Any]]) -> Dict[str, str]:
+    """The modules among the globals that an `import` can name, by the names of the globals."""
+    return {
+        name: recipe["value"]
+        for name, recipe in recipes.items()
+        if recipe["kind"] == "import"
+        and all(part.isidentifier() for part in [name, *recipe["value"].split(".")])
+    }
+
+
+def _make(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
+    kind = recipe.get("kind")
+    if kind == "json":
+        return recipe["value"]
+    if kind == "literal":
+        return ast.literal_eval(recipe["value"])
+    if kind == "import":
+        return importlib.import_module(recipe["value"])
+    if kind == "torch":
+        return torch.load(recipe["path"], weights_only=True)
+    if kind == "module":
+        # It is code, so it cannot be loaded as weights alone; the file is our own.
+        return torch.load(recipe["path"], weights_only=False)
+    if kind == "script":
+        return torch.jit.load(recipe["path"])
+    raise UnknownValueError(f"the global {name!r} is of the unknown kind {kind!r}")

@@ -3,22 +3,36 @@
 The zygote knows none of them by name. Its start message says which modules to import beyond its
 own; what those register it can do. A request can reach nothing that is not registered.
 
-Code of a case may report facts of it: they come back with its answer, beside what it printed.
+Code of a case may report facts of it: they come back with its answer, beside what it printed. An
+exception travels to the control side as text and facts.
 """
 
+import linecache
 import os
 import random
 import resource
 import sys
-from typing import Any, Callable, Dict, NamedTuple, Optional, Type, TypeVar
+import traceback
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
+from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
 from torchmark_probe.memory import layout
-from torchmark_probe.zygote.messages import Call, Message, Request, Value
+from torchmark_probe.zygote.messages import (
+    Call,
+    Message,
+    Raised,
+    Request,
+    SyntaxFailed,
+    Unsupported,
+    Value,
+)
 from torchmark_probe.zygote.valgrind import Requests
 
-_PAGE_SIZE = resource.getpagesize()
+_OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-Work = TypeVar("Work", bound=Message)
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory", "bad_alloc")
+"""What torch, the C library and C++ say when an allocation fails and it is no MemoryError."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -39,25 +53,23 @@ class UnknownRequestError(Exception):
     """A request that this zygote does not answer."""
 
 
+class UnsupportedError(Exception):
+    """What cannot be done here, and is no failure of the case; the sentence says why."""
+
+
 _handlers: Dict[type, Callable[[Any, Surroundings, int], Message]] = {}
 _offered: Dict[str, Callable[..., Any]] = {}
 _reported: Dict[str, Any] = {}
 
 
-def answers(
-    kind: Type[Work],
-) -> Callable[
-    [Callable[[Work, Surroundings, int], Message]], Callable[[Work, Surroundings, int], Message]
-]:
+def answers(kind: type) -> Callable[[Function], Function]:
     """Register what does this kind of work.
 
     It gets the work, the surroundings and the socket of the case, for what it has to say before it
     returns the outcome.
     """
 
-    def register(
-        handler: Callable[[Work, Surroundings, int], Message],
-    ) -> Callable[[Work, Surroundings, int], Message]:
+    def register(handler: Function) -> Function:
         _handlers[kind] = handler
         return handler
 
@@ -66,7 +78,7 @@ def answers(
 
 def offer(function: Function) -> Function:
     """Let a request call this function, with arguments and result as plain JSON."""
-    _offered["{}.{}".format(function.__module__, function.__name__)] = function
+    _offered[f"{function.__module__}.{function.__name__}"] = function
     return function
 
 
@@ -88,8 +100,19 @@ def collect_reports() -> Dict[str, Any]:
 
 
 def outcome_of(request: Request, around: Surroundings, talk: int) -> Message:
-    """Do what the request asks; what the case raises passes through."""
-    _limit_memory(request.memory, around.callgrind is not None)
+    """Do what the request asks; an exception is an outcome too."""
+    try:
+        return _answer(request, around, talk)
+    except BaseException as error:  # a statement may raise anything, SystemExit too
+        return describe_error(error)
+
+
+def _answer(request: Request, around: Surroundings, talk: int) -> Message:
+    if request.memory is not None:
+        # Valgrind keeps RLIMIT_DATA for itself.
+        limit_memory(
+            request.memory, resource.RLIMIT_AS if around.callgrind else resource.RLIMIT_DATA
+        )
     sys.path[:0] = request.path
     _seed_everything(around.torch)
     if request.cores:
@@ -101,33 +124,27 @@ def outcome_of(request: Request, around: Surroundings, talk: int) -> Message:
 
 
 def not_answered(work: Message) -> UnknownRequestError:
-    name = type(work).__name__
-    return UnknownRequestError("this zygote does not answer the request {!r}".format(name))
+    return UnknownRequestError(f"this zygote does not answer the request {type(work).__name__!r}")
 
 
 @answers(Call)
 def _call(work: Call, _around: Surroundings, _talk: int) -> Value:
     if work.function not in _offered:
-        raise UnknownRequestError("this zygote offers no function {!r}".format(work.function))
+        raise UnknownRequestError(f"this zygote offers no function {work.function!r}")
     return Value(_offered[work.function](*work.arguments))
 
 
-def _limit_memory(extra: Optional[int], is_under_valgrind: bool) -> None:
-    """Let the case take `extra` bytes beyond what the zygote has already.
+def limit_memory(extra: int, kind: int = resource.RLIMIT_DATA) -> None:
+    """Let this process take `extra` bytes beyond what it has, unless it may only take less.
 
-    RLIMIT_DATA counts what is written to; valgrind keeps that one for itself, so there the
-    address space is limited.
+    RLIMIT_DATA counts what is written to, RLIMIT_AS the address space.
     """
-    if extra is None:
-        return
     with open("/proc/self/statm") as file:
-        sizes = [int(field) * _PAGE_SIZE for field in file.read().split()]
-    kind, used = (
-        (resource.RLIMIT_AS, sizes[0]) if is_under_valgrind else (resource.RLIMIT_DATA, sizes[5])
-    )
-    _, hard = resource.getrlimit(kind)
-    wanted = used + extra
-    resource.setrlimit(kind, (wanted if hard < 0 else min(wanted, hard), hard))
+        pages = file.read().split()[0 if kind == resource.RLIMIT_AS else 5]
+    wanted = int(pages) * resource.getpagesize() + extra
+    soft, hard = resource.getrlimit(kind)
+    if soft < 0 or wanted < soft:
+        resource.setrlimit(kind, (wanted, hard))
 
 
 def _seed_everything(torch: Any) -> None:
@@ -138,3 +155,60 @@ def _seed_everything(torch: Any) -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(0)
+
+
+def remember_own_lines() -> None:
+    """Keep the probe's own source for tracebacks: a child has no longer the archive to read."""
+    for module in list(sys.modules.values()):
+        name: str = getattr(module, "__name__", "")
+        loader: Any = getattr(module, "__loader__", None)
+        if name.partition(".")[0] == "torchmark_probe" and hasattr(loader, "get_source"):
+            text = loader.get_source(name) or ""
+            file = str(module.__file__)
+            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+
+
+def describe_error(error: BaseException) -> Message:
+    """The outcome of a case that raised: the user's part of it."""
+    if isinstance(error, SnippetSyntaxError):
+        return _syntax_error(error)
+    if isinstance(error, UnsupportedError):
+        return Unsupported(str(error))
+    text = _format_traceback(error)
+    is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
+    return Raised(text, is_memory)
+
+
+def _format_traceback(error: BaseException) -> str:
+    """The traceback from the statement on, with the user's own parts and line numbers."""
+    summary = traceback.TracebackException.from_exception(error)
+    lines: List[str] = []
+    is_in_snippet = False
+    for frame in summary.stack:
+        if frame.filename.startswith(_OWN_ROOT):
+            continue
+        place = place_of(frame.filename, frame.lineno or 0)
+        if place is None:
+            lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+        else:
+            if not is_in_snippet:
+                lines.clear()  # what called the statement
+            is_in_snippet = True
+            lines.append(f"  In the {place.part}, line {place.line}:")
+        if frame.line:
+            lines.append(f"    {frame.line}")
+    last = [line.rstrip("\n") for line in summary.format_exception_only()]
+    return "\n".join(lines + last)
+
+
+def _syntax_error(failure: SnippetSyntaxError) -> SyntaxFailed:
+    error = failure.error
+    return SyntaxFailed(
+        part=failure.part,
+        message=error.msg,
+        line=error.lineno,
+        column=error.offset,
+        text=error.text,
+        end_line=getattr(error, "end_lineno", None),  # from Python 3.10 on
+        end_column=getattr(error, "end_offset", None),
+    )

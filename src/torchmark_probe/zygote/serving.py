@@ -9,16 +9,26 @@ that kills its parent costs nobody else.
 has torch in it takes ten milliseconds and more, and so does its end; with a keeper in between a
 case costs that twice: most of what a process costs that alternates for a few hundredths of a
 second. Times do not mind what the zygote does meanwhile.
+
+The parent of a child, a keeper or the zygote itself, tells the control side which process to kill
+when the time is up, and how the process ended.
 """
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
 import socket
+import sys
+import traceback
 from typing import Any, Dict
 
-from torchmark_probe.zygote import children, handlers, messages, wire
+from torchmark_probe.zygote import handlers, messages, wire
+
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
 
 
 def serve_counts(channel: socket.socket, around: handlers.Surroundings) -> None:
@@ -54,13 +64,13 @@ def _keep(files: wire.CaseFiles, around: handlers.Surroundings, zygote: int) -> 
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Until the child is known there is nothing to take along, so the default will do.
-        children.die_with_parent(signal.SIGTERM)
+        die_with_parent(signal.SIGTERM)
         if os.getppid() != zygote:
             os._exit(1)
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            children.live(files, around, keeper)
+            _live(files, around, keeper)
         _see_it_through(files.talk, child)
     finally:
         os._exit(1)
@@ -70,20 +80,20 @@ def _see_it_through(talk: int, child: int) -> None:
     """Wait for the child and tell how it ended."""
 
     def take_along(_signal: int, _frame: Any) -> None:
-        children.kill_group(child)
+        _kill_group(child)
         os._exit(1)
 
     signal.signal(signal.SIGTERM, take_along)
-    children.introduce(child, talk)
+    _introduce(child, talk)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    children.bury(child, talk)
-    children.be_gone()
+    _bury_child(child, talk)
+    _be_gone()
 
 
 def serve_times(channel: socket.socket, around: handlers.Surroundings) -> None:
     """Fork for every case that is handed over, until the control side is gone; so are all cases."""
     # The end of the channel says it as well, and leaves time to take everybody along.
-    children.die_with_parent(0)
+    die_with_parent(0)
     watch = _Watch(channel, around)
     try:
         while watch.wait():
@@ -124,19 +134,19 @@ class _Watch:
 
     def end(self) -> None:
         for child in self._talks:
-            children.kill_group(child)
+            _kill_group(child)
 
     def _begin(self, case: wire.Case) -> None:
         files = case.files
         child = _fork(files)
         if child == 0:
             self._leave()
-            be = children.live if case.in_haste else _keep
+            be = _live if case.in_haste else _keep
             be(files, self._around, self._zygote)
         if child > 0 and case.in_haste:
             self._talks[child] = os.dup(files.talk)
             with contextlib.suppress(OSError):  # the control side has left the case
-                children.introduce(child, files.talk)
+                _introduce(child, files.talk)
         for descriptor in files:
             os.close(descriptor)
 
@@ -168,5 +178,82 @@ class _Watch:
             os.waitpid(child, 0)
             return
         with contextlib.suppress(OSError):  # the control side has left the case
-            children.bury(child, talk)
+            _bury_child(child, talk)
         os.close(talk)
+
+
+def die_with_parent(how: int) -> None:
+    """Ask the kernel for a signal at the death of the parent, whatever kills it."""
+    _libc.prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
+
+
+def _introduce(child: int, talk: int) -> None:
+    """Tell the control side which process it is; it leads a group of its own."""
+    # The child does this too, so it is done whoever comes first.
+    with contextlib.suppress(OSError):  # it has ended already
+        os.setpgid(child, child)
+    wire.send(talk, messages.Forked(child))
+
+
+def _bury_child(child: int, talk: int) -> None:
+    """Tell how a child ended that has; its own processes end with it."""
+    _kill_group(child)  # before it is reaped, so the number is still its own
+    _, status = os.waitpid(child, 0)
+    # The child may have died in the middle of a line.
+    wire.write(talk, b"\n" + wire.encode(messages.Ended(status)))
+
+
+def _kill_group(child: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+
+
+def _live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> None:
+    """Be the child of one case, from its request to its answer. Called in a fork; never returns."""
+    try:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _move_in(files)
+        request = wire.receive(files.talk)
+        if not isinstance(request, messages.Request):
+            os._exit(1)
+        outcome = handlers.outcome_of(request, around, files.talk)
+        _flush_everything()
+        wire.send(files.talk, messages.Answer(outcome, handlers.collect_reports()))
+        _be_gone()
+    except BaseException:  # a mistake of ours; where it prints is kept with the case
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _be_gone() -> None:
+    """End with nothing more to do. A signal does what `_exit` does, but for callgrind: at an exit
+    it would write one more file, for which nobody waits and everybody would have to.
+    """
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _flush_everything() -> None:
+    """What the case printed leaves the process, from Python and from C."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the statement closed it
+            stream.flush()
+    _libc.fflush(None)
+
+
+def _move_in(files: wire.CaseFiles) -> None:
+    """The case gets its own output, nothing to read, and the user's working directory."""
+    os.fchdir(files.directory)
+    os.dup2(files.stdout, 1)
+    os.dup2(files.stderr, 2)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    for descriptor in (files.stdout, files.stderr, files.directory, empty):
+        os.close(descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        # A crash loses what is still in a buffer.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]

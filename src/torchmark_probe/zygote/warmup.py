@@ -15,10 +15,10 @@ import sys
 import sysconfig
 from typing import Any, Callable, Dict, List
 
+from torchmark_probe.loops.counted import UnrolledCode
 from torchmark_probe.loops.snippets import PythonLoop
-from torchmark_probe.loops.unrolled import UnrolledCode
-from torchmark_probe.memory import addresses, layout
-from torchmark_probe.zygote import failures, messages, valgrind
+from torchmark_probe.memory import layout, placement
+from torchmark_probe.zygote import handlers, messages, valgrind, wire
 from torchmark_probe.zygote.handlers import Surroundings, offer
 
 _SETUP = """
@@ -57,7 +57,7 @@ def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Su
         # Another version of torch may not have it, or not what it looks for.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
-    failures.remember_own_lines()
+    handlers.remember_own_lines()
     torch.set_num_threads(threads)
     tell("warming up" + where)
     _rehearse(torch, _STATEMENT)
@@ -94,7 +94,7 @@ def facts(torch: Any) -> Dict[str, Any]:
         "executable": sys.executable,
         "pid": os.getpid(),
         "threads": torch.get_num_threads(),
-        "fixed_addresses": addresses.are_fixed(),
+        "fixed_addresses": placement.are_fixed(),
     }
 
 
@@ -145,7 +145,7 @@ def _rehearse(torch: Any, statement: str) -> None:
     """Go through all that a child does, so that neither code nor modules are new to it."""
     case = messages.PythonCase(statement, _SETUP)
     request = messages.Request(messages.Count(case, 1, 1), [], None, [])
-    messages.decode(messages.encode(request))
+    wire.decode(wire.encode(request))
     torch.default_generator.manual_seed(0)
     PythonLoop(case.stmt, case.setup, globals={"torch": torch}).timeit(3)
     code = UnrolledCode(case.stmt, case.setup, {"torch": "torch"}, number=1, warmup=1)
@@ -153,7 +153,7 @@ def _rehearse(torch: Any, statement: str) -> None:
     try:
         PythonLoop("1 / 0").timeit(1)
     except ZeroDivisionError as error:
-        messages.encode(messages.Answer(failures.describe(error), {}))
+        wire.encode(messages.Answer(handlers.describe_error(error), {}))
 
 
 def _nothing() -> None:

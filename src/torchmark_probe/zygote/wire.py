@@ -1,5 +1,9 @@
 """The wire between the control side and a zygote: messages, and the hand-over of a case.
 
+A message is a line of JSON that names its class. A line that does not fit its class is a mistake
+and a `WireError`. No pickle crosses the wire, and nobody guesses what a message is from the keys
+that it happens to have.
+
 A zygote has one channel, a Unix socket. Over it the control side sends one line that says how to
 start, the zygote answers with a line per stage, and from then on only cases are handed over: a
 single byte with four file descriptors. The first is a socket of that case's own. The request and
@@ -9,13 +13,103 @@ at the next fork.
 """
 
 import array
+import dataclasses
+import functools
+import json
 import os
 import socket
-from typing import List, NamedTuple, Optional
+import typing
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
-from torchmark_probe.zygote.messages import Message, WireError, decode, encode
+from torchmark_probe.zygote.messages import Message, classes
+
+VERSION = 2
+"""The version of every message; the two sides of a wire always come from one release."""
 
 _CHUNK = 65536
+_PADDING = 4096
+
+
+class WireError(Exception):
+    """The other side sent something that is not a message of this version."""
+
+
+class CutLineError(WireError):
+    """A line that is no JSON: its sender died in the middle of it."""
+
+
+def encode(message: Message) -> bytes:
+    """One message as a line, with the version in it."""
+    content = {"version": VERSION, **_as_json(message)}
+    return json.dumps(content, separators=(",", ":"), default=_as_json).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """The message in a line; anything else is a `WireError`."""
+    try:
+        content = json.loads(line.decode())
+    except ValueError as error:
+        raise CutLineError(f"not a message: {line[:200]!r}") from error
+    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
+        raise WireError(f"not a message of version {VERSION}: {line[:200]!r}")
+    message: Message = _message(content)
+    return message
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON has no form for."""
+    if isinstance(value, Message):
+        return {"class": type(value).__name__, **vars(value)}
+    if dataclasses.is_dataclass(value):
+        return vars(value)
+    return os.fspath(value)
+
+
+def _message(content: Dict[str, Any]) -> Any:
+    name = content.pop("class", None)
+    if name not in classes:
+        raise WireError(f"no message is called {name!r} here")
+    return _make(classes[name], content)
+
+
+def _make(cls: Any, content: Dict[str, Any]) -> Any:
+    readers = _readers(cls)
+    if content.keys() != readers.keys():
+        raise WireError(f"{cls.__name__} does not have the fields {sorted(content)}")
+    return cls(**{name: readers[name](value) for name, value in content.items()})
+
+
+@functools.lru_cache(maxsize=None)
+def _readers(cls: Any) -> Dict[str, Callable[[Any], Any]]:
+    """What makes each field of the JSON that it travels as."""
+    return {name: _reader(hint) for name, hint in typing.get_type_hints(cls).items()}
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """Classes that are named in the annotation are made again; all else is plain JSON."""
+    origin = getattr(hint, "__origin__", None)
+    options = [each for each in hint.__args__ if each is not type(None)] if origin is Union else []
+    if len(options) == 1:
+        of_one = _reader(options[0])
+        return lambda value: None if value is None else of_one(value)
+    if any(isinstance(each, type) and issubclass(each, Message) for each in options or [hint]):
+        return _message
+    if origin is list:
+        of_each = _reader(hint.__args__[0])
+        return lambda value: [of_each(each) for each in value]
+    return tuple if origin is tuple else _reader_of_class(hint)
+
+
+def _reader_of_class(hint: Any) -> Callable[[Any], Any]:
+    if dataclasses.is_dataclass(hint):
+        return lambda value: _make(hint, value)
+    if hasattr(hint, "_fields"):
+        return lambda value: hint(*value)
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class CaseFiles(NamedTuple):
@@ -42,9 +136,6 @@ class Case(NamedTuple):
 
     in_haste: bool
     """Whether its process is wanted soon, and is known to leave its parent alone."""
-
-
-_PADDING = 4096
 
 
 def pad(line: bytes) -> bytes:
@@ -104,5 +195,5 @@ def take_over(channel: socket.socket) -> Optional[Case]:
             descriptors.frombytes(content[: 4 * descriptors.itemsize])
     numbers: List[int] = descriptors.tolist()
     if len(numbers) != 4:
-        raise WireError("a case came with {} descriptors instead of 4".format(len(numbers)))
+        raise WireError(f"a case came with {len(numbers)} descriptors instead of 4")
     return Case(CaseFiles(*numbers), data == _IN_HASTE)

@@ -124,7 +124,7 @@ class Conversation:
         """Send the request; the time that the case may take begins."""
         self._began = time.monotonic()
         self._limit = limit
-        self._send(wire.pad(messages.encode(request)), limit)
+        self._send(wire.pad(wire.encode(request)), limit)
 
     def begin_anew(self) -> None:
         """The time that the case may take begins again: it does one thing after the other."""
@@ -132,7 +132,7 @@ class Conversation:
 
     def say(self, message: messages.Message) -> None:
         """Send what comes next to a case that is told several things."""
-        self._send(messages.encode(message), self._limit)
+        self._send(wire.encode(message), self._limit)
 
     def next_message(self, kind: type[Said], otherwise: str) -> Said:
         """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
@@ -210,8 +210,8 @@ class Conversation:
         *lines, rest = self._said.split(b"\n")
         self._said = bytearray(rest)
         for line in filter(None, lines):
-            with contextlib.suppress(messages.CutLineError):
-                self._take(messages.decode(bytes(line)))
+            with contextlib.suppress(wire.CutLineError):
+                self._take(wire.decode(bytes(line)))
         return bool(data) and self._status is None
 
     def _take(self, message: messages.Message) -> None:

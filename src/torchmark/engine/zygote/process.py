@@ -52,7 +52,7 @@ _ASK = 0xFFFFFFFF
 
 _libc = ctypes.CDLL(None)
 
-_OFTEN_IMPORTED = ("torchmark_probe.replay.order", "torchmark_probe.replay.results")
+_OFTEN_IMPORTED = ("torchmark_probe.replay.order",)
 """Modules of the probe that setups import: a child cannot read the archive any more."""
 
 _PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
@@ -293,12 +293,12 @@ class ZygoteProcess:
             torch_file=self._launch.interpreter.torch_file,
             modules=[*_OFTEN_IMPORTED, *self._launch.modules],
         )
-        self._channel.sendall(messages.encode(start))
+        self._channel.sendall(wire.encode(start))
 
     def _listen(self) -> None:
         with self._channel.makefile("rb") as lines:
             for line in lines:
                 try:
-                    self._told.put(messages.decode(line))
-                except messages.WireError:
+                    self._told.put(wire.decode(line))
+                except wire.WireError:
                     return

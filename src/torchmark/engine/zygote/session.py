@@ -20,7 +20,7 @@ _TOO_EARLY = "the case ended before it was told to"
 def blocks_of_role(
     order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
 ) -> TakeBlocks:
-    """What tells a process to take the blocks of its role; see `torchmark_probe.loops.alternation`.
+    """What tells a process to take the blocks of its role; see `torchmark_probe.loops.driven`.
 
     `order` has the role of every block, and `batons` the pipe that each role reads.
     """

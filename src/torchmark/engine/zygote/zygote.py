@@ -114,7 +114,7 @@ class Zygote:
         return outcome_of(ending, messages.Value).value
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
-        """Bytecodes of one run by Python function, named as in `loops.python_calls`."""
+        """Bytecodes of one run by Python function, named as in `loops.counted`."""
         ending = self.hold(messages.TracePython(case), time_limit=time_limit)
         return outcome_of(ending, messages.PythonFunctions).functions
 

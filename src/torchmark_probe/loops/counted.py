@@ -1,0 +1,123 @@
+"""A statement as it is counted: machine instructions under callgrind, or bytecodes by function.
+
+*Under callgrind* it is laid out as torch's `collect_callgrind` lays it out, so that counts agree:
+the code of a module, whose names are globals, with the statement written out up to two hundred
+times, so that there is next to no loop to count. It is one piece of code with the warm-up: Python
+3.11 begins to specialise code after eight jumps backward in it, and what is counted must be the
+same either way. Modules are imported there too: Python compiles `torch.mm(x, y)` otherwise where it
+sees that.
+
+*Bytecodes* are exact, and the same at every run, unlike a time: a function that does more in one
+environment than in another shows, however little it is, and with its name, which a count of machine
+instructions puts down to the interpreter's loop.
+"""
+
+import ast
+import sys
+from types import CodeType, FrameType
+from typing import Any, Callable, Dict, List
+
+from torchmark_probe.loops.snippets import SOURCE_PREFIX, compile_parts, parse_parts, splice
+
+_COPIES = 100
+"""Runs that are written out one after the other, in a loop from twice as many on."""
+
+_MODULE = """
+IMPORTS
+SETUP
+for _torchmark_run in range(WARMUP):
+    STATEMENT
+_torchmark_ready()
+_torchmark_toggle()
+COUNTED
+_torchmark_toggle()
+"""
+
+
+class UnrolledCode:
+    """Compiled once; `run` does setup, warm-up and the counted runs."""
+
+    def __init__(
+        self, stmt: str, setup: str, imports: Dict[str, str], *, number: int, warmup: int
+    ) -> None:
+        """`imports` has the names of modules by the names that the statement has for them."""
+        parts = parse_parts(stmt, setup)
+        template = ast.parse(_MODULE.replace("WARMUP", str(warmup)))
+        warming_up = next(node for node in template.body if isinstance(node, ast.For))
+        warming_up.body = parts.stmt
+        splice(template.body, "IMPORTS", _import_statements(imports))
+        splice(template.body, "SETUP", parts.setup)
+        splice(template.body, "COUNTED", _copies(parts.stmt, number))
+        self._code = compile_parts(template, parts)
+
+    def run(
+        self,
+        namespace: Dict[str, Any],
+        ready: Callable[[], None],
+        toggle: Callable[[], object],
+    ) -> None:
+        """Run it all; `ready` is called after the warm-up, `toggle` around the counted runs."""
+        namespace["_torchmark_ready"] = ready
+        namespace["_torchmark_toggle"] = toggle
+        exec(self._code, namespace)  # noqa: S102 - running the user's statement is the purpose
+
+
+def _import_statements(imports: Dict[str, str]) -> List[ast.stmt]:
+    lines = [f"import {module} as {name}" for name, module in imports.items()]
+    return ast.parse("\n".join(lines)).body
+
+
+def _copies(stmt: List[ast.stmt], number: int) -> List[ast.stmt]:
+    loops = number // _COPIES
+    if loops < 2:
+        return stmt * number
+    loop = ast.parse(f"for _torchmark_run in range({loops}): pass").body
+    assert isinstance(loop[0], ast.For)
+    loop[0].body = stmt * _COPIES
+    return loop + stmt * (number % _COPIES)
+
+
+def bytecodes_by_function(run: Callable[[], Any]) -> Dict[str, int]:
+    """Bytecodes that each Python function executes for the statement that `run` runs.
+
+    What the probe does around the statement differs from Python to Python, and is no cause.
+    """
+    counts: Dict[CodeType, int] = {}
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        code = frame.f_code
+        if event == "call":
+            is_called_by_it = frame.f_back is not None and frame.f_back.f_trace is not None
+            if not (is_called_by_it or code.co_filename.startswith(SOURCE_PREFIX)):
+                return None
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
+            counts.setdefault(code, 0)
+        elif event == "opcode":
+            counts[code] += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+    found: Dict[str, int] = {}
+    for code, count in counts.items():
+        name = _name(code)
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _name(code: CodeType) -> str:
+    if code.co_filename.startswith(SOURCE_PREFIX):
+        return "the statement"
+    return f"{getattr(code, 'co_qualname', code.co_name)} ({_short(code.co_filename)})"
+
+
+def _short(path: str) -> str:
+    """The file below the place where packages lie, the same in every environment."""
+    for entry in sorted(filter(None, sys.path), key=len, reverse=True):
+        if path.startswith(entry.rstrip("/") + "/"):
+            return path[len(entry.rstrip("/")) + 1 :]
+    return path

@@ -1,0 +1,200 @@
+"""What a record says, resolved: tagged JSON, and names of operators, types and devices.
+
+A name in a trace is somebody else's text. It is looked up among operators or among the members of
+`torch` that are of one type, so it can never reach a function, a module or an attribute of another
+kind, and an operator that takes the name of a file is not for a trace to call.
+
+What a record means nothing by, or what cannot be made again here, is an error with a sentence for a
+table's row.
+"""
+
+import contextlib
+import functools
+import importlib
+import re
+from typing import Any, Callable, Dict, Iterator, List
+
+import torch
+
+from torchmark_probe.zygote.handlers import UnsupportedError
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_DEVICE = re.compile(r"([a-z][a-z0-9_]*)(:[0-9]{1,3})?\Z")
+_SHOWN = 100
+"""Characters of a name that an error repeats."""
+
+_NAMESPACE_TYPE: Any = type(torch.ops.aten)
+_PACKET_TYPE: Any = type(torch.ops.aten.add)
+_OVERLOAD_TYPE: Any = type(torch.ops.aten.add.Tensor)
+
+
+class CannotRebuildError(UnsupportedError):
+    """A recorded call that cannot be made again; the sentence says why."""
+
+
+class DamagedRecordError(CannotRebuildError):
+    """A record that means nothing: a negative size, strides that leave the memory, no JSON."""
+
+
+class UnknownOperatorError(CannotRebuildError):
+    """A torch without this operator, or one that a trace may not name."""
+
+
+def shown(value: Any) -> str:
+    """A value of the record in a sentence, cut where it is long."""
+    text = ascii(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+_REGISTERED_BY = {
+    "prims": "torch._prims",
+    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "torch_nn": "torch.nn.modules.linear_cross_entropy",
+}
+"""Modules of torch whose import makes operators that `import torch` alone does not."""
+
+_FILE_NAMESPACES = ("debugprims",)
+"""Their operators read files without an argument that is called so."""
+
+
+def operator_named(name: Any) -> Any:
+    """The operator of "aten.add.Tensor"."""
+    parts = name.split(".") if isinstance(name, str) else []
+    if len(parts) != 3 or not all(_IDENTIFIER.match(part) for part in parts):
+        raise UnknownOperatorError(
+            f"{shown(name)} is not the name of an operator, as aten.add.Tensor is"
+        )
+    if parts[0] in _REGISTERED_BY:
+        with contextlib.suppress(ImportError):  # an older torch
+            importlib.import_module(_REGISTERED_BY[parts[0]])
+    namespace = _member(torch.ops, parts[0], _NAMESPACE_TYPE)
+    packet = _member(namespace, parts[1], _PACKET_TYPE)
+    is_known = packet is not None and parts[2] in packet.overloads()
+    operator = _member(packet, parts[2], _OVERLOAD_TYPE) if is_known else None
+    if operator is None:
+        raise UnknownOperatorError(
+            "torch {} has no operator {}".format(torch.__version__, shown(name).strip("'"))
+        )
+    if "filename" in argument_names(operator) or parts[0] in _FILE_NAMESPACES:
+        raise UnknownOperatorError(f"{shown(name)} works on files, which a trace may not ask for")
+    return operator
+
+
+def _member(of: Any, name: str, kind: Any) -> Any:
+    """What has this name there, if it is of that kind."""
+    try:
+        found = getattr(of, name, None)
+    except RuntimeError:  # torch's word for some names that it does not know
+        return None
+    return found if isinstance(found, kind) else None
+
+
+def argument_names(operator: Any) -> List[str]:
+    schema = operator._schema  # noqa: SLF001 - torch has no other way to say it
+    return [argument.name for argument in schema.arguments]
+
+
+def _of_torch(name: Any, kind: Any, what: str) -> Any:
+    value = vars(torch).get(name) if isinstance(name, str) else None
+    if not isinstance(value, kind):
+        raise DamagedRecordError(
+            f"torch {torch.__version__} has no {what} that is called {shown(name)}"
+        )
+    return value
+
+
+dtype_named = functools.partial(_of_torch, kind=torch.dtype, what="dtype")
+layout_named = functools.partial(_of_torch, kind=torch.layout, what="layout")
+
+
+def device_named(name: Any, stand_in: str) -> torch.device:
+    """Where something goes that was on this device: `stand_in` for any but the CPU and meta.
+
+    On meta everything is on meta.
+    """
+    match = _DEVICE.match(name) if isinstance(name, str) else None
+    if match is None:
+        raise DamagedRecordError(f"{shown(name)} is not a device")
+    stays = match.group(1) in ("cpu", "meta") and stand_in != "meta"
+    return torch.device(match.group(1) if stays else stand_in)
+
+
+def tensor_records(value: Any) -> Iterator[Any]:
+    """What stands behind every key "tensor" in a value, in order."""
+    if isinstance(value, list):
+        for each in value:
+            yield from tensor_records(each)
+    elif isinstance(value, dict):
+        for tag, content in value.items():
+            if tag == "tensor":
+                yield content
+            elif tag in ("tuple", "dict"):
+                yield from tensor_records(content)
+
+
+def argument(value: Any, tensors: Iterator[torch.Tensor], device: str) -> Any:
+    """What a piece of tagged JSON stands for; its tensors are the next of `tensors`."""
+    if isinstance(value, list):
+        return [argument(each, tensors, device) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1:
+        raise DamagedRecordError(f"{shown(value)} has not one key")
+    ((tag, content),) = value.items()
+    if tag == "tensor":
+        return next(tensors)
+    if tag in ("tuple", "dict"):
+        return _collection(tag, content, tensors, device)
+    if tag not in _PLAIN:
+        raise DamagedRecordError(f"{shown(tag)} is no kind of value")
+    return _PLAIN[tag](content, device)
+
+
+def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor], device: str) -> Any:
+    if not isinstance(content, list):
+        raise DamagedRecordError(f"{shown(content)} is not the content of a {tag}")
+    values = argument(content, tensors, device)
+    if tag == "tuple":
+        return tuple(values)
+    try:
+        return dict(values)
+    except (TypeError, ValueError) as error:
+        raise DamagedRecordError(f"{shown(content)} are no pairs") from error
+
+
+def _float(content: Any, _: str) -> float:
+    if isinstance(content, dict) and set(content) == {"float"}:
+        content = content["float"]
+    if content in ("inf", "-inf", "nan") or type(content) in (int, float):
+        return float(content)
+    raise DamagedRecordError(f"{shown(content)} is no float")
+
+
+def _complex(content: Any, device: str) -> complex:
+    if not isinstance(content, list) or len(content) != 2:
+        raise DamagedRecordError(f"{shown(content)} is no complex number")
+    return complex(*(_float(part, device) for part in content))
+
+
+def _generator(content: Any, device: str) -> torch.Generator:
+    where = device_named(content, device)
+    return torch.Generator("cpu" if where.type == "meta" else where).manual_seed(0)
+
+
+def _opaque(content: Any, _: str) -> Any:
+    raise CannotRebuildError(
+        f"an argument is of the type {shown(content)}, which a trace cannot hold"
+    )
+
+
+_PLAIN: Dict[str, Callable[[Any, str], Any]] = {
+    "float": _float,
+    "complex": _complex,
+    "dtype": lambda content, _: dtype_named(content),
+    "device": device_named,
+    "layout": lambda content, _: layout_named(content),
+    "memory_format": lambda content, _: _of_torch(content, torch.memory_format, "memory format"),
+    "generator": _generator,
+    "opaque": _opaque,
+}
+"""By the tag: what makes a value of its content and of the device to use."""

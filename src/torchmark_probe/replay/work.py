@@ -1,0 +1,149 @@
+"""How much work a call or a run is, and how quickly this machine does such work.
+
+FLOPs are by the formulas that torch's own counter has. They cover matrix products, convolutions
+and attention, forward and backward: what a model computes its FLOPs with. For everything else the
+number is not known, and nobody guesses it. A torch without the counter (before 2.0) knows none.
+
+The speeds are the best that this machine does with the threads it has: copies of three sizes,
+matrix products. A call is held against these: what its bytes and FLOPs would take at that speed
+is work.
+"""
+
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from torchmark_probe.zygote.handlers import offer
+
+
+def flops_of_call(
+    operator: Any, args: List[Any], kwargs: Dict[str, Any], result: Any
+) -> Optional[int]:
+    """Of one call that gave this result; None where it is not known."""
+    formula = _formula(operator)
+    if formula is None:
+        return None
+    try:
+        return int(formula(*args, **kwargs, out_val=result))
+    except Exception:  # a formula for other arguments knows nothing of these
+        return None
+
+
+def _formula(operator: Any) -> Optional[Callable[..., Any]]:
+    try:
+        from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - an older torch lacks it
+    except ImportError:
+        return None
+    namespace, _, name = operator.name().partition(".")[0].partition("::")
+    known_as = _SAME.get(name, name)
+    return flop_registry.get(getattr(getattr(torch.ops, namespace), known_as, None))
+
+
+_SAME = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "_scaled_dot_product_flash_attention_backward"
+    ),
+}
+"""Operators that compute the same as another one, and begin with the same arguments; the counter
+has the other one alone."""
+
+
+def flops_of_run(run: Callable[[], Any]) -> Optional[int]:
+    """Of one run, by torch's own counter; None where it knows of none, and before torch 2.1."""
+    try:
+        from torch.utils.flop_counter import (  # noqa: PLC0415 - an older torch lacks it
+            FlopCounterMode,
+            flop_registry,
+        )
+    except ImportError:
+        return None
+    formulas = {}
+    for name, same in _SAME.items():
+        operator = getattr(torch.ops.aten, name, None)
+        formula = flop_registry.get(getattr(torch.ops.aten, same, None))
+        if operator is not None and formula is not None:
+            formulas[operator] = _unwrapped(formula)
+    try:
+        with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
+            run()
+    except Exception:  # an operator that cannot be looked at from Python
+        return None
+    return int(counter.get_total_flops()) or None
+
+
+def _unwrapped(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of torch's own, which it would otherwise make ready for tensors twice."""
+
+    def same(*args: Any, **kwargs: Any) -> Any:
+        return formula(*args, **kwargs)
+
+    same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - what the counter asks for
+    return same
+
+
+COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)
+"""Bytes that a copy moves, read and written: in the cache of a core, in the last one, in memory."""
+
+_SIDES = {"float32": 1024}
+_SIDE = 512
+"""Of the matrices: large enough for full speed. Types that a processor does not compute in may be a
+hundred times slower than float32, so theirs are smaller."""
+
+_AT_LEAST = 0.05
+"""Seconds that are spent on each."""
+
+
+@offer
+def machine_speeds(dtypes: List[str]) -> Dict[str, Any]:
+    """The speeds as plain JSON; types that have no matrix product are left out."""
+    x = torch.ones(1)
+    small = _least_seconds(lambda: torch.add(x, x))
+    speeds: Dict[str, Any] = {
+        "small_call_seconds": small,
+        "bytes_per_second": {size: _copy_speed(size, small) for size in COPIES},
+        "flops_per_second": {},
+    }
+    for name in dtypes:
+        try:
+            speeds["flops_per_second"][name] = _product_speed(name)
+        except (AttributeError, RuntimeError):  # no such type here, or no product of it
+            continue
+    return speeds
+
+
+def _copy_speed(size: int, small: float) -> float:
+    """Of the copying alone: what any call takes is taken off, or small copies would seem slow."""
+    source = torch.ones(size // 2, dtype=torch.uint8)
+    target = torch.empty_like(source)
+    seconds = _least_seconds(lambda: target.copy_(source))
+    return size / max(seconds - small, seconds / 10)
+
+
+def _product_speed(name: str) -> float:
+    side = _SIDES.get(name, _SIDE)
+    matrix = torch.ones(side, side, dtype=getattr(torch, name))
+    out = torch.empty_like(matrix)
+    return 2.0 * side**3 / _least_seconds(lambda: torch.mm(matrix, matrix, out=out))
+
+
+def _least_seconds(action: Callable[[], Any]) -> float:
+    """The quickest of many runs: what the machine can do, whatever disturbs it meanwhile."""
+    least = float("inf")
+    number, spent = 1, 0.0
+    while spent < _AT_LEAST:
+        start = time.perf_counter()
+        for _ in range(number):
+            action()
+        seconds = time.perf_counter() - start
+        if spent:  # not the first, in which memory and code are new
+            least = min(least, seconds / number)
+        spent += seconds
+        if seconds < 1e-4:
+            number *= 2
+    if least == float("inf"):
+        start = time.perf_counter()
+        action()
+        least = time.perf_counter() - start
+    return least

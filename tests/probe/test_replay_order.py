@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchmark_probe.replay.order import Passes, Prepared
+from torchmark_probe.replay.order import Passes
 
 
 class Machine:
@@ -28,16 +28,15 @@ class Machine:
 
 def test_a_pass_runs_all_calls_in_their_order_with_two_readings_of_the_clock() -> None:
     machine = Machine()
-    step = Prepared([machine.call("a", 1), None, machine.call("b", 10)], {1: "why"})
-    block = Passes(step, [0, 2, 1, 0], machine.clock).run(2)
+    calls = {0: machine.call("a", 1), 2: machine.call("b", 10)}
+    block = Passes(calls, [0, 2, 1, 0], machine.clock).run(2)
     assert machine.called == ["a", "b", "a"] * 2
     assert block.wall == 2 * 12 + 0.25
 
 
 def test_every_position_has_its_own_time_without_that_of_a_reading() -> None:
     machine = Machine()
-    step = Prepared([machine.call("a", 1), machine.call("b", 10)], {})
-    passes = Passes(step, [0, 1, 0], machine.clock)
+    passes = Passes({0: machine.call("a", 1), 1: machine.call("b", 10)}, [0, 1, 0], machine.clock)
     assert passes.seconds_by_position(0.25, budget=0) == [1, 10, 1]
     few = len(machine.called)
     passes.seconds_by_position(0.25, budget=1000)

@@ -7,6 +7,7 @@ torch's own `Compare` asks of one, so that a table can be made of these times th
 import math
 import textwrap
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from ..loops.intervals import quantile_of_sorted
@@ -54,17 +55,17 @@ class TaskSpec:
     def title(self) -> str:
         """One line for the measurement, or more if only the statement can name it."""
         if self.label is None and "\n" in self.stmt:
-            row = " ({})".format(self.sub_label) if self.sub_label else ""
-            return "stmt:{}\n{}".format(row, textwrap.indent(self.stmt, "  "))
+            row = f" ({self.sub_label})" if self.sub_label else ""
+            return f"stmt:{row}\n" + textwrap.indent(self.stmt, "  ")
         name = self.stmt if self.label is None else self.label
-        return "{}: {}".format(name, self.sub_label) if self.sub_label else name
+        return f"{name}: {self.sub_label}" if self.sub_label else name
 
     def setup_str(self) -> str:
         if self.setup in ("", "pass"):
             return ""
         if "\n" in self.setup:
-            return "setup:\n{}".format(textwrap.indent(self.setup, "  "))
-        return "setup: {}".format(self.setup)
+            return "setup:\n" + textwrap.indent(self.setup, "  ")
+        return f"setup: {self.setup}"
 
     def summarize(self) -> str:
         """The lines that describe the task where a result is printed."""
@@ -72,7 +73,7 @@ class TaskSpec:
         return "\n".join(text + "\n" if "\n" in text else text for text in sections if text)
 
     def __repr__(self) -> str:
-        return "<TaskSpec {!r}>".format(self.title)
+        return f"<TaskSpec {self.title!r}>"
 
 
 @dataclass(repr=False)
@@ -134,37 +135,14 @@ class Measurement:
 
     # The fields of the task, by the names under which scripts read them here.
 
-    @property
-    def stmt(self) -> str:
-        return self.task_spec.stmt
-
-    @property
-    def setup(self) -> str:
-        return self.task_spec.setup
-
-    @property
-    def global_setup(self) -> str:
-        return self.task_spec.global_setup
-
-    @property
-    def label(self) -> Optional[str]:
-        return self.task_spec.label
-
-    @property
-    def sub_label(self) -> Optional[str]:
-        return self.task_spec.sub_label
-
-    @property
-    def description(self) -> Optional[str]:
-        return self.task_spec.description
-
-    @property
-    def num_threads(self) -> int:
-        return self.task_spec.num_threads
-
-    @property
-    def title(self) -> str:
-        return self.task_spec.title
+    stmt = property(attrgetter("task_spec.stmt"))
+    setup = property(attrgetter("task_spec.setup"))
+    global_setup = property(attrgetter("task_spec.global_setup"))
+    label = property(attrgetter("task_spec.label"))
+    sub_label = property(attrgetter("task_spec.sub_label"))
+    description = property(attrgetter("task_spec.description"))
+    num_threads = property(attrgetter("task_spec.num_threads"))
+    title = property(attrgetter("task_spec.title"))
 
     @property
     def env(self) -> str:
@@ -172,7 +150,7 @@ class Measurement:
 
     @property
     def as_row_name(self) -> str:
-        return self.sub_label or self.stmt or "[Unknown]"
+        return self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]"
 
     @staticmethod
     def merge(measurements: Iterable["Measurement"]) -> List["Measurement"]:
@@ -185,41 +163,38 @@ class Measurement:
     def __repr__(self) -> str:
         lines = [object.__repr__(self), self.task_spec.summarize()]
         count = len(self.raw_times)
-        threads = "{} thread{}".format(self.num_threads, "s" if self.num_threads > 1 else "")
+        threads = f"{self.num_threads} thread" + ("s" if self.num_threads > 1 else "")
         if count == 0:
             return "\n".join([*lines, "  no measurements, " + threads])
         lines += self._statistics()
-        runs = "s, {} runs per measurement, " if count > 1 else ", {} runs, "
-        lines.append("  {} measurement".format(count) + runs.format(self.number_per_run) + threads)
+        runs = f"{self.number_per_run} runs"
+        each = f"s, {runs} per measurement" if count > 1 else f", {runs}"
+        lines.append(f"  {count} measurement{each}, {threads}")
         return "\n".join(lines + self._warnings())
 
     def _statistics(self) -> List[str]:
         median = self.median
         scale, unit = next((pair for pair in _UNITS if median >= pair[0]), _UNITS[-1])
         name = "Median: " if len(self.raw_times) > 1 else ""
-        lines = ["  {}{:.2f} {}".format(name, median / scale, unit)]
+        lines = [f"  {name}{median / scale:.2f} {unit}"]
         if len(self.raw_times) >= 4:
             low, high = (bound / scale for bound in self._quartiles())
-            lines.append(
-                "  IQR:    {:.2f} {} ({:.2f} to {:.2f})".format(high - low, unit, low, high)
-            )
+            lines.append(f"  IQR:    {high - low:.2f} {unit} ({low:.2f} to {high:.2f})")
         return lines
 
     def _warnings(self) -> List[str]:
         if self.meets_confidence(_IQR_DOUBTFUL):
             return []
         cause = "may be" if self.meets_confidence(_IQR_GROSS) else "is probably"
-        share = "{:.1f}%".format(100 * self.iqr / self.median) if self.median else "over 100%"
+        share = f"{100 * self.iqr / self.median:.1f}%" if self.median else "over 100%"
         return [
-            "  WARNING: Interquartile range is {} of the median.\n"
-            "           Something else {} using the machine.".format(share, cause)
+            f"  WARNING: Interquartile range is {share} of the median.",
+            f"           Something else {cause} using the machine.",
         ]
 
     def _ordered(self) -> List[float]:
         if not self.raw_times:
-            raise ValueError(
-                "the measurement of {!r} has no times, so no statistics".format(self.title)
-            )
+            raise ValueError(f"the measurement of {self.title!r} has no times, so no statistics")
         return sorted(self.times)
 
     def _quartiles(self) -> Tuple[float, float]:

@@ -4,11 +4,12 @@ What needs more than Python and torch (a compiler, valgrind, a quiet core) is no
 errors say how torchmark does it from outside.
 """
 
+import contextlib
 import enum
 import functools
 import math
 import textwrap
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import torch
 
@@ -63,10 +64,11 @@ class Timer:
     ) -> None:
         """`global_setup` is a matter of C++ and does nothing here."""
         _check_language(language)
-        _check_text("stmt", stmt)
-        _check_text("setup", setup)
+        for name, text in (("stmt", stmt), ("setup", setup)):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} is text here, got {text!r}")
         if num_threads < 1:
-            raise ValueError("num_threads must be 1, 2, ..., got {!r}".format(num_threads))
+            raise ValueError(f"num_threads must be 1, 2, ..., got {num_threads!r}")
         self._task_spec = TaskSpec(
             stmt=_trimmed(stmt),
             setup=_trimmed(setup),
@@ -83,7 +85,7 @@ class Timer:
     def timeit(self, number: int = 1000000) -> Measurement:
         """Run the statement `number` times in one block, after a warm-up of a hundredth of it."""
         if number < 1:
-            raise ValueError("the number of runs must be 1, 2, ..., got {!r}".format(number))
+            raise ValueError(f"the number of runs must be 1, 2, ..., got {number!r}")
         with _torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return self._measurement(number, [self._seconds(number)])
@@ -92,7 +94,7 @@ class Timer:
         self, callback: Optional[Callback] = None, min_run_time: float = 0.2
     ) -> Measurement:
         """Blocks for `min_run_time` seconds, each so long that reading the clock is nothing."""
-        _check_seconds("min_run_time", min_run_time)
+        _check_run_time(min_run_time)
         with _torch_threads(self._task_spec.num_threads):
             number = self._block_size(min_run_time)
             return self._repeated(number, callback, lambda _, total: total >= min_run_time)
@@ -109,7 +111,7 @@ class Timer:
 
         At least four blocks and `min_run_time` seconds, at most `max_run_time`.
         """
-        _check_seconds("min_run_time", min_run_time)
+        _check_run_time(min_run_time)
         longest = math.inf if max_run_time is None else max_run_time
         with _torch_threads(self._task_spec.num_threads):
             number = self._block_size(min_run_time=0.05)
@@ -171,18 +173,15 @@ class Timer:
         return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
 
 
-class _torch_threads:  # noqa: N801 - reads as a statement in `with`
+@contextlib.contextmanager
+def _torch_threads(number: int) -> Iterator[None]:
     """torch works with `number` threads inside the block, and with as many as before after it."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __enter__(self) -> None:
-        self._before = torch.get_num_threads()
-        torch.set_num_threads(self._number)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self._before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _check_language(language: Union[Language, str]) -> None:
@@ -194,17 +193,18 @@ def _check_language(language: Union[Language, str]) -> None:
             "outside this environment: `torchmark ab`, or `torchmark count` for instructions"
         )
     if name not in ("py", "python"):
-        raise ValueError("unknown language {!r}; Timer takes 'python' here".format(language))
+        raise ValueError(f"unknown language {language!r}; Timer takes 'python' here")
 
 
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise TypeError("{} is text here, got {!r}".format(name, value))
+def _check_run_time(least: float) -> None:
+    if not 0 < least < math.inf:
+        raise ValueError(f"min_run_time must be finite and above zero, got {least!r}")
 
 
-def _check_seconds(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError("{} must be finite and above zero, got {!r}".format(name, value))
+def _trimmed(source: str) -> str:
+    """Source as it reads best: without common indent, leading newline and trailing blanks."""
+    text = textwrap.dedent(source).rstrip()
+    return text[1:] if text.startswith("\n") else text
 
 
 def _loop(task: TaskSpec, clock: Clock, names: Dict[str, Any]) -> PythonLoop:
@@ -212,12 +212,6 @@ def _loop(task: TaskSpec, clock: Clock, names: Dict[str, Any]) -> PythonLoop:
         return PythonLoop(task.stmt, task.setup, timer=clock, globals=names)
     except SnippetSyntaxError as failure:
         error = failure.error
-        message = "the {} does not compile: {}".format(failure.part, error.msg)
-        place = ("<{}>".format(failure.part), error.lineno, error.offset, error.text)
+        message = f"the {failure.part} does not compile: {error.msg}"
+        place = (f"<{failure.part}>", error.lineno, error.offset, error.text)
         raise SyntaxError(message, place) from None
-
-
-def _trimmed(source: str) -> str:
-    """Source as it reads best: without common indent, leading newline and trailing blanks."""
-    text = textwrap.dedent(source).rstrip()
-    return text[1:] if text.startswith("\n") else text

@@ -30,10 +30,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def half_width(self) -> float:
-        return (self.high - self.low) / 2
-
 
 def quantile_of_sorted(ordered: Sequence[float], fraction: float) -> float:
     """The value below which `fraction` of the ordered samples lie, linearly interpolated."""

@@ -23,8 +23,6 @@ class NativeLoop:
     """One statement of a library."""
 
     def __init__(self, library: str, symbol: str) -> None:
-        self.library = library
-        self.symbol = symbol
         loaded = ctypes.CDLL(library)
         self._run: Any = getattr(loaded, symbol)
         self._run.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
@@ -56,7 +54,7 @@ class NativeLoop:
         `after` is called also when the statement throws. What C++ throws becomes a RuntimeError
         with its text; what a callback raises is raised here when the statement is done.
         """
-        raised = []  # type: List[BaseException]
+        raised: List[BaseException] = []
         callbacks = [_guard(function, raised) for function in (before, after)]
         seconds = float(self._run(number, warmup, *map(_address, callbacks)))
         if raised:

@@ -11,7 +11,7 @@ after every call are others, with what a reading costs taken off.
 
 import random
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from torchmark_probe.loops.clocks import Clock, clock_facts, wall_clock
 from torchmark_probe.loops.intervals import median
@@ -29,57 +29,40 @@ _FEWEST_PASSES = 5
 def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedInOrder:
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
-    step = prepare_step(work.calls, work.seed)
-    passes = Passes(step, work.order, clock)
+    left_out: List[LeftOut] = []
+    passes = Passes(_prepare_calls(work.calls, work.seed, left_out), work.order, clock)
     rng = random.Random(work.seed)  # noqa: S311 - an order of blocks, not a secret
     sampling = sample([passes], work.limits, rng, facts, ReferenceLoop())[0]
     with garbage_collection_off():
         seconds = passes.seconds_by_position(facts.cost, work.limits.min_run_time)
-    left_out = [LeftOut(number, reason) for number, reason in step.left_out.items()]
     return ReplayedInOrder(sampling, seconds, left_out)
 
 
-class Prepared(NamedTuple):
-    """The distinct calls of a step, ready to run."""
-
-    calls: List[Optional[Call]]
-    """By number; None for one that cannot be made again or does not run."""
-
-    left_out: Dict[int, str]
-    """Why, by number."""
-
-
-def prepare_step(texts: Sequence[str], seed: int) -> Prepared:
+def _prepare_calls(texts: Sequence[str], seed: int, left_out: List[LeftOut]) -> Dict[int, Call]:
     """Make every call's inputs, and run it once: what fails there is left out of the passes.
 
     Each is checked against the memory that the ones before have left.
     """
     settle()
-    calls: List[Optional[Call]] = []
-    left_out: Dict[int, str] = {}
+    calls: Dict[int, Call] = {}
     for number, text in enumerate(texts):
         try:
             operator, args, kwargs = rebuild(text, seed)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
-            left_out[number] = "{}: {}".format(type(error).__name__, error)
-            calls.append(None)
+            left_out.append(LeftOut(number, f"{type(error).__name__}: {error}"))
         else:
-            calls.append((operator, args, kwargs))
-    return Prepared(calls, left_out)
+            calls[number] = (operator, args, kwargs)
+    return calls
 
 
 class Passes:
-    """The calls in their order; a run is a pass."""
+    """The calls, by number, in their order; a run is a pass."""
 
-    def __init__(self, step: Prepared, order: Sequence[int], clock: Clock) -> None:
+    def __init__(self, calls: Dict[int, Call], order: Sequence[int], clock: Clock) -> None:
         self._clock = clock
-        self._held: List[Any] = [None] * len(step.calls)
-        self._sequence = [
-            (number, *call)
-            for number, call in ((number, step.calls[number]) for number in order)
-            if call is not None
-        ]
+        self._held: List[Any] = [None] * (1 + max(calls, default=0))
+        self._sequence = [(number, *calls[number]) for number in order if number in calls]
 
     def run(self, number: int) -> Block:
         held, sequence = self._held, self._sequence

@@ -6,7 +6,7 @@ since kernels trust it.
 """
 
 import math
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.utils._pytree import tree_flatten
@@ -27,25 +27,7 @@ _LARGEST = 2**62
 
 
 class TooLargeError(CannotRebuildError, MemoryError):
-    """A call that needs more memory than is free."""
-
-    def __init__(self, needed: int, free: int) -> None:
-        super().__init__(f"the call needs {_amount(needed)}, {_amount(free)} are free")
-        self.needed = needed
-        """Bytes of its inputs and outputs."""
-
-        self.free = free
-        """Bytes that were free on this machine."""
-
-
-def _amount(size: int) -> str:
-    """Bytes as people read them: "1.0 TB"."""
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if value < 1000:
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1e} EB"
+    """A call whose inputs and outputs need more memory than is free."""
 
 
 class Described(NamedTuple):
@@ -102,12 +84,9 @@ def _describe(record: Any, argument: str, stand_in: str) -> Described:
     if not isinstance(record, dict):
         raise DamagedRecordError(f"{shown(record)} does not describe a tensor")
     shape = _sizes(record.get("shape"), "shape")
-    dtype = dtype_named(record.get("dtype"))
-    layout = layout_named(record.get("layout", "strided"))
-    strides = _strides(record, shape) if layout is torch.strided else ()
-    offset = _size(record.get("offset", 0), "offset")
     if math.prod(shape) > _LARGEST:
         raise DamagedRecordError(f"the shape {shown(list(shape))} has too many elements")
+    layout = layout_named(record.get("layout", "strided"))
     parts = record.get("parts", {})
     if not isinstance(parts, dict):
         raise DamagedRecordError(f"{shown(parts)} are not the parts of a tensor")
@@ -115,15 +94,13 @@ def _describe(record: Any, argument: str, stand_in: str) -> Described:
     if not (values is None or isinstance(values, dict)):
         raise DamagedRecordError(f"{shown(values)} does not describe contents")
     storage = record.get("storage")
-    return Described(
+    tensor = Described(
         shape=shape,
-        dtype=dtype,
-        strides=strides,
-        offset=offset,
+        dtype=dtype_named(record.get("dtype")),
+        strides=_strides(record, shape) if layout is torch.strided else (),
+        offset=_size(record.get("offset", 0), "offset"),
         storage=None if storage is None else _size(storage, "storage"),
-        storage_bytes=_storage_bytes(record, shape, dtype, strides, offset)
-        if layout is torch.strided
-        else 0,
+        storage_bytes=0,
         device=device_named(record.get("device", "cpu"), stand_in),
         requires_grad=record.get("requires_grad") is True,
         conj=record.get("conj") is True,
@@ -134,6 +111,9 @@ def _describe(record: Any, argument: str, stand_in: str) -> Described:
         values=values,
         argument=argument,
     )
+    if not tensor.is_strided:
+        return tensor
+    return tensor._replace(storage_bytes=_storage_bytes(tensor, record.get("storage_bytes")))
 
 
 def _part(record: Any, argument: str, stand_in: str) -> Described:
@@ -141,55 +121,35 @@ def _part(record: Any, argument: str, stand_in: str) -> Described:
     return _describe(record["tensor"] if is_tagged else record, argument, stand_in)
 
 
-def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last in memory, both counted; 0 for an empty tensor."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
-
-
-def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
-    strides: Tuple[int, ...] = ()
+def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    if "strides" in record:
+        strides = _sizes(record["strides"], "strides")
+        if len(strides) != len(shape):
+            raise DamagedRecordError(f"{len(strides)} strides for {len(shape)} sizes of a tensor")
+        return strides
+    contiguous: Tuple[int, ...] = ()
     step = 1
     for size in reversed(shape):
-        strides = (step, *strides)
+        contiguous = (step, *contiguous)
         step *= max(size, 1)
-    return strides
+    return contiguous
 
 
-def item_bytes(dtype: torch.dtype) -> int:
+def _storage_bytes(tensor: Described, recorded: Any) -> int:
     try:
-        return torch.empty((), dtype=dtype, device="meta").element_size()
+        item_bytes = torch.empty((), dtype=tensor.dtype, device="meta").element_size()
     except (RuntimeError, NotImplementedError) as error:
-        raise CannotRebuildError(f"tensors of {dtype} cannot be made") from error
-
-
-def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    if "strides" not in record:
-        return contiguous_strides(shape)
-    strides = _sizes(record["strides"], "strides")
-    if len(strides) != len(shape):
-        raise DamagedRecordError(f"{len(strides)} strides for {len(shape)} sizes of a tensor")
-    return strides
-
-
-def _storage_bytes(
-    record: Dict[str, Any],
-    shape: Tuple[int, ...],
-    dtype: torch.dtype,
-    strides: Tuple[int, ...],
-    offset: int,
-) -> int:
-    reach = extent(shape, strides)
-    needed = (offset + reach) * item_bytes(dtype) if reach else 0
+        raise CannotRebuildError(f"tensors of {tensor.dtype} cannot be made") from error
+    shape, strides = list(tensor.shape), list(tensor.strides)
+    last = tensor.offset + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    needed = 0 if 0 in shape else (last + 1) * item_bytes
     if needed > _LARGEST:
-        raise DamagedRecordError(f"the strides {shown(list(strides))} reach too far")
-    recorded = record.get("storage_bytes")
+        raise DamagedRecordError(f"the strides {shown(strides)} reach too far")
     if recorded is None:
         return needed
     if needed > _size(recorded, "storage_bytes"):
         raise DamagedRecordError(
-            f"shape {shown(list(shape))}, strides {shown(list(strides))} and offset {offset} "
+            f"shape {shown(shape)}, strides {shown(strides)} and offset {tensor.offset} "
             f"leave the memory of {recorded} bytes"
         )
     return int(recorded)
@@ -234,7 +194,17 @@ def check_memory(tensors: Iterable[Described]) -> None:
     needed = sum(storage_sizes(tensors).values())
     free = free_bytes()
     if needed > free:
-        raise TooLargeError(needed, free)
+        raise TooLargeError(f"the call needs {_amount(needed)}, {_amount(free)} are free")
+
+
+def _amount(size: int) -> str:
+    """Bytes as people read them: "1.0 TB"."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 1000:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1e} EB"
 
 
 def free_bytes() -> int:
@@ -266,42 +236,34 @@ def tensors_of(value: Any) -> List[Any]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
-_COMPRESSED = {
+_INDICES = {
+    "sparse_coo": ("indices",),
     "sparse_csr": ("crow_indices", "col_indices"),
     "sparse_bsr": ("crow_indices", "col_indices"),
     "sparse_csc": ("ccol_indices", "row_indices"),
     "sparse_bsc": ("ccol_indices", "row_indices"),
 }
+"""By the layout: the parts of a tensor that say where its values are."""
 
 
 def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
     name = str(tensor.layout).rpartition(".")[2]
-    if name != "sparse_coo" and name not in _COMPRESSED:
+    if name not in _INDICES:
         raise CannotRebuildError(f"tensors of the layout {name} are not made again")
-    wanted = ("indices",) if name == "sparse_coo" else _COMPRESSED[name]
-    missing = {*wanted, "values"} - parts.keys()
+    missing = {*_INDICES[name], "values"} - parts.keys()
     if missing:
         raise DamagedRecordError(f"a {name} tensor without its {' and '.join(sorted(missing))}")
-    if tensor.device.type != "meta":
-        _place(name, tensor, parts)
+    indices = [parts[key] for key in _INDICES[name]]
+    is_exact = "list" in (tensor.parts[_INDICES[name][-1]].values or {})
+    if tensor.device.type != "meta" and not is_exact:
+        if name == "sparse_coo":
+            _place_coo(tensor, *indices)
+        else:
+            _place_compressed(*indices)
     try:
-        return _join(name, tensor, parts)
+        return _join(tensor, indices, parts["values"])
     except (RuntimeError, TypeError) as error:
         raise DamagedRecordError(f"parts that make no {name} tensor: {error}") from error
-
-
-def _place(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> None:
-    if name == "sparse_coo":
-        if not _is_exact(tensor.parts["indices"]):
-            _place_coo(tensor, parts["indices"])
-        return
-    compressed, plain = (parts[key] for key in _COMPRESSED[name])
-    if plain.numel() and not _is_exact(tensor.parts[_COMPRESSED[name][1]]):
-        _place_compressed(compressed, plain)
-
-
-def _is_exact(part: Described) -> bool:
-    return "list" in (part.values or {})
 
 
 def _place_coo(tensor: Described, indices: torch.Tensor) -> None:
@@ -320,6 +282,8 @@ def _place_coo(tensor: Described, indices: torch.Tensor) -> None:
 
 def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
     """As many elements in every row, at equal distances: columns up to the largest that was."""
+    if not plain.numel():
+        return
     rows, count, columns = compressed.shape[-1] - 1, plain.shape[-1], int(plain.max()) + 1
     starts = torch.arange(rows + 1) * count // max(rows, 1)
     lengths = starts[1:] - starts[:-1]
@@ -328,16 +292,11 @@ def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
     plain.copy_(within * columns // lengths.repeat_interleave(lengths))
 
 
-def _join(name: str, tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
-    aten = torch.ops.aten
-    if name == "sparse_coo":
-        make: Any = aten._sparse_coo_tensor_unsafe  # noqa: SLF001 - contents are not looked at
-        coo: torch.Tensor = make(parts["indices"], parts["values"], list(tensor.shape))
-        return aten._coalesced_(coo, tensor.coalesced)  # type: ignore[no-any-return]
-    compressed, plain = _COMPRESSED[name]
+def _join(tensor: Described, indices: List[torch.Tensor], values: torch.Tensor) -> Any:
+    """Contents are not looked at: the kernels trust them."""
+    aten, shape = torch.ops.aten, list(tensor.shape)
+    if len(indices) == 1:
+        coo = aten._sparse_coo_tensor_unsafe(*indices, values, shape)  # noqa: SLF001
+        return aten._coalesced_(coo, tensor.coalesced)
     make = aten._sparse_compressed_tensor_unsafe  # noqa: SLF001
-    indices = (parts[compressed], parts[plain])
-    made: torch.Tensor = make(
-        *indices, parts["values"], list(tensor.shape), dtype=tensor.dtype, layout=tensor.layout
-    )
-    return made
+    return make(*indices, values, shape, dtype=tensor.dtype, layout=tensor.layout)

@@ -208,12 +208,10 @@ def call_of_phase(
     return Call(step, tuple(inputs), {})
 
 
-def counted_calls(
-    phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
-) -> List[Call]:
+def counted_calls(phase: str, function: Callable[..., Any], inputs: Sequence[Any]) -> List[Call]:
     """The parts of a run, one by one: torch's counter cannot look at both passes in one go."""
     parts = [FORWARD, BACKWARD] if phase == FORWARD_BACKWARD else [phase]
-    return [call_of_phase(part, function, module, inputs) for part in parts]
+    return [call_of_phase(part, function, function, inputs) for part in parts]
 
 
 def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:

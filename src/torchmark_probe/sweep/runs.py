@@ -23,11 +23,11 @@ from torchmark_probe.zygote.messages import Kernel
 _MOST_COMPILATIONS = 4096
 """Of one model; torch would give up after eight, and run the rest by itself."""
 
-PROFILED_RUNS = 10
+_PROFILED_RUNS = 10
 """Runs over which the times of kernels are averaged, after one that is not looked at."""
 
 
-class Exported(NamedTuple):
+class _Exported(NamedTuple):
     """A model in ONNX's form, with a session."""
 
     content: bytes
@@ -40,9 +40,9 @@ class OnnxModel:
     def __init__(self, function: Callable[..., Any], threads: int) -> None:
         self._function = function
         self._threads = threads
-        self._dynamic: Optional[Exported] = None
+        self._dynamic: Optional[_Exported] = None
         self._dynamic_works = True
-        self._last: Optional[Exported] = None
+        self._last: Optional[_Exported] = None
 
     def bind(
         self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
@@ -51,7 +51,9 @@ class OnnxModel:
         backends.check_onnx_installed()
         if any(axes) and self._dynamic_works:
             try:
-                return self._bind_dynamically(inputs, axes, expected)
+                if self._dynamic is None:
+                    self._dynamic = self._export(_of_size_two_or_more(inputs, axes), axes)
+                return self._bind(self._dynamic, inputs, expected)
             except BackendError:
                 self._dynamic_works = self._dynamic is not None  # this size alone, or all
         return self._bind(self._export(inputs, ()), inputs, expected)
@@ -61,22 +63,15 @@ class OnnxModel:
         assert self._last is not None
         session = backends.start_session(self._last.content, self._threads, prefix)
         run = backends.bind(session, inputs, expected)
-        for _ in range(PROFILED_RUNS - 1):
+        for _ in range(_PROFILED_RUNS - 1):
             run()
-        return onnx_kernels_of(session.end_profiling())
+        return _onnx_kernels_of(session.end_profiling())
 
-    def _bind_dynamically(
-        self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
-    ) -> Bound:
-        if self._dynamic is None:
-            self._dynamic = self._export(_of_size_two_or_more(inputs, axes), axes)
-        return self._bind(self._dynamic, inputs, expected)
-
-    def _export(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> Exported:
+    def _export(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> _Exported:
         content = backends.export_model(self._function, inputs, axes)
-        return Exported(content, backends.start_session(content, self._threads))
+        return _Exported(content, backends.start_session(content, self._threads))
 
-    def _bind(self, exported: Exported, inputs: Sequence[Any], expected: Sequence[Any]) -> Bound:
+    def _bind(self, exported: _Exported, inputs: Sequence[Any], expected: Sequence[Any]) -> Bound:
         run = backends.bind(exported.session, inputs, expected)
         self._last = exported
         return run
@@ -172,32 +167,29 @@ def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
     """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
     run()
     with _profile(memory=False) as profiler:
-        for _ in range(PROFILED_RUNS):
+        for _ in range(_PROFILED_RUNS):
             run()
     return [
-        Kernel(
-            event.key, event.count / PROFILED_RUNS, event.self_cpu_time_total / 1e6 / PROFILED_RUNS
-        )
+        _kernel(event.key, event.count, event.self_cpu_time_total / 1e6)
         for event in profiler.key_averages()
     ]
 
 
-def onnx_kernels_of(file: str) -> List[Kernel]:
+def _onnx_kernels_of(file: str) -> List[Kernel]:
     """The same from the file that ONNX Runtime's profiler wrote; the file is removed."""
     with open(file) as text:
         events = json.load(text)
     os.unlink(file)
-    calls: Dict[str, int] = {}
-    seconds: Dict[str, float] = {}
+    calls: Dict[str, List[float]] = {}
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            name = event["args"]["op_name"]
-            calls[name] = calls.get(name, 0) + 1
-            seconds[name] = seconds.get(name, 0.0) + event["dur"] / 1e6
-    return [
-        Kernel(name, count / PROFILED_RUNS, seconds[name] / PROFILED_RUNS)
-        for name, count in calls.items()
-    ]
+            calls.setdefault(event["args"]["op_name"], []).append(event["dur"] / 1e6)
+    return [_kernel(name, len(seconds), sum(seconds)) for name, seconds in calls.items()]
+
+
+def _kernel(name: str, calls: int, seconds: float) -> Kernel:
+    """Of one run, where all the runs that were profiled took so much."""
+    return Kernel(name, calls / _PROFILED_RUNS, seconds / _PROFILED_RUNS)
 
 
 def scale_of(tensors: Sequence[Any]) -> float:

@@ -4,11 +4,10 @@ Each is told as soon as it is there, so that a crash costs the case that crashed
 once for the points that initialise it alike; exports and compilations are shared among them.
 """
 
-import contextlib
 import gc
 import os
 import random
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -65,16 +64,15 @@ def _sweep(work: Sweep, _around: Surroundings, talk: int) -> Done:
     assert work.file is not None
     sweeper = Sweeper(model_in(work.file), work, reference)
     wire.send(talk, FileRead())
-    with _threads(work.threads):
-        for case in work.cases:
-            wire.send(talk, sweeper.measure(case))
+    torch.set_num_threads(work.threads)
+    for case in work.cases:
+        wire.send(talk, sweeper.measure(case))
     return Done()
 
 
 class Point(NamedTuple):
     """A model at one point and in one dtype, and what eager makes of it."""
 
-    sizes: Dict[str, int]
     function: Callable[..., Any]
     inputs: List[Any]
     expected: List[Any]
@@ -155,7 +153,7 @@ class Sweeper:
         expected = _results(result)
         if not expected:
             raise CaseError(f"the result is {type(result).__name__!r}: no tensor")
-        return Point(sizes, function, inputs, expected)
+        return Point(function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
         init = {name: sizes[name] for name in self._wanted.init}
@@ -220,12 +218,11 @@ class Sweeper:
 
     def _flops(self, case: SweepCase, point: Point) -> Optional[int]:
         def flops() -> Optional[int]:
-            function = point.function
-            parts = counted_calls(case.phase, function, function, point.inputs)
+            parts = counted_calls(case.phase, point.function, point.inputs)
             counts = [flops_of_run(part.__call__) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
-        key = ("flops", str(sorted(point.sizes.items())), case.phase)
+        key = ("flops", str(sorted(case.dims.items())), case.phase)
         found: Optional[int] = self._once(key, flops)
         return found
 
@@ -258,13 +255,3 @@ def _warning(error: float, expected: Sequence[Any], dtype: str) -> str:
     if error <= allowed:
         return ""
     return f"the result differs from eager's by {error:.3g}, more than {allowed:.3g}"
-
-
-@contextlib.contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -12,7 +12,7 @@ import importlib
 import os
 import random
 import time
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple
 
 from torchmark_probe.loops import driven
 from torchmark_probe.loops.clocks import ClockFacts, clock_facts, wall_clock
@@ -60,8 +60,8 @@ def _trace_python(
 
 @answers(messages.Count)
 def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.Counted:
-    callgrind, reserve = around.callgrind, around.reserve
-    if callgrind is None or reserve is None:
+    callgrind = around.callgrind
+    if callgrind is None:
         raise not_answered(work)
     layout.have_had_a_thread()
     case = work.case
@@ -73,27 +73,20 @@ def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.C
         callgrind.zero_stats()
         seconds = native.run(work.number, work.warmup, toggle, toggle)
     else:
-        reserve.free_before_setup()
-        seconds = _count_python(case, work, around, (callgrind, reserve))
+        seconds = _count_python(case, work, around, callgrind)
     callgrind.dump_stats_at(b"torchmark")
     return messages.Counted(seconds)
 
 
 def _count_python(
-    case: messages.PythonCase,
-    work: messages.Count,
-    around: Surroundings,
-    tools: Tuple[Requests, layout.Reserve],
+    case: messages.PythonCase, work: messages.Count, around: Surroundings, callgrind: Requests
 ) -> float:
-    callgrind, reserve = tools
+    reserve = around.reserve
+    assert reserve is not None, "there is one under callgrind"
+    reserve.free_before_setup()
     namespace = _namespace(case, around)
-    code = UnrolledCode(
-        case.stmt,
-        case.setup,
-        imported_modules(case.globals),
-        number=work.number,
-        warmup=work.warmup,
-    )
+    modules = imported_modules(case.globals)
+    code = UnrolledCode(case.stmt, case.setup, modules, number=work.number, warmup=work.warmup)
     start: List[float] = []
     imports = UnwatchedImports(callgrind)
 

@@ -125,9 +125,7 @@ def requests() -> Requests:
     """Write the machine code and return its functions; they stay for the life of the process."""
     if platform.machine() not in COUNTABLE_MACHINES:
         raise UnsupportedMachineError(
-            "counting instructions needs an x86-64 machine, and this is {!r}".format(
-                platform.machine()
-            )
+            f"counting instructions needs an x86-64 machine, and this is {platform.machine()!r}"
         )
     memory = mmap.mmap(-1, 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     _written.append(memory)

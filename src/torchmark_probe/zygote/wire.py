@@ -105,11 +105,7 @@ def _reader_of_class(hint: Any) -> Callable[[Any], Any]:
         return lambda value: _make(hint, value)
     if hasattr(hint, "_fields"):
         return lambda value: hint(*value)
-    return _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return lambda value: value
 
 
 class CaseFiles(NamedTuple):

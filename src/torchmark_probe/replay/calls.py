@@ -25,26 +25,10 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
+from torchmark_probe.replay import records, tensors
 from torchmark_probe.replay.contents import fill, fit_contents
-from torchmark_probe.replay.records import (
-    DamagedRecordError,
-    argument,
-    argument_names,
-    operator_named,
-    shown,
-)
-from torchmark_probe.replay.tensors import (
-    Described,
-    buffers,
-    check_memory,
-    describe_tensors,
-    free_bytes,
-    key_of,
-    put_together,
-    storage_sizes,
-    tensors_of,
-    view_of,
-)
+from torchmark_probe.replay.records import DamagedRecordError
+from torchmark_probe.replay.tensors import Described, describe_tensors, key_of, tensors_of, view_of
 from torchmark_probe.zygote.handlers import limit_memory
 
 Call = Tuple[Any, List[Any], Dict[str, Any]]
@@ -61,7 +45,7 @@ def settle() -> None:
     A result of which a record says nothing, and for which no memory is free, is then an error of
     its call instead of the kernel's choice of a process to end.
     """
-    limit_memory(free_bytes())
+    limit_memory(tensors.free_bytes())
     if not _guards:
         guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
         if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
@@ -80,21 +64,24 @@ def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
     With `device="meta"` everything is on meta: sizes of any kind, and no memory.
     """
     call = parse_call(text)
-    operator = operator_named(call["op"])
-    tensors = list(_described_in(call, operator, device))
-    memories = [memory for tensor in tensors for memory in tensor.memories()]
+    operator = records.operator_named(call["op"])
+    described = list(_described_in(call, operator, device))
+    memories = [memory for tensor in described for memory in tensor.memories()]
     if device != "meta":
         outputs = describe_tensors(call.get("outputs"), device)
-        check_memory([*memories, *(part for each in outputs for part in each.memories())])
+        tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
-        made = _made_tensors(call["op"], tensors, memories, seed)
+        drawn = _draw(call["op"], memories, seed)
+        made = [_make(tensor, drawn) for tensor in described]
         fit_contents(call, made)
         rest = iter(made)
-        args = [argument(value, rest, device) for value in call["args"]]
-        kwargs = {name: argument(value, rest, device) for name, value in call["kwargs"].items()}
+        args = records.argument(call["args"], rest, device)
+        kwargs = {
+            name: records.argument(value, rest, device) for name, value in call["kwargs"].items()
+        }
     if kwargs.get("pin_memory") and not torch.cuda.is_available():
         kwargs["pin_memory"] = False  # there is nothing to pin it for
-    if device == "meta" and "device" in argument_names(operator):
+    if device == "meta" and "device" in records.argument_names(operator):
         kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
     return _repeatable(operator), args, kwargs
 
@@ -106,7 +93,7 @@ def parse_call(text: str) -> Dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DamagedRecordError(f"the call is no JSON: {error}") from error
     if not isinstance(call, dict):
-        raise DamagedRecordError(f"{shown(call)} is not a call")
+        raise DamagedRecordError(f"{records.shown(call)} is not a call")
     call = {"op": None, "args": [], "kwargs": {}, **call}
     if not isinstance(call["args"], list) or not isinstance(call["kwargs"], dict):
         raise DamagedRecordError("args and kwargs of a call are no list and no object")
@@ -114,7 +101,7 @@ def parse_call(text: str) -> Dict[str, Any]:
 
 
 def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[Described]:
-    by_position = [*argument_names(operator), *([""] * len(call["args"]))]
+    by_position = [*records.argument_names(operator), *([""] * len(call["args"]))]
     for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
         yield from describe_tensors(value, device, name)
 
@@ -133,27 +120,19 @@ def _repeatable(operator: Any) -> Any:
     return on_an_alias
 
 
-def _made_tensors(
-    op: str, tensors: List[Described], memories: List[Described], seed: int
-) -> List[torch.Tensor]:
+def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tensor]:
+    """The contents of every storage, as bytes."""
     on_meta = all(memory.device.type == "meta" for memory in memories)
-    drawn = buffers(storage_sizes(memories), "meta" if on_meta else "cpu")
-    if not on_meta:
-        _fill_all(op, memories, drawn, seed)
-    return [_make(tensor, drawn) for tensor in tensors]
-
-
-def _fill_all(
-    op: str, memories: List[Described], drawn: Dict[Any, torch.Tensor], seed: int
-) -> None:
-    """The larger tensor of a storage first: what is known of a part of it then holds."""
+    drawn = tensors.buffers(memories, "meta" if on_meta else "cpu")
     generator = torch.Generator().manual_seed(seed)
     seen = set()
-    for memory in sorted(memories, key=lambda each: -each.numel):
+    # The larger tensor of a storage first: what is known of a part of it then holds.
+    for memory in () if on_meta else sorted(memories, key=lambda each: -each.numel):
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
         if look not in seen:
             seen.add(look)
             fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
+    return drawn
 
 
 def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, Any]:
@@ -181,9 +160,8 @@ def _guess(memory: Described, memories: List[Described]) -> Dict[str, Any]:
 
 def _make(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
     if not tensor.is_strided:
-        return put_together(
-            tensor, {name: _make(part, drawn) for name, part in tensor.parts.items()}
-        )
+        parts = {name: _make(part, drawn) for name, part in tensor.parts.items()}
+        return tensors.put_together(tensor, parts)
     buffer = drawn[key_of(tensor)]
     if buffer.device.type != tensor.device.type:
         buffer = drawn[key_of(tensor)] = buffer.to(tensor.device)
@@ -210,10 +188,10 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
     given = tensors_of(result)
     if len(wanted) != len(given):
         return [f"{len(given)} tensors came back, {len(wanted)} are recorded"]
-    records = describe_tensors([call["args"], *call["kwargs"].values()], "cpu")
+    arguments = describe_tensors([call["args"], *call["kwargs"].values()], "cpu")
     inputs = {
         record.storage: tensor
-        for record, tensor in zip(records, tensors_of([args, kwargs]))
+        for record, tensor in zip(arguments, tensors_of([args, kwargs]))
         if record.storage is not None and record.is_strided
     }
     return [

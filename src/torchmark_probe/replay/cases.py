@@ -10,12 +10,7 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_map
 
-from torchmark_probe.replay.backends import (
-    BackendError,
-    largest_difference,
-    prepare_compiled,
-    prepare_onnx,
-)
+from torchmark_probe.replay import backends
 from torchmark_probe.replay.calls import mismatches, parse_call, rebuild, settle
 from torchmark_probe.replay.records import operator_named
 from torchmark_probe.replay.tensors import tensors_of
@@ -42,9 +37,9 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     expected = _outputs(operator, *rebuild(text, seed))
     module, tensors = module_of(operator, *rebuild(text, seed), copies=backend == "ort")
     if backend == "ort":
-        ready = prepare_onnx(module, tensors, torch.get_num_threads())
+        ready = backends.prepare_onnx(module, tensors, torch.get_num_threads())
     else:  # not the module itself: calling it costs more than many an operator
-        ready = prepare_compiled(module.forward, tensors)
+        ready = backends.prepare_compiled(module.forward, tensors)
     report(
         prepare_seconds=ready.prepare_seconds,
         max_error=largest_error(operator, expected, ready.outputs),
@@ -90,10 +85,10 @@ def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optio
         return None
     for one, other in zip(expected, given):
         if one.shape != other.shape:
-            raise BackendError(
+            raise backends.BackendError(
                 f"an output has the shape {list(other.shape)} in place of {list(one.shape)}"
             )
-    return largest_difference(expected, given)
+    return backends.largest_difference(expected, given)
 
 
 def _operator(text: str) -> Any:

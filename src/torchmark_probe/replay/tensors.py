@@ -174,7 +174,7 @@ Key = Tuple[str, Any]
 """A storage: its number and where it lies; a tensor that shares with none has one of its own."""
 
 
-def storage_sizes(tensors: Iterable[Described]) -> Dict[Key, int]:
+def _storage_sizes(tensors: Iterable[Described]) -> Dict[Key, int]:
     """Bytes of every storage: the most that any of its tensors says or needs."""
     sizes: Dict[Key, int] = {}
     for tensor in tensors:
@@ -191,7 +191,7 @@ def key_of(tensor: Described) -> Key:
 
 def check_memory(tensors: Iterable[Described]) -> None:
     """Raise unless all of them fit into what is free."""
-    needed = sum(storage_sizes(tensors).values())
+    needed = sum(_storage_sizes(tensors).values())
     free = free_bytes()
     if needed > free:
         raise TooLargeError(f"the call needs {_amount(needed)}, {_amount(free)} are free")
@@ -216,14 +216,13 @@ def free_bytes() -> int:
     return 2**62  # a kernel before 3.14 does not say
 
 
-def buffers(sizes: Dict[Key, int], device: str) -> Dict[Key, torch.Tensor]:
+def buffers(tensors: Iterable[Described], device: str) -> Dict[Key, torch.Tensor]:
     """Memory for every storage, all of it zero."""
-    return {
-        key: torch.zeros(
-            -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT, dtype=torch.uint8, device=device
-        )
-        for key, size in sizes.items()
-    }
+    made = {}
+    for key, size in _storage_sizes(tensors).items():
+        aligned = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        made[key] = torch.zeros(aligned, dtype=torch.uint8, device=device)
+    return made
 
 
 def view_of(buffer: torch.Tensor, tensor: Described) -> torch.Tensor:

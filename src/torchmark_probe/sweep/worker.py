@@ -17,20 +17,8 @@ from torchmark_probe.loops.snippets import PythonLoop, call_of
 from torchmark_probe.replay.backends import first_line, largest_difference
 from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.replay.work import flops_of_run
-from torchmark_probe.sweep import runs
-from torchmark_probe.sweep.models import (
-    FORWARD,
-    Call,
-    CaseError,
-    build_model,
-    call_of_phase,
-    counted_calls,
-    in_dtype,
-    inputs_text,
-    make_inputs,
-    model_in,
-    ready_for,
-)
+from torchmark_probe.sweep import models, runs
+from torchmark_probe.sweep.models import Call
 from torchmark_probe.zygote import wire
 from torchmark_probe.zygote.handlers import Surroundings, UnsupportedError, answers
 from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, SweepCase, Swept
@@ -62,7 +50,7 @@ def _sweep(work: Sweep, _around: Surroundings, talk: int) -> Done:
     reference = ReferenceLoop()
     reference.quiet_pace = work.quiet_pace
     assert work.file is not None
-    sweeper = Sweeper(model_in(work.file), work, reference)
+    sweeper = Sweeper(models.model_in(work.file), work, reference)
     wire.send(talk, FileRead())
     torch.set_num_threads(work.threads)
     for case in work.cases:
@@ -96,11 +84,11 @@ class Sweeper:
     def measure(self, case: SweepCase) -> Swept:
         """The samples and facts of a case, or why there are none."""
         try:
-            with torch.set_grad_enabled(case.phase != FORWARD):
+            with torch.set_grad_enabled(case.phase != models.FORWARD):
                 return self._measure(case)
         except UnsupportedError as error:
             return Swept("skipped", str(error))
-        except CaseError as error:
+        except models.CaseError as error:
             return Swept("failed", str(error))
         except (Exception, SystemExit) as error:
             return Swept("failed", first_line(error))
@@ -140,19 +128,19 @@ class Sweeper:
     def _make_point(self, case: SweepCase) -> Point:
         sizes, dtype = case.dims, case.dtype
         function = self._function(sizes, dtype)
-        inputs = ready_for(case.phase, make_inputs(self._wanted.inputs, sizes, dtype))
+        inputs = models.ready_for(case.phase, models.make_inputs(self._wanted.inputs, sizes, dtype))
         try:
-            result = call_of_phase(case.phase, function, function, inputs)()
+            result = models.call_of_phase(case.phase, function, function, inputs)()
         except UnsupportedError:
             raise
         except Exception as error:
             text = first_line(error)
-            kind = UnsupportedError if "not implemented for" in text else CaseError
-            shapes = inputs_text(self._wanted.inputs, sizes)
+            kind = UnsupportedError if "not implemented for" in text else models.CaseError
+            shapes = models.inputs_text(self._wanted.inputs, sizes)
             raise kind(f"eager {dtype} with inputs {shapes} raised {text}") from error
         expected = _results(result)
         if not expected:
-            raise CaseError(f"the result is {type(result).__name__!r}: no tensor")
+            raise models.CaseError(f"the result is {type(result).__name__!r}: no tensor")
         return Point(function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
@@ -161,10 +149,12 @@ class Sweeper:
             self._prepared.clear()
             runs.forget_compilations()
             self._built_for = None
-            self._prepared["model"] = build_model(self._model, init, len(self._wanted.inputs))
+            self._prepared["model"] = models.build_model(
+                self._model, init, len(self._wanted.inputs)
+            )
             self._built_for = init
         function: Callable[..., Any] = self._once(
-            ("dtype", dtype), lambda: in_dtype(self._prepared["model"], dtype)
+            ("dtype", dtype), lambda: models.in_dtype(self._prepared["model"], dtype)
         )
         return function
 
@@ -184,10 +174,10 @@ class Sweeper:
             run = runs.first_run(call, "ONNX Runtime")
             return run, bound[0]
         if case.backend == "compile":
-            key = ("compile", dtype, phase != FORWARD)
+            key = ("compile", dtype, phase != models.FORWARD)
             function = self._once(key, lambda: runs.compile_model(point.function))
         return runs.first_run(
-            lambda: call_of_phase(phase, function, point.function, point.inputs),
+            lambda: models.call_of_phase(phase, function, point.function, point.inputs),
             {"compile": "torch.compile"}.get(case.backend, "eager"),
         ), None
 
@@ -218,7 +208,7 @@ class Sweeper:
 
     def _flops(self, case: SweepCase, point: Point) -> Optional[int]:
         def flops() -> Optional[int]:
-            parts = counted_calls(case.phase, point.function, point.inputs)
+            parts = models.counted_calls(case.phase, point.function, point.inputs)
             counts = [flops_of_run(part.__call__) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
@@ -237,9 +227,9 @@ class Sweeper:
 def _refuse_what_cannot_be(case: SweepCase) -> None:
     """What no model can do; said before anything is built."""
     backend, dtype, phase = case.backend, case.dtype, case.phase
-    if dtype == "int8" and phase != FORWARD:
+    if dtype == "int8" and phase != models.FORWARD:
         raise UnsupportedError("what is quantised to int8 has no gradient")
-    if backend == "ort" and phase != FORWARD:
+    if backend == "ort" and phase != models.FORWARD:
         raise UnsupportedError("ONNX Runtime runs forward alone")
     if backend == "ort" and dtype == "int8":
         raise UnsupportedError("torch's dynamic quantisation cannot be exported to ONNX")

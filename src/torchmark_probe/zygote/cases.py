@@ -14,19 +14,12 @@ import random
 import time
 from typing import Any, Dict, List, NamedTuple
 
-from torchmark_probe.loops import driven
+from torchmark_probe.loops import driven, sampling
 from torchmark_probe.loops.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.loops.counted import UnrolledCode, bytecodes_by_function
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
-from torchmark_probe.loops.sampling import (
-    CLOCK_STEPS_PER_BLOCK,
-    Limits,
-    ReferenceLoop,
-    Sampling,
-    block_size,
-    sample,
-)
+from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling
 from torchmark_probe.loops.snippets import Block, PythonLoop, garbage_collection_off, run_globally
 from torchmark_probe.memory import layout, placement
 from torchmark_probe.zygote import messages, wire
@@ -113,7 +106,7 @@ def _sample(work: messages.Sample, around: Surroundings, _talk: int) -> messages
 
 def _sampling(started: "_Started", limits: Limits, seed: int, reference: ReferenceLoop) -> Sampling:
     rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
-    return sample([started.blocks], limits, rng, started.clock, reference)[0]
+    return sampling.sample([started.blocks], limits, rng, started.clock, reference)[0]
 
 
 @answers(messages.Alternate)
@@ -127,7 +120,7 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
 
     def serve() -> None:
         started.blocks.run(1)
-        number, seconds = block_size(
+        number, seconds = sampling.block_size(
             started.blocks, started.clock, work.limits, driven.BLOCK_SECONDS
         )
         wire.send(talk, messages.BlockSize(number, seconds))
@@ -160,11 +153,11 @@ def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Loop
     """The statement again and again, until the control side has seen enough."""
     started = _start(work.case, around)
     driven.let_any_process_look()
-    sampling = _sampling(started, work.limits, 0, ReferenceLoop())
-    seconds = median([sampling.wall[index] for index in sampling.counted()])
-    number = driven.runs_between_looks(sampling.number, seconds, started.setup_seconds)
+    sampled = _sampling(started, work.limits, 0, ReferenceLoop())
+    seconds = median([sampled.wall[index] for index in sampled.counted()])
+    number = driven.runs_between_looks(sampled.number, seconds, started.setup_seconds)
     with garbage_collection_off():
-        wire.send(talk, messages.Looping(os.getpid(), seconds / sampling.number))
+        wire.send(talk, messages.Looping(os.getpid(), seconds / sampled.number))
         runs = driven.loop_until_told(started.blocks, number, talk, work.time_limit)
     return messages.Looped(runs)
 
@@ -190,7 +183,7 @@ def _start(case: messages.Case, around: Surroundings) -> _Started:
         # The setup runs before every block, so a block lasts as long as the setup where that
         # leaves enough of them: sampling then takes about twice the time that is measured.
         setup = native.setup_seconds()
-        facts = facts._replace(cost=max(facts.cost, setup / CLOCK_STEPS_PER_BLOCK))
+        facts = facts._replace(cost=max(facts.cost, setup / sampling.CLOCK_STEPS_PER_BLOCK))
         return _Started(_NativeBlocks(native), facts, setup)
     gc.enable()  # as in any program, while the setup runs; off again between the blocks
     loop = PythonLoop(case.stmt, case.setup, timer=clock, globals=_namespace(case, around))

@@ -17,15 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
 from torchmark_probe.memory import layout
-from torchmark_probe.zygote.messages import (
-    Call,
-    Message,
-    Raised,
-    Request,
-    SyntaxFailed,
-    Unsupported,
-    Value,
-)
+from torchmark_probe.zygote import messages
 from torchmark_probe.zygote.valgrind import Requests
 
 _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -57,7 +49,7 @@ class UnsupportedError(Exception):
     """What cannot be done here, and is no failure of the case; the sentence says why."""
 
 
-_handlers: Dict[type, Callable[[Any, Surroundings, int], Message]] = {}
+_handlers: Dict[type, Callable[[Any, Surroundings, int], messages.Message]] = {}
 _offered: Dict[str, Callable[..., Any]] = {}
 _reported: Dict[str, Any] = {}
 
@@ -99,7 +91,7 @@ def collect_reports() -> Dict[str, Any]:
     return facts
 
 
-def outcome_of(request: Request, around: Surroundings, talk: int) -> Message:
+def outcome_of(request: messages.Request, around: Surroundings, talk: int) -> messages.Message:
     """Do what the request asks; an exception is an outcome too."""
     try:
         return _answer(request, around, talk)
@@ -107,7 +99,7 @@ def outcome_of(request: Request, around: Surroundings, talk: int) -> Message:
         return describe_error(error)
 
 
-def _answer(request: Request, around: Surroundings, talk: int) -> Message:
+def _answer(request: messages.Request, around: Surroundings, talk: int) -> messages.Message:
     if request.memory is not None:
         # Valgrind keeps RLIMIT_DATA for itself.
         limit_memory(
@@ -123,15 +115,15 @@ def _answer(request: Request, around: Surroundings, talk: int) -> Message:
     return handler(request.work, around, talk)
 
 
-def not_answered(work: Message) -> UnknownRequestError:
+def not_answered(work: messages.Message) -> UnknownRequestError:
     return UnknownRequestError(f"this zygote does not answer the request {type(work).__name__!r}")
 
 
-@answers(Call)
-def _call(work: Call, _around: Surroundings, _talk: int) -> Value:
+@answers(messages.Call)
+def _call(work: messages.Call, _around: Surroundings, _talk: int) -> messages.Value:
     if work.function not in _offered:
         raise UnknownRequestError(f"this zygote offers no function {work.function!r}")
-    return Value(_offered[work.function](*work.arguments))
+    return messages.Value(_offered[work.function](*work.arguments))
 
 
 def limit_memory(extra: int, kind: int = resource.RLIMIT_DATA) -> None:
@@ -168,15 +160,15 @@ def remember_own_lines() -> None:
             linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
-def describe_error(error: BaseException) -> Message:
+def describe_error(error: BaseException) -> messages.Message:
     """The outcome of a case that raised: the user's part of it."""
     if isinstance(error, SnippetSyntaxError):
         return _syntax_error(error)
     if isinstance(error, UnsupportedError):
-        return Unsupported(str(error))
+        return messages.Unsupported(str(error))
     text = _format_traceback(error)
     is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
-    return Raised(text, is_memory)
+    return messages.Raised(text, is_memory)
 
 
 def _format_traceback(error: BaseException) -> str:
@@ -201,9 +193,9 @@ def _format_traceback(error: BaseException) -> str:
     return "\n".join(lines + last)
 
 
-def _syntax_error(failure: SnippetSyntaxError) -> SyntaxFailed:
+def _syntax_error(failure: SnippetSyntaxError) -> messages.SyntaxFailed:
     error = failure.error
-    return SyntaxFailed(
+    return messages.SyntaxFailed(
         part=failure.part,
         message=error.msg,
         line=error.lineno,

@@ -260,9 +260,10 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
         else:
             _place_compressed(*indices)
     try:
-        return _join(tensor, indices, parts["values"])
+        made: torch.Tensor = _join(tensor, indices, parts["values"])
     except (RuntimeError, TypeError) as error:
         raise DamagedRecordError(f"parts that make no {name} tensor: {error}") from error
+    return made
 
 
 def _place_coo(tensor: Described, indices: torch.Tensor) -> None:

@@ -28,7 +28,7 @@ class Machine:
 
 def test_a_pass_runs_all_calls_in_their_order_with_two_readings_of_the_clock() -> None:
     machine = Machine()
-    calls = {0: machine.call("a", 1), 2: machine.call("b", 10)}
+    calls = [machine.call("a", 1), None, machine.call("b", 10)]
     block = Passes(calls, [0, 2, 1, 0], machine.clock).run(2)
     assert machine.called == ["a", "b", "a"] * 2
     assert block.wall == 2 * 12 + 0.25
@@ -36,7 +36,7 @@ def test_a_pass_runs_all_calls_in_their_order_with_two_readings_of_the_clock() -
 
 def test_every_position_has_its_own_time_without_that_of_a_reading() -> None:
     machine = Machine()
-    passes = Passes({0: machine.call("a", 1), 1: machine.call("b", 10)}, [0, 1, 0], machine.clock)
+    passes = Passes([machine.call("a", 1), machine.call("b", 10)], [0, 1, 0], machine.clock)
     assert passes.seconds_by_position(0.25, budget=0) == [1, 10, 1]
     few = len(machine.called)
     passes.seconds_by_position(0.25, budget=1000)

@@ -11,7 +11,7 @@ after every call are others, with what a reading costs taken off.
 
 import random
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, List, Optional, Sequence
 
 from torchmark_probe.loops.clocks import Clock, clock_facts, wall_clock
 from torchmark_probe.loops.intervals import median
@@ -38,31 +38,35 @@ def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedIn
     return ReplayedInOrder(sampling, seconds, left_out)
 
 
-def _prepare_calls(texts: Sequence[str], seed: int, left_out: List[LeftOut]) -> Dict[int, Call]:
-    """Make every call's inputs, and run it once: what fails there is left out of the passes.
+def _prepare_calls(
+    texts: Sequence[str], seed: int, left_out: List[LeftOut]
+) -> List[Optional[Call]]:
+    """Make every call's inputs, and run it once: what fails there is None, and left out.
 
     Each is checked against the memory that the ones before have left.
     """
     settle()
-    calls: Dict[int, Call] = {}
+    calls: List[Optional[Call]] = []
     for number, text in enumerate(texts):
         try:
             operator, args, kwargs = rebuild(text, seed)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
             left_out.append(LeftOut(number, f"{type(error).__name__}: {error}"))
+            calls.append(None)
         else:
-            calls[number] = (operator, args, kwargs)
+            calls.append((operator, args, kwargs))
     return calls
 
 
 class Passes:
-    """The calls, by number, in their order; a run is a pass."""
+    """The calls in their order, without those that are None; a run is a pass."""
 
-    def __init__(self, calls: Dict[int, Call], order: Sequence[int], clock: Clock) -> None:
+    def __init__(self, calls: Sequence[Optional[Call]], order: Sequence[int], clock: Clock) -> None:
         self._clock = clock
-        self._held: List[Any] = [None] * (1 + max(calls, default=0))
-        self._sequence = [(number, *calls[number]) for number in order if number in calls]
+        self._held: List[Any] = [None] * len(calls)
+        in_order = [(number, calls[number]) for number in order]
+        self._sequence = [(number, *call) for number, call in in_order if call is not None]
 
     def run(self, number: int) -> Block:
         held, sequence = self._held, self._sequence

@@ -1,18 +1,14 @@
 """What stands in a tensor: drawn anew, with what the record says of it kept.
 
-Floats lie between the recorded ends, so that operators with a domain (log, bernoulli) stay in it;
-a symmetric matrix becomes a positive definite one where those ends allow it. Of booleans as many
-are true as were. Where a record knows nothing of floats they lie in [0, 1), where every operator
-with a domain has its own.
+Floats lie between the recorded ends, so that operators with a domain (log, bernoulli) stay in it,
+and in [0, 1) where a record knows nothing. A symmetric matrix becomes a positive definite one where
+those ends allow it. Of booleans as many are true as were. Integers keep the range, the order, the
+sum and the number of different ones: these decide which rows an index reads, how long the output of
+repeat_interleave or unique is, whether offsets are offsets. Inside a range 0 is left out where the
+record does not show that it was there: somebody may divide by these.
 
-Where contents decide how long an output is, they are fitted to the recorded one: a record has the
-number of true ones among booleans, and the sum and the different ones among integers, but how many
-floats are 0, or equal to each other, it has only in what came back.
-
-Integers keep the range, the order, the sum and the number of different ones. These decide what an
-operator does: which rows an index reads, how long the output of repeat_interleave or unique is,
-whether offsets are offsets. Inside a range 0 is left out where the record does not show that it was
-there: somebody may divide by these.
+How many floats are 0, or equal to each other, a record has only in what came back: where that
+decides how long an output is, contents are fitted to the recorded one.
 """
 
 import math

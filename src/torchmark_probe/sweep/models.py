@@ -105,14 +105,6 @@ def in_dtype(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
     return copy.deepcopy(function).to(DTYPES[dtype])
 
 
-class _Holder(torch.nn.Module):
-    """A module with one part."""
-
-    def __init__(self, held: torch.nn.Module) -> None:
-        super().__init__()
-        self.held = held
-
-
 def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     quantize = getattr(getattr(torch.ao, "quantization", None), "quantize_dynamic", None)
     if quantize is None:
@@ -121,8 +113,8 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
         warnings.simplefilter("ignore")  # it tells of its successor in another package
         try:
             # The parts of a module are replaced, not the module itself, which may be a layer.
-            whole = quantize(_Holder(copy.deepcopy(module)), dtype=torch.qint8)
-            quantised: torch.nn.Module = whole.held
+            whole = quantize(torch.nn.Sequential(copy.deepcopy(module)), dtype=torch.qint8)
+            quantised: torch.nn.Module = whole[0]
         except Exception as error:
             raise UnsupportedError(f"dynamic quantisation: {first_line(error)}") from error
     kinds = [[type(part) for part in each.modules()] for each in (module, quantised)]

@@ -214,10 +214,6 @@ def _namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any
     return namespace
 
 
-class UnknownValueError(Exception):
-    """A global of a kind that this probe cannot make."""
-
-
 def make_globals(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, Any]:
     """The namespace in which a statement runs: every global by its name.
 
@@ -258,4 +254,4 @@ def _make(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
         return torch.load(recipe["path"], weights_only=False)
     if kind == "script":
         return torch.jit.load(recipe["path"])
-    raise UnknownValueError(f"the global {name!r} is of the unknown kind {kind!r}")
+    raise ValueError(f"the global {name!r} is of the unknown kind {kind!r}")

@@ -55,21 +55,16 @@ class StageBegan(Message):
 
 
 class Ready(Message):
-    """From the zygote: cases can be handed over."""
+    """From the zygote: cases can be handed over; the facts are those of its environment."""
 
     facts: Dict[str, Any]
-    """What it says of its environment."""
 
 
 class PythonCase(Message):
     """A statement in Python, with all that it needs, as text and files."""
 
     stmt: str
-    """What is run again and again."""
-
     setup: str = "pass"
-    """What is run once before."""
-
     global_setup: str = ""
     """Run as the code of a module before the setup; its names are globals."""
 

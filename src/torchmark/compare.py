@@ -1,28 +1,59 @@
-"""Compare: the front door for many measurements."""
+"""Compare: the front door for many measurements.
+
+Its text for a terminal is torch's own layout, to the character.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
+import enum
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
-from torchmark.report import compare_text, render_view
-from torchmark.report.compare_table import Baseline, Table, tables_of
-from torchmark.report.compare_text import Colorize, TextStyle
-from torchmark.report.formats.json import render_figures
+from torchmark.model.units import leading_digits, trim_sigfig, unit_to_english
+from torchmark.report import render_view
+from torchmark.report.formats.data import render_figures
 from torchmark.report.formats.markdown import render_table
-from torchmark.report.views.measurements import make_view
+from torchmark.report.views.measurements import Baseline, make_view, tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from torchmark.report.view import View
+    from torchmark.report.views.measurements import ResultRow, ResultTable
 
 __all__ = ["Colorize", "Compare"]
 
 _FIELDS = fields(TaskSpec)
+
+_BEST = "\033[92m\033[1m"
+_GOOD = "\033[34m\033[1m"
+_BAD = "\033[2m\033[91m"
+_VERY_BAD = "\033[31m\033[1m"
+_PLAIN = "\033[0m\033[0m"
+
+_SEPARATOR = "  |  "
+_NOTE = "(! XX%) Measurement has high variance, where XX is the IQR / median * 100."
+
+
+class Colorize(enum.Enum):
+    """Among which cells colours compare."""
+
+    NONE = "none"
+    COLUMNWISE = "columnwise"
+    ROWWISE = "rowwise"
+
+
+@dataclass(slots=True)
+class _TextStyle:
+    """How numbers are shown in the text form; what `Compare`'s switches set."""
+
+    trim_significant_figures: bool = False
+    highlight_warnings: bool = False
+    colorize: Colorize = Colorize.NONE
+    baseline: Baseline | None = None
 
 
 class Compare:
@@ -38,7 +69,7 @@ class Compare:
 
     def __init__(self, results: Iterable[Measurement]) -> None:
         self._results: list[Measurement] = []
-        self._style = TextStyle()
+        self._style = _TextStyle()
         self.extend_results(results)
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
@@ -69,7 +100,7 @@ class Compare:
         print(str(self))  # noqa: T201 - torch's method, and its purpose
 
     def __str__(self) -> str:
-        return "\n".join(compare_text.render(table, self._style) for table in self._tables())
+        return "\n".join(_render(table, self._style) for table in self._tables())
 
     def to_markdown(self) -> str:
         """The tables alone, one for each label."""
@@ -95,7 +126,7 @@ class Compare:
     def _view(self) -> View:
         return make_view(self._tables(), self._style.baseline)
 
-    def _tables(self) -> list[Table]:
+    def _tables(self) -> list[ResultTable]:
         return tables_of(self._results)
 
 
@@ -110,3 +141,117 @@ def _as_measurement(result: Any) -> Measurement:
         raise InvalidArgumentError(
             f"Compare shows measurements, got {type(result).__name__}"
         ) from None
+
+
+def _render(table: ResultTable, style: _TextStyle) -> str:
+    """The text of one table, ending in the unit of its times."""
+    if style.baseline is not None:
+        table.check_baseline(style.baseline)
+    columns = [_Column(table, index, style) for index in range(len(table.columns))]
+    first = ["", *_row_titles(table)]
+    body = [[title, *column.cells()] for title, column in zip(table.columns, columns, strict=True)]
+    widths = [max(len(text) for text in texts) for texts in [first, *body]]
+    header = _SEPARATOR.join(
+        text.center(width) for text, width in zip(["", *table.columns], widths, strict=True)
+    )
+    lines = [header]
+    threads = None
+    for index, row in enumerate(table.rows):
+        if row.num_threads != threads:
+            threads = row.num_threads
+            lines.append(f"{threads} threads: ".ljust(len(header), "-"))
+        cells = [first[index + 1].ljust(widths[0])]
+        for at, column in enumerate(columns):
+            text = body[at][index + 1].center(widths[at + 1])
+            cells.append(_coloured(text, table, row, column.index, style.colorize))
+        lines.append(_SEPARATOR.join(cells))
+    title = f" {table.label or ''} ".center(len(header) - 2, "-")
+    return "\n".join([f"[{title}]", *lines, "", *_footer(table, style)]) + "\n"
+
+
+def _row_titles(table: ResultTable) -> Iterator[str]:
+    shows_env = table.shows_env
+    width = max(len(row.env) for row in table.rows) if shows_env else 0
+    before: tuple[int, str] | None = None
+    for row in table.rows:
+        env = f"({row.env})" if shows_env and before != (row.num_threads, row.env) else ""
+        yield "  " + env.ljust(width + 4) + row.name
+        before = (row.num_threads, row.env)
+
+
+class _Column:
+    """The texts of one column, all with the same number of decimals."""
+
+    def __init__(self, table: ResultTable, index: int, style: _TextStyle) -> None:
+        self.index = index
+        self._table = table
+        self._style = style
+        self._cells = [row.cells[index] for row in table.rows]
+        present = [cell for cell in self._cells if cell is not None]
+        digits = [leading_digits(cell.median / table.scale) for cell in present]
+        self._decimals = 1
+        if style.trim_significant_figures:
+            figures = [cell.significant_figures for cell in present]
+            self._decimals = min(max(f - d, 0) for f, d in zip(figures, digits, strict=True))
+        point = 1 if self._decimals else 0
+        self._width = max(0, max(digits) + self._decimals + point)
+        warned = style.highlight_warnings and any(cell.has_warnings for cell in present)
+        self._note_width = 7 if warned else 0
+
+    def cells(self) -> list[str]:
+        if self._style.baseline is not None:
+            return self._ratios(self._style.baseline)
+        return [self._time(cell) for cell in self._cells]
+
+    def _time(self, cell: Measurement | None) -> str:
+        if cell is None:
+            return " " * len(self._text(1.0, 1, ""))
+        note = ""
+        if self._note_width and cell.has_warnings:
+            spread = f"{cell.iqr / cell.median * 100:.0f}" if cell.median else "∞"
+            note = f" (! {spread}%)"
+        return self._text(cell.median / self._table.scale, cell.significant_figures, note)
+
+    def _text(self, value: float, figures: int, note: str) -> str:
+        if self._style.trim_significant_figures:
+            value = trim_sigfig(value, figures)
+        return f"{value:>{self._width}.{self._decimals}f}{note:>{self._note_width}}"
+
+    def _ratios(self, baseline: Baseline) -> list[str]:
+        ratios = [self._table.ratio(row, self.index, baseline) for row in self._table.rows]
+        return ["" if ratio is None else f"{ratio:.3f}x" for ratio in ratios]
+
+
+def _coloured(
+    text: str, table: ResultTable, row: ResultRow, column: int, colorize: Colorize
+) -> str:
+    cell = row.cells[column]
+    if cell is None or colorize is Colorize.NONE:
+        return text
+    if colorize is Colorize.ROWWISE:
+        best = min(other.median for other in row.cells if other is not None)
+    else:
+        best = table.fastest(row, column)
+    colour = _colour(cell.median, best)
+    return f"{colour}{text}{_PLAIN}" if colour else text
+
+
+def _colour(value: float, best: float) -> str:
+    """torch's thresholds; differences below 100 ns are not worth a colour."""
+    if value <= best * 1.01 or value <= best + 100e-9:
+        return _BEST
+    if value <= best * 1.1:
+        return _GOOD
+    if value >= best * 5:
+        return _VERY_BAD
+    return _BAD if value >= best * 2 else ""
+
+
+def _footer(table: ResultTable, style: _TextStyle) -> list[str]:
+    if style.baseline is not None:
+        env = f" in {style.baseline.env}" if style.baseline.env is not None else ""
+        return [f"Times are ratios to {style.baseline.row}{env}; below 1 is faster."]
+    lines = [f"Times are in {unit_to_english(table.unit)}s ({table.unit})."]
+    if style.highlight_warnings and any(m.has_warnings for m in table.measurements):
+        lines.append(_NOTE)
+    return lines

@@ -12,7 +12,7 @@ from torchmark.engine.measuring import failed_result
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import Began, Stage
-from torchmark.report.headlines import headline_of
+from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
     import pytest

@@ -8,9 +8,9 @@ from torchmark.report.view import (
     Cell,
     Chart,
     Column,
-    ColumnKind,
     Detail,
     FactTable,
+    Kind,
     Mark,
     Row,
     Section,
@@ -23,15 +23,15 @@ HOSTILE = '</script><img src=x onerror="alert(1)">{{ 7 * 7 }}\x1b[31m'
 
 COLUMNS = (
     Column(name="case"),
-    Column(name="A", kind=ColumnKind.SECONDS),
-    Column(name="ratio [95 %]", kind=ColumnKind.RATIO, hint="B's time over A's."),
-    Column(name="verdict", kind=ColumnKind.VERDICT),
-    Column(name="replicates", kind=ColumnKind.INTEGER, is_wide_only=True),
+    Column(name="A", kind=Kind.SECONDS),
+    Column(name="ratio [95 %]", kind=Kind.RATIO, hint="B's time over A's."),
+    Column(name="verdict", kind=Kind.VERDICT),
+    Column(name="replicates", kind=Kind.INTEGER, is_wide_only=True),
 )
 FUNCTIONS = Table(
     columns=(
-        Column(name="instructions", kind=ColumnKind.INSTRUCTIONS),
-        Column(name="function", kind=ColumnKind.CODE),
+        Column(name="instructions", kind=Kind.INSTRUCTIONS),
+        Column(name="function", kind=Kind.CODE),
     ),
     rows=(
         Row(cells=cells_of([1204, "at::native::add_kernel(at::TensorIteratorBase&)" + "x" * 60])),
@@ -126,6 +126,10 @@ def view(quiet: int = 2, **fields: Any) -> View:
         "data": table(quiet),
     }
     return View(**{**given, **fields})
+
+
+def find_section(view: View, section_id: str) -> Section | None:
+    return next((each for each in view.sections if each.id == section_id), None)
 
 
 def hostile_view() -> View:

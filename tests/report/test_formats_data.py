@@ -14,8 +14,7 @@ from tests import records
 from tests.report import made_up_views
 from torchmark import report
 from torchmark.model.codec import decode_run
-from torchmark.report.formats import csv as csv_format
-from torchmark.report.formats import json as json_format
+from torchmark.report.formats.data import render_csv, render_json
 from torchmark.report.view import Column, Row, Table, Value, View, cells_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def read(text: str) -> list[list[str]]:
 
 
 def test_csv_has_a_line_for_each_row_with_raw_values() -> None:
-    head, first, *rest = read(csv_format.render(made_up_views.view()))
+    head, first, *rest = read(render_csv(made_up_views.view().data))
     assert head == ["case", "A", "ratio [95 %]", "verdict", "replicates"]
     assert first[0] == "add of two tensors, broadcast along dimension 0"
     assert [float(each) for each in first[1:3]] == [1.2e-6, 1.019]
@@ -42,14 +41,14 @@ def test_csv_has_a_line_for_each_row_with_raw_values() -> None:
 
 def test_csv_quotes_what_needs_it_and_disarms_formulas() -> None:
     values = ('a "b", c\nd', "=1+1", "+1", "-1", "@x", -1, True, None, 0.1)
-    _, row = read(csv_format.render(view_of_values(*values)))
+    _, row = read(render_csv(view_of_values(*values).data))
     assert row == ['a "b", c\nd', "'=1+1", "'+1", "'-1", "'@x", "-1", "true", "", "0.1"]
 
 
 @given(records.runs)
 def test_json_is_the_record_and_a_table(run: Run) -> None:
     view = made_up_views.view()
-    text = json_format.render(run, view)
+    text = render_json(run, view)
     assert decode_run(text) == run
     content = json.loads(text)
     assert content["summary"] == view.summary
@@ -63,7 +62,7 @@ def test_json_is_the_record_and_a_table(run: Run) -> None:
 
 
 def test_what_is_not_finite_is_null_in_json() -> None:
-    text = json_format.render(records.run_of(), view_of_values(float("inf"), 1.0))
+    text = render_json(records.run_of(), view_of_values(float("inf"), 1.0))
     assert json.loads(text)["table"] == [{"c0": None, "c1": 1.0}]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.report import made_up_views
 from torchmark.report.formats import markdown
-from torchmark.report.view import Column, ColumnKind, Row, Section, Table, cells_of
+from torchmark.report.view import Column, Kind, Row, Section, Table, cells_of
 
 BEGIN = """\
 **B is slower in 2 of 5 cases (worst: sum, +25.0 %), same in 3; 1 failed.**
@@ -76,7 +76,7 @@ def test_text_from_elsewhere_is_text() -> None:
 
 def test_code_with_pipes_and_backticks_stays_in_its_cell() -> None:
     table = Table(
-        columns=(Column(name="code", kind=ColumnKind.CODE), Column(name="other")),
+        columns=(Column(name="code", kind=Kind.CODE), Column(name="other")),
         rows=(Row(cells=cells_of(["a | b", "x | y"])), Row(cells=cells_of(["a `b`", "z"]))),
     )
     view = made_up_views.view(sections=(Section(id="x", title="X", table=table),))

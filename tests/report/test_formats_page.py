@@ -194,15 +194,15 @@ def test_a_chart_has_tooltips_and_series_that_can_be_hidden(opened: Opened) -> N
 
 def test_small_charts_stand_in_as_many_columns_as_fit(opened: Opened) -> None:
     spec = dict(made_up_views.chart().spec)
-    inner = {"mark": spec.pop("mark"), "encoding": spec.pop("encoding")}
-    spec |= {"facet": {"field": "backend", "type": "nominal"}, "spec": inner}
+    panel = {"width": 230, "mark": spec.pop("mark"), "encoding": spec.pop("encoding")}
+    spec |= {"columns": 2, "concat": [panel, panel]}
     sections = (Section(id="charts", title="Charts", charts=(made_up_views.chart(spec=spec),)),)
     places = "all => new Set(all.map(each => Math.round(each.getBoundingClientRect().left))).size"
     for width, columns in ((1280, 2), (360, 1)):
         page = opened(
             made_up_views.view(sections=sections), viewport={"width": width, "height": 800}
         )
-        cells = page.locator("#chart-scaling g.cell > g > path.background")
+        cells = page.locator("#chart-scaling g[class$=_group] > g > path.background")
         cells.first.wait_for()
         assert cells.evaluate_all(places) == columns
 

@@ -10,8 +10,13 @@ import pytest
 
 from tests.report import made_up_views
 from torchmark.errors import MissingToolError
-from torchmark.report.charts import find_series, spec_for_page
-from torchmark.report.formats.vega import light_colours, png_of, svg_of
+from torchmark.report.formats.vega import (
+    find_series,
+    light_colours,
+    png_of,
+    spec_for_page,
+    svg_of,
+)
 
 
 def test_a_png_is_sharp_and_an_svg_has_the_words() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.report import made_up_views
 from torchmark.report.formats import text
-from torchmark.report.formats.layout import lay_out, wrap_all
-from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, Value
+from torchmark.report.formats.text import lay_out, wrap_all
+from torchmark.report.view import Cell, Column, Kind, Mark, Row, Section, Table, Value
 
 WHOLE = """\
 B compared with A
@@ -100,23 +100,23 @@ def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
 
 
 def test_every_kind_of_column_shows_its_values() -> None:
-    shown: dict[ColumnKind, tuple[Value, str]] = {
-        ColumnKind.TEXT: ("plain", "plain"),
-        ColumnKind.SECONDS: (-2e-9, "-2.000 ns"),
-        ColumnKind.INTEGER: (12345, "12,345"),
-        ColumnKind.NUMBER: (0.123456, "0.1235"),
-        ColumnKind.INSTRUCTIONS: (1234.5, "1,234.5"),
-        ColumnKind.RATIO: (1.0191, "1.019"),
-        ColumnKind.SPEEDUP: (1.25, "1.25×"),
-        ColumnKind.SHARE: (0.25, "25.0 %"),
-        ColumnKind.CHANGE: (-0.012, "-1.2 %"),
-        ColumnKind.BYTES: (2_500_000, "2.50 M"),
-        ColumnKind.FLOPS: (7e9, "7.00 G"),
-        ColumnKind.RATE: (float("inf"), "inf"),
-        ColumnKind.VERDICT: ("faster", "faster"),
-        ColumnKind.CODE: (True, "yes"),
+    shown: dict[Kind, tuple[Value, str]] = {
+        Kind.TEXT: ("plain", "plain"),
+        Kind.SECONDS: (-2e-9, "-2.000 ns"),
+        Kind.INTEGER: (12345, "12,345"),
+        Kind.NUMBER: (0.123456, "0.1235"),
+        Kind.INSTRUCTIONS: (1234.5, "1,234.5"),
+        Kind.RATIO: (1.0191, "1.019"),
+        Kind.SPEEDUP: (1.25, "1.25×"),
+        Kind.SHARE: (0.25, "25.0 %"),
+        Kind.CHANGE: (-0.012, "-1.2 %"),
+        Kind.BYTES: (2_500_000, "2.50 M"),
+        Kind.FLOPS: (7e9, "7.00 G"),
+        Kind.RATE: (float("inf"), "inf"),
+        Kind.VERDICT: ("faster", "faster"),
+        Kind.CODE: (True, "yes"),
     }
-    assert set(shown) == set(ColumnKind)
+    assert set(shown) == set(Kind)
     for kind, (value, expected) in shown.items():
         table = Table(
             columns=(Column(name="case"), Column(name="x", kind=kind)),
@@ -130,7 +130,7 @@ def test_every_kind_of_column_shows_its_values() -> None:
 def test_a_doubtful_figure_has_a_mark() -> None:
     cell = Cell(value=1e-6, mark=Mark.DOUBTFUL)
     table = Table(
-        columns=(Column(name="case"), Column(name="time", kind=ColumnKind.SECONDS)),
+        columns=(Column(name="case"), Column(name="time", kind=Kind.SECONDS)),
         rows=(Row(cells=(Cell(value="add"), cell)),),
     )
     view = made_up_views.view(sections=(Section(id="x", title="X", table=table),))

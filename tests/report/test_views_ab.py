@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from tests import ab_records, records
 from tests.ab_records import counted, missing, planned, run_of, timed
+from tests.report.made_up_views import find_section
 from torchmark.model.case import Autograd, Case, Language
 from torchmark.model.codec import decode_run
 from torchmark.model.result import Metric, PythonCalls, Status
 from torchmark.model.run import Environment, RunState
 from torchmark.report import FORMATS, render
-from torchmark.report.view import find_section
+from torchmark.report.names import full_name
 from torchmark.report.views.ab import make_view
-from torchmark.report.views.ab_names import full_name
-from torchmark.report.views.dots import axis_labels, reach_of
+from torchmark.report.views.charts import axis_labels, reach_of
 
 if TYPE_CHECKING:
     from typing import Any

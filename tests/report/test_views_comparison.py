@@ -14,7 +14,7 @@ from torchmark.model.case import Autograd
 from torchmark.model.result import Result, Timing
 from torchmark.model.run import Environment
 from torchmark.report import render_view
-from torchmark.report.formats.json import render_figures
+from torchmark.report.formats.data import render_figures
 from torchmark.report.views.comparison import environment_changes, heading_of, make_view
 from torchmark_probe.loops.sampling import Sampling
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.replays import call, done, not_done, replay, sampled, with_count
 from torchmark.model.result import Status
-from torchmark.model.run_settings import Backend
+from torchmark.model.run_settings import Backend, CallPlace
 from torchmark.report import render
 from torchmark.report.formats import text
 from torchmark.report.views.replay import make_view
-from torchmark.report.views.replay_data import COLUMNS
+from torchmark.report.views.replay_calls import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,6 +184,20 @@ def test_a_reader_of_the_page_sees_shares_and_opens_operators(
     assert arguments.is_visible()
     assert page.locator("#not-replayed").inner_text().count(REASON) == 1
     assert "encoder" in page.locator("#modules").inner_text()
+
+
+def test_the_page_of_a_large_model_stays_small() -> None:
+    """Its calls are listed twice, so what they share must not be written with each of them."""
+    layers = [f"encoder.layers.{number}.self_attention.projection" for number in range(3)]
+    places = tuple(CallPlace(phase="forward", module=layer, count=4) for layer in layers)
+    given = "float32[{0}, 512, 64] strides (32768, 64, 1), float32[64, {0}], [1, 2, 3], False"
+    calls = [
+        call(number, f"aten.native_operator_{number % 110}.default",
+             done(1e-6 * (number % 97 + 1), flops=number * 1000),
+             signature=given.format(number + 1), count=12, places=places)
+        for number in range(800)
+    ]  # fmt: skip
+    assert len(render(replay(*calls), "html")) < 1_500_000
 
 
 def test_a_page_of_nothing_but_failures_is_a_page(

@@ -15,7 +15,7 @@ from torchmark.model.function_counts import FunctionCount
 from torchmark.model.result import Counts, FunctionTable, Metric, PlannedResult, Result, Timing
 from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.report import render
-from torchmark.report.views.count import shorten
+from torchmark.report.views.statements import shorten
 from torchmark_probe.loops.sampling import Sampling
 
 SUM, TWICE = (

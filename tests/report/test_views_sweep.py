@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from tests import sweep_rows
+from tests.report.made_up_views import find_section
 from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status
 from torchmark.model.run_settings import Phase
 from torchmark.report import render, view_of
 from torchmark.report.formats import html
-from torchmark.report.view import find_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,8 @@ from tests import sweep_rows
 from torchmark.model.run import MachineSpeeds
 from torchmark.model.run_settings import Phase
 from torchmark.report.formats.vega import png_of, svg_of
-from torchmark.report.views.sweep_axes import grows_geometrically, log_axis, size_axis, times_axis
-from torchmark.report.views.sweep_charts import more_scaling, scaling, speed_up
-from torchmark.report.views.sweep_roofline import roofline
+from torchmark.report.views.charts import grows_geometrically, log_axis, size_axis, times_axis
+from torchmark.report.views.sweep_charts import more_scaling, roofline, scaling, speed_up
 
 if TYPE_CHECKING:
     from torchmark.report.view import Chart

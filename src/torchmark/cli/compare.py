@@ -22,7 +22,7 @@ from torchmark.cli.files import written
 from torchmark.cli.following import files_in, with_outputs
 from torchmark.cli.stores import columns, opened, store_option
 from torchmark.report import render_view
-from torchmark.report.formats import json
+from torchmark.report.formats.data import render_figures
 from torchmark.report.views import comparison
 from torchmark.settings import ThresholdSettings, settings_for
 
@@ -88,7 +88,7 @@ def command(
     def render(form: str) -> str:
         if form == "json":
             heading = comparison.heading_of(before, after, differences)
-            return json.render_figures(view, heading)
+            return render_figures(view, heading)
         return render_view(view, form)
 
     click.echo(render_view(view, "text", columns()), nl=False)

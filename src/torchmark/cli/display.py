@@ -15,7 +15,7 @@ import click
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Began, Run, Stage
 from torchmark.report.figures import printable
-from torchmark.report.headlines import headline_of
+from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
     from typing import Self

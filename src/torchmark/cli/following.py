@@ -17,7 +17,7 @@ from torchmark.cli.stores import columns, opened, store_option
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.result import Status
 from torchmark.report import render
-from torchmark.report.headlines import headline_of
+from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

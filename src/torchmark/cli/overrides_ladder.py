@@ -17,8 +17,8 @@ from torchmark.commands.run import TIME_AND_COUNT
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.report import render_view
-from torchmark.report.formats import json
-from torchmark.report.views.ladder import keep_suite, make_view
+from torchmark.report.formats.data import render_json
+from torchmark.report.views.overrides import keep_suite, view_ladders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,11 +82,11 @@ def _show(name: str, place: str | None, files: Mapping[str, Path | None]) -> Non
         raise InvalidArgumentError(
             f"run {run.id} has no results of this suite; `torchmark run overrides` makes some"
         )
-    view = make_view(run)
+    view = view_ladders(run)
     click.echo(render_view(view, "text", columns()), nl=False)
     wrote_all = written(
         files,
-        lambda form: json.render(run, view) if form == "json" else render_view(view, form),
+        lambda form: render_json(run, view) if form == "json" else render_view(view, form),
         remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
     )
     if not wrote_all:

@@ -14,7 +14,7 @@ from torchmark.engine.reservations import is_owned
 from torchmark.model.run import RunState
 from torchmark.model.units import ordered_unique
 from torchmark.report.formats import text
-from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View, cells_of
+from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, View, cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchmark.store import RunSummary
 
 _COLUMNS = (
-    Column(name="run", kind=ColumnKind.NUMBER),  # like a figure: an id in two lines is no id
+    Column(name="run", kind=Kind.NUMBER),  # like a figure: an id in two lines is no id
     Column(name="kind"),
     Column(name="state"),
     Column(name="torch"),

@@ -15,8 +15,8 @@ from torchmark.engine.files import write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric
 from torchmark.model.run_settings import dims_text
-from torchmark.report.formats.csv import table_text
-from torchmark.report.views.sweep import data_table, kernel_table
+from torchmark.report.formats.data import render_csv
+from torchmark.report.views.sweep import case_table, kernel_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +37,9 @@ def kernels_file(file: Path) -> Path:
 
 def write_files(run: Run, file: Path) -> None:
     """Write the rows of the run, and its kernels where they were asked for."""
-    contents = {file: table_text(data_table(rows_of(run)))}
+    contents = {file: render_csv(case_table(rows_of(run)))}
     if any(each.metric is Metric.PROFILE for each in run.plan):
-        contents[kernels_file(file)] = table_text(kernel_table(run))
+        contents[kernels_file(file)] = render_csv(kernel_table(run))
     for path, text in contents.items():
         try:
             write_whole(path, text.encode())

@@ -1,6 +1,6 @@
 """What a run says, in every format.
 
-`view_of` makes the view of a run: pure data, by the module of its kind in `views`. `render` turns
+`view_of` makes the view of a run: pure data, by the function of its kind in `views`. `render` turns
 it into text, by the module of the format in `formats`.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from torchmark.report.formats import json
+from torchmark.model.run import RunKind
+from torchmark.report.formats import data, text
 
 if TYPE_CHECKING:
     from torchmark.model.run import Run
@@ -18,26 +19,36 @@ if TYPE_CHECKING:
 FORMATS = ("text", "markdown", "csv", "json", "html")
 
 _VIEWS = {
-    "overrides ladder": "ladder",
-    "overrides report": "overrides",
+    RunKind.RUN: "run.make_view",
+    RunKind.AB: "ab.make_view",
+    RunKind.REPLAY: "replay.make_view",
+    RunKind.SWEEP: "sweep.make_view",
+    RunKind.TIME: "statements.view_times",
+    RunKind.COUNT: "statements.view_counts",
+    RunKind.LADDER: "overrides.view_ladders",
+    RunKind.OVERRIDES: "overrides.view_report",
 }
-"""The module in `torchmark.report.views`, where it is not called like the kind of the run."""
+"""Modules and functions in `torchmark.report.views`: only those that are needed are imported."""
 
 
 def view_of(run: Run) -> View:
-    kind = run.kind.value
-    module = importlib.import_module(f"torchmark.report.views.{_VIEWS.get(kind, kind)}")
-    view: View = module.make_view(run)
+    module, _, function = _VIEWS[run.kind].partition(".")
+    make_view = getattr(importlib.import_module(f"torchmark.report.views.{module}"), function)
+    view: View = make_view(run)
     return view
 
 
 def render(run: Run, form: str, width: int = 80) -> str:
     """The run in one of the `FORMATS`; only text has a width."""
     view = view_of(run)
-    return json.render(run, view) if form == "json" else render_view(view, form, width)
+    return data.render_json(run, view) if form == "json" else render_view(view, form, width)
 
 
 def render_view(view: View, form: str, width: int = 80) -> str:
     """A view in one of the `FORMATS`, except JSON, which needs a record beside it."""
+    if form == "text":
+        return text.render(view, width)
+    if form == "csv":
+        return data.render_csv(view.data)
     renderer = importlib.import_module(f"torchmark.report.formats.{form}")
-    return str(renderer.render(view, width) if form == "text" else renderer.render(view))
+    return str(renderer.render(view))

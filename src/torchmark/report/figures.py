@@ -24,6 +24,32 @@ def printable(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
+def cut(text: str, width: int) -> str:
+    """
+    >>> cut("at::native::add", 8), cut("short", 8)
+    ('at::nat…', 'short')
+    """
+    return text if len(text) <= width else f"{text[: max(width - 1, 0)]}…"
+
+
+def cut_line(text: str, longest: int = 120) -> str:
+    r"""One line of at most so many characters; a page shows the whole text elsewhere.
+
+    >>> cut_line("x + y\n  + z"), cut_line("a long name", 7)
+    ('x + y + z', 'a long…')
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+
+
+def number_text(number: int, what: str) -> str:
+    """
+    >>> number_text(1, "call"), number_text(1234, "call")
+    ('1 call', '1,234 calls')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def seconds_text(seconds: float, digits: int = 4) -> str:
     """
     >>> seconds_text(1.2e-6), seconds_text(0.9999999), seconds_text(0), seconds_text(-2e-9, 3)

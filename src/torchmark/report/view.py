@@ -8,12 +8,15 @@ are raw (seconds, counts, ratios as numbers); the kind of their column says how 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence  # noqa: TC003 - dataclasses are read by renderers
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+PALETTE = tuple(f"var(--plot-{number})" for number in range(1, 9))
+"""The colours of a page that tell series apart."""
 
 
-class ColumnKind(enum.Enum):
+class Kind(enum.Enum):
     """What the values of a column are, and so how they are shown, aligned and sorted."""
 
     TEXT = "text"
@@ -53,17 +56,17 @@ class Mark(enum.Enum):
     QUIET = "quiet"
 
 
-Value: TypeAlias = "str | int | float | bool | None"
+Value: TypeAlias = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column of a table."""
 
     name: str
     """The heading; also the column's name in CSV and JSON."""
 
-    kind: ColumnKind = ColumnKind.TEXT
+    kind: Kind = Kind.TEXT
     hint: str = ""
     """What it means, in a sentence."""
 
@@ -71,7 +74,7 @@ class Column:
     """Whether text for a terminal leaves it out; pages, Markdown, CSV and JSON have it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One value of a table."""
 
@@ -108,7 +111,7 @@ class Detail:
 class Row:
     """One row of a table: its cells in the order of the columns."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell, ...] = ()
     group: str = ""
     """The heading under which neighbouring rows stand together."""
 
@@ -144,7 +147,7 @@ class Chart:
     encodes names the series: readers switch them on and off. Colours are those of the page, which
     has a light and a dark form: `var(--plot-1)` to `var(--plot-8)` (the range of `color` where the
     specification gives none), `var(--good)`, `var(--bad)`, `var(--doubt)`, `var(--quiet)`,
-    `var(--ink)`. Small multiples are a `facet` with a `spec`; the page says how many fit in a row.
+    `var(--ink)`. Small multiples are a `concat`; the page says how many of them fit in a row.
     """
 
     id: str
@@ -169,7 +172,7 @@ class Picture:
     svg: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of a report under its own heading."""
 
@@ -239,10 +242,42 @@ class View:
     Only values count here; the ends of an interval are columns of their own."""
 
 
-def find_section(view: View, section_id: str) -> Section | None:
-    return next((each for each in view.sections if each.id == section_id), None)
+T = TypeVar("T")
+
+Field: TypeAlias = tuple[Column, Callable[[T], Cell | Value]]
+"""A column of a table of things, and what it shows of each of them."""
 
 
-def cells_of(values: Sequence[Value]) -> tuple[Cell, ...]:
-    """Plain cells of plain values."""
-    return tuple(Cell(value=value) for value in values)
+def field(
+    name: str,
+    show: Callable[[T], Cell | Value],
+    kind: Kind = Kind.TEXT,
+    hint: str = "",
+    *,
+    is_wide_only: bool = False,
+) -> Field[T]:
+    return Column(name, kind, hint, is_wide_only), show
+
+
+def cells_of(values: Iterable[Cell | Value]) -> tuple[Cell, ...]:
+    """Plain values become plain cells."""
+    return tuple(value if isinstance(value, Cell) else Cell(value) for value in values)
+
+
+def make_table(
+    things: Iterable[T],
+    fields: Sequence[Field[T]],
+    frame: Callable[[T], Row] = lambda _: Row(),
+    **more: Any,
+) -> Table:
+    """A row for each thing; `frame` makes it without its cells, `more` is what else a table has."""
+    rows = [
+        replace(frame(each), cells=cells_of(show(each) for _, show in fields)) for each in things
+    ]
+    return Table(columns=tuple(column for column, _ in fields), rows=tuple(rows), **more)
+
+
+def data_table(names: Sequence[str], results: Iterable[Mapping[str, Value]]) -> Table:
+    """A table of plain values: a row for each result, empty where it lacks a name."""
+    rows = [Row(cells=cells_of(values.get(name) for name in names)) for values in results]
+    return Table(columns=tuple(map(Column, names)), rows=tuple(rows))

@@ -7,18 +7,21 @@ Templates escape whatever comes from elsewhere; only our own style, scripts and 
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
 import markupsafe
 
 from torchmark import __version__
-from torchmark.report.charts import find_series, spec_for_page
 from torchmark.report.figures import printable
-from torchmark.report.formats.tracks import axes_of
-from torchmark.report.formats.values import interval_text, is_figure, quiet_text, value_text
-from torchmark.report.formats.vega import load_bundle
+from torchmark.report.formats.values import (
+    axes_of,
+    interval_text,
+    is_figure,
+    quiet_text,
+    value_text,
+)
+from torchmark.report.formats.vega import find_series, load_bundle, read_template, spec_for_page
 
 if TYPE_CHECKING:
     from torchmark.report.view import Cell, View
@@ -67,8 +70,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _own(name: str) -> markupsafe.Markup:
-    file = resources.files("torchmark.report").joinpath("templates", name)
-    return markupsafe.Markup(file.read_text("utf-8"))  # noqa: S704 - our own
+    return markupsafe.Markup(read_template(name))  # noqa: S704 - our own
 
 
 def _sorted_by(cell: Cell) -> str:

@@ -6,13 +6,13 @@ tables and lists, then whole sections, and the text says how many are left out.
 
 from __future__ import annotations
 
+import html
 import re
 from typing import TYPE_CHECKING
 
-from torchmark.report.figures import printable
-from torchmark.report.formats.layout import cut
-from torchmark.report.formats.values import cell_text, is_figure, loud_rows, quiet_text
-from torchmark.report.view import ColumnKind
+from torchmark.report.figures import cut_line, printable
+from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
+from torchmark.report.view import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,13 +33,17 @@ _SPECIAL = re.compile(r"[\\|*<>&`~@#]|\](?=[(\[:])|(?<!\w)_|_(?!\w)")
 
 
 def render(view: View) -> str:
-    parts: list[str] = []
+    text, parts = "", list[str]()
     for most in _ROWS:
-        parts = _parts(view, most)
-        text = _joined(parts)
-        if len(text) <= LIMIT:
-            return text
-    return _first_that_fit(parts)
+        parts = [part for part in _parts(view, most) if part]
+        text = _join(parts)
+        if len(text) < LIMIT:
+            break
+    left_out = 0
+    while len(text) >= LIMIT:
+        left_out += 1
+        text = _join([*parts[:-left_out], f"{left_out} more sections do not fit here."])
+    return f"{text}\n"
 
 
 def escaped(text: str) -> str:
@@ -48,7 +52,11 @@ def escaped(text: str) -> str:
     >>> print(escaped("a|b <i> `c`"))
     a\|b \<i\> \`c\`
     """
-    return _SPECIAL.sub(r"\\\g<0>", cut(" ".join(printable(text).split()), _LONGEST))
+    return _SPECIAL.sub(r"\\\g<0>", _line(text))
+
+
+def _line(text: str) -> str:
+    return cut_line(printable(text), _LONGEST)
 
 
 def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -65,50 +73,34 @@ def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def render_table(table: Table) -> str:
     """Every row of a table, without what unfolds below it."""
-    return _rows_table(table, table.rows)
+    return _rows(table, table.rows, len(table.rows))
 
 
 def _line_up(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
     """The columns, figures at the right, lined up for those who read it as text."""
-    names = [name for name, _ in columns]
+    names, is_right = [name for name, _ in columns], [right for _, right in columns]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = [
         "-" * (width + 1) + (":" if right else "-")
-        for width, (_, right) in zip(widths, columns, strict=True)
+        for width, right in zip(widths, is_right, strict=True)
     ]
-    lines = [
-        " | ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, (_, right) in zip(row, widths, columns, strict=True)
-        )
-        for row in (names, *rows)
-    ]
-    return "\n".join([f"| {lines[0]} |", f"|{'|'.join(rule)}|", *(f"| {x} |" for x in lines[1:])])
+    first, *rest = [f"| {line_up(row, widths, is_right, ' | ')} |" for row in (names, *rows)]
+    return "\n".join([first, f"|{'|'.join(rule)}|", *rest])
 
 
 def _parts(view: View, most: int) -> list[str]:
     sections = [section for section in view.sections if not section.is_page_only]
-    parts = [
+    return [
         f"**{escaped(view.summary)}**",
         _list([f"**Warning:** {escaped(text)}" for text in view.warnings], most),
         _list([escaped(text) for text in view.notes], most),
         *(_section(section, most) for section in sections),
         _about(view, most),
     ]
-    return [part for part in parts if part]
 
 
-def _first_that_fit(parts: Sequence[str]) -> str:
-    kept = list(parts)
-    while True:
-        kept.pop()
-        text = _joined([*kept, f"{len(parts) - len(kept)} more sections do not fit here."])
-        if len(text) <= LIMIT:
-            return text
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
+def _join(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def _section(section: Section, most: int) -> str:
@@ -118,37 +110,36 @@ def _section(section: Section, most: int) -> str:
         _list([escaped(text) for text in section.listing], most),
         *(escaped(text) for text in section.footnotes),
     ]
-    body = [part for part in body if part]
-    if not body:
+    if not any(body):
         return ""
     if section.is_folded:
-        return _folded(section.title, body)
-    return "\n\n".join([f"### {escaped(section.title)}", *body])
+        return _fold(section.title, body)
+    return _join([f"### {escaped(section.title)}", *body])
 
 
 def _table(table: Table, most: int) -> list[str]:
     """The rows that say something; all of them and their details folded below."""
     loud = loud_rows(table)
-    parts = [_rows_table(table, loud[:most]), _left_out(len(loud) - most, "rows")]
+    parts = [_rows(table, loud, most)]
     if len(loud) < len(table.rows):
-        every = _rows_table(table, table.rows[:most])
-        parts.append(_folded(quiet_text(table), [every, _left_out(len(table.rows) - most, "rows")]))
+        parts.append(_fold(quiet_text(table), [_rows(table, table.rows, most)]))
     details = [text for row in loud[:most] if (text := _details(table, row, most))]
     if details:
-        parts.append(_folded("Details", details))
+        parts.append(_fold("Details", details))
     return parts
 
 
-def _rows_table(table: Table, rows: Sequence[Row]) -> str:
+def _rows(table: Table, rows: Sequence[Row], most: int) -> str:
     if not rows:
         return ""
     lines, group = [], ""
-    for row in rows:
+    for row in rows[:most]:
         if row.group != group:
             group = row.group
             lines.append([f"**{escaped(group)}**", *[""] * (len(table.columns) - 1)])
         lines.append(_cells(table, row))
-    return _line_up([(escaped(column.name), is_figure(column)) for column in table.columns], lines)
+    columns = [(escaped(column.name), is_figure(column)) for column in table.columns]
+    return _join([_line_up(columns, lines), _left_out(len(rows) - most, "rows")])
 
 
 def _cells(table: Table, row: Row) -> list[str]:
@@ -160,13 +151,10 @@ def _cells(table: Table, row: Row) -> list[str]:
 
 
 def _cell(column: Column, text: str) -> str:
-    return _code(text) if column.kind is ColumnKind.CODE and text else escaped(text)
-
-
-def _code(text: str) -> str:
-    """As code in a line; where a backtick or a pipe would end it early, as plain text."""
-    line = cut(" ".join(printable(text).split()), _LONGEST)
-    return escaped(line) if "`" in line or "|" in line else f"`{line}`"
+    """Code as such; where a backtick or a pipe would end it early, as plain text."""
+    line = _line(text)
+    is_code = column.kind is Kind.CODE and text and "`" not in line and "|" not in line
+    return f"`{line}`" if is_code else escaped(text)
 
 
 def _details(table: Table, row: Row, most: int) -> str:
@@ -174,18 +162,18 @@ def _details(table: Table, row: Row, most: int) -> str:
     if not shown:
         return ""
     name = cell_text(table.columns[0], row.cells[0])
-    return "\n\n".join([f"**{escaped(name)}**", *(_detail(detail, most) for detail in shown)])
+    return _join([f"**{escaped(name)}**", *(_detail(detail, most) for detail in shown)])
 
 
 def _detail(detail: Detail, most: int) -> str:
-    parts = [
-        escaped(detail.title),
-        _block(detail.code) if detail.code else "",
-        _list([escaped(line) for line in detail.lines], most),
-        _rows_table(detail.table, detail.table.rows[:most]) if detail.table else "",
-        _left_out(len(detail.table.rows) - most, "rows") if detail.table else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
+    return _join(
+        [
+            escaped(detail.title),
+            _block(detail.code) if detail.code else "",
+            _list([escaped(line) for line in detail.lines], most),
+            _rows(detail.table, detail.table.rows, most) if detail.table else "",
+        ]
+    )
 
 
 def _block(code: str) -> str:
@@ -197,18 +185,14 @@ def _block(code: str) -> str:
 
 def _about(view: View, most: int) -> str:
     """Which run it was, where, and how: folded."""
+    settings = [[escaped(name), escaped(value)] for name, value in view.settings]
     parts = [
         f"{escaped(view.title)}  ",
         "  \n".join(escaped(line) for line in view.lead),
         _facts(view.environments, most) if view.environments else "",
-        _line_up(
-            [("setting", False), ("value", False)],
-            [[escaped(name), escaped(value)] for name, value in view.settings],
-        )
-        if view.settings
-        else "",
+        _line_up([("setting", False), ("value", False)], settings) if settings else "",
     ]
-    return _folded("Run, environments and settings", [part for part in parts if part])
+    return _fold("Run, environments and settings", parts)
 
 
 def _facts(facts: FactTable, most: int) -> str:
@@ -217,28 +201,20 @@ def _facts(facts: FactTable, most: int) -> str:
     rows = [[escaped(name), *map(escaped, values)] for name, values in shown[:most]]
     if not rows:
         return "All known facts of the environments are the same."
-    names = [
-        (escaped(name), False) for name in ("fact", *(name or "value" for name in facts.names))
-    ]
-    return _line_up(names, rows)
+    names = ["fact", *(name or "value" for name in facts.names)]
+    return _line_up([(escaped(name), False) for name in names], rows)
 
 
 def _list(items: Sequence[str], most: int) -> str:
-    lines = [f"- {item}" for item in items[:most]]
-    more = _left_out(len(items) - most, "entries")
-    return "\n".join([*lines, f"- {more}"] if more else lines)
+    shown = [*items[:most], _left_out(len(items) - most, "entries")]
+    return "\n".join(f"- {item}" for item in shown if item)
 
 
 def _left_out(number: int, what: str) -> str:
     return f"{number:,} more {what} do not fit here." if number > 0 else ""
 
 
-def _folded(title: str, parts: Sequence[str]) -> str:
+def _fold(title: str, parts: Sequence[str]) -> str:
     """The empty lines let GitHub read Markdown inside."""
-    body = _joined(parts)
-    return f"<details><summary>{_html(title)}</summary>\n\n{body}\n</details>"
-
-
-def _html(text: str) -> str:
-    line = cut(" ".join(printable(text).split()), _LONGEST)
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    summary = html.escape(_line(title), quote=False)
+    return f"<details><summary>{summary}</summary>\n\n{_join(parts)}\n\n</details>"

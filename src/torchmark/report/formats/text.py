@@ -6,19 +6,26 @@ must know of them stands in the lead.
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from torchmark.report.figures import printable
-from torchmark.report.formats.layout import cut, lay_out, wrap, wrap_all
-from torchmark.report.formats.values import cell_text, is_figure, loud_rows, quiet_text
+from torchmark.report.figures import cut, printable
+from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from torchmark.report.formats.layout import Layout
     from torchmark.report.view import Detail, Row, Section, Table, View
 
-_INDENT = "  "
+_GAP = _INDENT = "  "
+_NARROWEST = 15
+"""A column of words is not made narrower than this, even if the table then is too wide."""
+
+_LONG_WORD = 28
+"""Words up to this are not broken to make a column narrower."""
+
 _DETAIL = 6
 """How far the details of a row stand to the right."""
 
@@ -47,16 +54,14 @@ def _section(section: Section, width: int) -> list[str]:
         *(f"{_INDENT}{line}" for line in wrap_all(section.listing, width - len(_INDENT))),
         *wrap_all(section.footnotes, width),
     ]
-    return [*wrap(section.title, width), *body] if body else []
+    return [*_wrap(section.title, width), *body] if body else []
 
 
 def _table(table: Table, width: int) -> list[str]:
     """The rows under their groups, each with its details below it."""
     shown = loud_rows(table)[: table.most_rows]
-    columns = [each for each in table.columns if not each.is_wide_only]
-    headings = [printable(column.name) for column in columns]
+    headings, sides = _headings(table)
     rows = [_cells(table, row) for row in shown]
-    sides = [is_figure(column) for column in columns]
     others = [""] * (len(headings) - 1)
     groups = [[row.group[len(_INDENT) :], *others] for row in shown if len(row.group) < _SHORT]
     layout = lay_out([headings, *groups, *rows], sides, width - len(_INDENT))
@@ -72,6 +77,12 @@ def _table(table: Table, width: int) -> list[str]:
     return lines if shown else []
 
 
+def _headings(table: Table) -> tuple[list[str], list[bool]]:
+    """The names of the columns that text has, and whether they stand at the right."""
+    columns = [each for each in table.columns if not each.is_wide_only]
+    return [printable(each.name) for each in columns], [is_figure(each) for each in columns]
+
+
 def _cells(table: Table, row: Row) -> list[str]:
     cells = [
         cell_text(column, cell).replace("\n", " ")
@@ -83,15 +94,14 @@ def _cells(table: Table, row: Row) -> list[str]:
 
 def _heading(title: str, headings: Sequence[str], layout: Layout) -> list[str]:
     """The title of a group where the heading of the first column stands."""
+    above, *rest = layout.lines(["", *headings[1:]], _INDENT)
     if layout.is_stacked:
-        above, *rest = layout.lines(["", *headings[1:]], _INDENT)
         if not above[: len(title) + len(_INDENT)].strip():
             return [f"{title}{above[len(title) :]}", *rest]
-        return [*wrap(title, layout.room, hang=_INDENT), above, *rest]
+        return [*_wrap(title, layout.room, hang=_INDENT), above, *rest]
     first = layout.widths[0] + len(_INDENT)
-    begin, *rest = wrap(title, first, hang=_INDENT) or [""]
-    line = layout.lines(["", *headings[1:]], _INDENT)[0]
-    return [f"{begin.ljust(first)}{line[first:]}".rstrip(), *rest]
+    begin, *more = _wrap(title, first, hang=_INDENT) or [""]
+    return [f"{begin.ljust(first)}{above[first:]}".rstrip(), *more]
 
 
 def _left_out(table: Table, shown: int) -> list[str]:
@@ -105,7 +115,7 @@ def _detail(detail: Detail, width: int) -> list[str]:
         return []
     indent, room = " " * _DETAIL, max(width - _DETAIL, _LEAST_ROOM)
     lines = [
-        *wrap(detail.title, room),
+        *_wrap(detail.title, room),
         *(cut(line, room) for line in printable(detail.code).splitlines()),
         *wrap_all(detail.lines, room),
         *(_small_table(detail.table, room) if detail.table else []),
@@ -116,11 +126,97 @@ def _detail(detail: Detail, width: int) -> list[str]:
 def _small_table(table: Table, width: int) -> list[str]:
     """Names of functions are long and would fill the screen: they are cut, not wrapped."""
     shown = table.rows[: table.most_rows]
-    columns = [each for each in table.columns if not each.is_wide_only]
-    rows = [[printable(column.name) for column in columns], *(_cells(table, row) for row in shown)]
-    layout = lay_out(rows, [is_figure(column) for column in columns], width)
+    headings, sides = _headings(table)
+    rows = [headings, *(_cells(table, row) for row in shown)]
+    layout = lay_out(rows, sides, width)
     lines = []
     for row in rows:
         cells = [cut(cell, room) for cell, room in zip(row, layout.widths, strict=True)]
         lines += layout.lines(cells)
     return [*lines, *_left_out(table, len(shown))]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How wide the columns of a table are, and to which side their texts are pushed."""
+
+    widths: tuple[int, ...]
+    is_right: tuple[bool, ...]
+    room: int
+    """Characters that a line has."""
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether figures take so much room that names stand on lines of their own above them."""
+        return _taken(self.widths) > self.room
+
+    def lines(self, cells: Sequence[str], indent: str = "") -> list[str]:
+        """A row: words are wrapped where they do not fit, figures are not."""
+        if self.is_stacked:
+            taken = _taken(self.widths[1:])
+            others = Layout(self.widths[1:], self.is_right[1:], taken)
+            left = max(0, self.room - taken)
+            if len(cells[0]) <= left - len(_GAP):
+                return others.lines(cells[1:], f"{indent}{cells[0].ljust(left)}")
+            name = _wrap(cells[0], self.room, hang=_indent_of(cells[0]) + _GAP)
+            rest = others.lines(cells[1:], indent + " " * left)
+            return [*(f"{indent}{line}" for line in name), *rest]
+        columns = [
+            [cell] if right else _wrap(cell, width, hang=_indent_of(cell) + _GAP)
+            for cell, width, right in zip(cells, self.widths, self.is_right, strict=True)
+        ]
+        return [
+            f"{indent}{line_up(row, self.widths, self.is_right, _GAP)}".rstrip()
+            for row in zip_longest(*columns, fillvalue="")
+        ] or [indent.rstrip()]
+
+
+def lay_out(rows: Sequence[Sequence[str]], is_right: Sequence[bool], room: int) -> Layout:
+    """Columns as wide as their texts; words are narrowed until the row fits the room.
+
+    >>> lay_out([["case", "time"], ["addition of two rather small tensors", "1.2 us"]], [0, 1], 30)
+    Layout(widths=(22, 6), is_right=(False, True), room=30)
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    narrowest = [_narrowest(column) for column in columns]
+    while _taken(widths) > room:
+        words = [
+            at for at, right in enumerate(is_right) if not right and widths[at] > narrowest[at]
+        ]
+        if not words:
+            break
+        widths[max(words, key=lambda at: widths[at])] -= 1
+    return Layout(tuple(widths), tuple(map(bool, is_right)), room)
+
+
+def _taken(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _narrowest(column: Sequence[str]) -> int:
+    """With room for the longest word on a line that hangs below another."""
+    longest = max((len(word) for cell in column for word in cell.split()), default=0)
+    return max(_NARROWEST, min(longest, _LONG_WORD) + len(_GAP))
+
+
+def _wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:
+    """Lines of at most `width`; those after the first hang below it."""
+    return textwrap.wrap(
+        printable(text), max(width, 1), initial_indent=indent, subsequent_indent=indent + hang
+    )
+
+
+def wrap_all(texts: Iterable[str], width: int) -> list[str]:
+    """Each text by itself; its own further lines are kept, two spaces below the first."""
+    lines = []
+    for text in texts:
+        first, *rest = printable(text).strip().splitlines() or [""]
+        lines += _wrap(first, width, hang=_GAP)
+        for line in rest:
+            lines += _wrap(line.strip(), width, indent=_GAP + _indent_of(line), hang=_GAP) or [""]
+    return lines
+
+
+def _indent_of(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]

@@ -1,8 +1,12 @@
-"""The text of a cell: what the kind of its column makes of its value, alike in every format."""
+"""What the kind of a column makes of the values of its cells, alike in every format.
+
+Pages also draw intervals as small marks inside the cells, all of a column on one axis.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchmark.report.figures import (
@@ -16,29 +20,35 @@ from torchmark.report.figures import (
     share_text,
     speedup_text,
 )
-from torchmark.report.view import ColumnKind, Mark
+from torchmark.report.view import Kind, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torchmark.report.view import Cell, Column, Row, Table
 
-_WORDS = (ColumnKind.TEXT, ColumnKind.CODE, ColumnKind.VERDICT)
+_WORDS = (Kind.TEXT, Kind.CODE, Kind.VERDICT)
+_CHANGES = (Kind.RATIO, Kind.SPEEDUP, Kind.CHANGE)
+"""Around a value that means "no change"."""
+
+_LEAST_SPAN = 0.2
+"""Of a logarithmic axis: a column of equal times still needs one."""
+
 _MOST_QUIET = 12
 """Quiet rows that are shown one by one; more are counted, unless there are no others."""
 
-_FIGURES: dict[ColumnKind, Callable[[Any], str]] = {
-    ColumnKind.SECONDS: seconds_text,
-    ColumnKind.INTEGER: "{:,}".format,
-    ColumnKind.NUMBER: "{:.4g}".format,
-    ColumnKind.INSTRUCTIONS: instructions_text,
-    ColumnKind.RATIO: ratio_text,
-    ColumnKind.SPEEDUP: speedup_text,
-    ColumnKind.SHARE: share_text,
-    ColumnKind.CHANGE: change_text,
-    ColumnKind.BYTES: amount_text,
-    ColumnKind.FLOPS: amount_text,
-    ColumnKind.RATE: amount_text,
+_FIGURES: dict[Kind, Callable[[Any], str]] = {
+    Kind.SECONDS: seconds_text,
+    Kind.INTEGER: "{:,}".format,
+    Kind.NUMBER: "{:.4g}".format,
+    Kind.INSTRUCTIONS: instructions_text,
+    Kind.RATIO: ratio_text,
+    Kind.SPEEDUP: speedup_text,
+    Kind.SHARE: share_text,
+    Kind.CHANGE: change_text,
+    Kind.BYTES: amount_text,
+    Kind.FLOPS: amount_text,
+    Kind.RATE: amount_text,
 }
 
 
@@ -50,8 +60,8 @@ def is_figure(column: Column) -> bool:
 def value_text(column: Column, cell: Cell) -> str:
     """The value without its interval.
 
-    >>> from torchmark.report.view import Cell, Column, ColumnKind
-    >>> value_text(Column(name="time", kind=ColumnKind.SECONDS), Cell(value=1.2e-6))
+    >>> from torchmark.report.view import Cell, Column, Kind
+    >>> value_text(Column("time", Kind.SECONDS), Cell(1.2e-6))
     '1.200 us'
     """
     if cell.text is not None:
@@ -70,8 +80,8 @@ def value_text(column: Column, cell: Cell) -> str:
 def interval_text(column: Column, cell: Cell) -> str:
     """The interval: how far it reaches from a value with a unit, from where to where otherwise.
 
-    >>> from torchmark.report.view import Cell, Column, ColumnKind
-    >>> interval_text(Column(name="", kind=ColumnKind.RATIO), Cell(value=1, interval=(0.99, 1.02)))
+    >>> from torchmark.report.view import Cell, Column, Kind
+    >>> interval_text(Column("", Kind.RATIO), Cell(1, interval=(0.99, 1.02)))
     '[0.990, 1.020]'
     """
     if cell.interval is None or cell.text is not None or not isinstance(cell.value, (int, float)):
@@ -79,7 +89,7 @@ def interval_text(column: Column, cell: Cell) -> str:
     low, high = cell.interval
     if not math.isfinite(low + high):
         return "± large"
-    if column.kind in (ColumnKind.RATIO, ColumnKind.SPEEDUP, ColumnKind.CHANGE):
+    if column.kind in _CHANGES:
         shown = _FIGURES[column.kind]
         return f"[{shown(low)}, {shown(high)}]"
     return f"± {reach(cell.value, cell.interval)}"
@@ -102,3 +112,84 @@ def quiet_text(table: Table) -> str:
     """What stands for the rows that `loud_rows` leaves out; empty if it leaves out none."""
     left_out = len(table.rows) - len(loud_rows(table))
     return (table.quiet_text or f"{left_out} more rows") if left_out else ""
+
+
+def line_up(
+    cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool], between: str
+) -> str:
+    """The texts of a row, each as wide as its column."""
+    return between.join(
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, is_right, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Where an interval and its value lie, in per cent of the axis."""
+
+    start: float
+    end: float
+    at: float
+    middle: float | None
+    """Where "no change" lies, on an axis that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Logarithmic for times and ratios; changes are on a linear one."""
+
+    kind: Kind
+    low: float
+    high: float
+
+    def track(self, cell: Cell) -> Track | None:
+        ends = _ends(self.kind, cell)
+        if ends is None:
+            return None
+        start, at, end = (self._place(each) for each in ends)
+        return Track(start, end, at, self._place(0.0) if self.kind in _CHANGES else None)
+
+    def _place(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(100 * min(1.0, max(0.0, share)), 1)
+
+
+def axes_of(table: Table) -> list[Axis | None]:
+    """One for each column; None where nothing has an interval."""
+    return [
+        _axis(column.kind, [row.cells[at] for row in table.rows])
+        for at, column in enumerate(table.columns)
+    ]
+
+
+def _axis(kind: Kind, cells: list[Cell]) -> Axis | None:
+    found = [ends for cell in cells if (ends := _ends(kind, cell)) is not None]
+    if not found:
+        return None
+    if kind in _CHANGES:
+        reach = _common_reach([max(abs(low), abs(high)) for low, _, high in found]) or 1.0
+        return Axis(kind, -reach, reach)
+    low, high = min(ends[0] for ends in found), max(ends[2] for ends in found)
+    return Axis(kind, low, max(high, low + _LEAST_SPAN))
+
+
+def _common_reach(reaches: list[float]) -> float:
+    """That of nearly all: one case that is ten times slower must not flatten the others."""
+    ordered = sorted(reaches)
+    most, common = ordered[-1], ordered[int(0.9 * (len(ordered) - 1))]
+    return most if most <= 3 * common else 1.5 * common
+
+
+def _ends(kind: Kind, cell: Cell) -> tuple[float, float, float] | None:
+    """The low end, the value and the high end on the axis; None if it cannot have them."""
+    if cell.interval is None or isinstance(cell.value, str) or cell.value is None:
+        return None
+    low, value, high = cell.interval[0], float(cell.value), cell.interval[1]
+    if not all(map(math.isfinite, (low, value, high))):
+        return None
+    if kind is Kind.CHANGE:
+        return low, value, high
+    if value <= 0 or high <= 0:
+        return None
+    return math.log(max(low, value / 1e3)), math.log(value), math.log(high)

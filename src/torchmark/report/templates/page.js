@@ -148,10 +148,9 @@ async function loadVega() {
 
 // As many small charts in a row as fit; preferred is a number that leaves no gap in the last row.
 function fitColumns(spec, room) {
-  const first = spec.facet ? spec.spec : spec.concat?.[0];
-  if (!first) return;
-  const most = Math.max(1, Math.floor(room / (first.width + 75)));
-  const panels = spec.concat?.length ?? new Set(spec.data.values.map((row) => row[spec.facet.field])).size;
+  if (!spec.concat) return;
+  const most = Math.max(1, Math.floor(room / (spec.concat[0].width + 75)));
+  const panels = spec.concat.length;
   if (spec.columns <= most) return;
   spec.columns = [most, most - 1, most - 2].find((n) => n > 1 && panels % n === 0) ?? most;
 }

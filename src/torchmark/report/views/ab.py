@@ -3,52 +3,59 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchmark.analyse.ab import CountRow, judge, pairs_of
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.model.result import Metric, Status
-from torchmark.report.figures import first_line, instructions_text, share_text
+from torchmark.report.figures import cut_line, first_line, instructions_text, share_text
+from torchmark.report.names import full_name, name_rows
 from torchmark.report.view import (
     Cell,
-    Column,
-    ColumnKind,
     Detail,
+    Field,
+    Kind,
     Row,
     Section,
     Table,
     View,
+    data_table,
+    field,
+    make_table,
 )
-from torchmark.report.views.ab_environments import compare_facts, describe_environments
-from torchmark.report.views.ab_names import cut_line, full_name, name_rows
 from torchmark.report.views.ab_words import (
+    compare_facts,
     count_share_text,
     describe_control,
+    describe_environments,
     find_too_few,
     list_by_reason,
     name_pair,
+    short_name,
     summarise,
     warn_of_control,
 )
+from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
     code_details,
     failure_sections,
     setting_facts,
     title_of,
-    value_row,
     verdict_cell,
 )
-from torchmark.report.views.dots import chart_ratios, ratio_dot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.analyse.ab import Judged, TimeRow
+    from torchmark.analyse.ab import FunctionDifference, Judged, TimeRow
     from torchmark.model.case import Case
     from torchmark.model.result import PythonCalls, Result
     from torchmark.model.run import Run
+    from torchmark.report.names import Names
     from torchmark.report.view import Chart, Value
+
+T = TypeVar("T")
 
 _DETECTABLE = "detectable: smallest change found with 80 % power."
 _CLOSE = "close: not equal, but no further apart than memory layouts move the count."
@@ -63,7 +70,9 @@ _MOST_FUNCTIONS = 100
 
 def make_view(run: Run) -> View:
     compared = [judge(run, pair) for pair in pairs_of(run)]
-    several = len(compared) > 1
+    sections = []
+    for number, each in enumerate(compared, 1):
+        sections += _sections(each, f"-{number}" if len(compared) > 1 else "")
     return View(
         title="; ".join(map(name_pair, compared)) or "Nothing compared",
         summary=" ".join(map(summarise, compared)) or "Nothing was compared.",
@@ -73,14 +82,7 @@ def make_view(run: Run) -> View:
         ),
         notes=run.notes,
         warnings=tuple(text for each in compared for text in warn_of_control(each)),
-        sections=(
-            *(
-                section
-                for number, each in enumerate(compared, 1)
-                for section in _sections(each, f"-{number}" if several else "")
-            ),
-            *failure_sections(run),
-        ),
+        sections=(*sections, *failure_sections(run)),
         environments=compare_facts(run.environments) if run.environments else None,
         settings=setting_facts(run),
         data=_data(run, compared),
@@ -90,64 +92,66 @@ def make_view(run: Run) -> View:
 def _sections(judged: Judged, suffix: str) -> list[Section]:
     """Of one comparison; where there are several each has its name in the titles."""
     lead = f"{name_pair(judged)}: " if suffix else ""
-    control = describe_control(judged)
-    gaps = [
-        *(
-            f"skipped: {text}"
-            for text in list_by_reason(e for e in judged.gaps if e.status is Status.SKIPPED)
-        ),
+    skipped = [each for each in judged.gaps if each.status is Status.SKIPPED]
+    gaps = (
+        *(f"skipped: {text}" for text in list_by_reason(skipped, "no reason given")),
         *(
             f"unclear: {text}"
             for text in list_by_reason(find_too_few(judged), "fewer than two replicates")
         ),
-    ]
-    name = cut_line(judged.a.name, 30)
-    of_b = f" of {cut_line(judged.b.name, 30)}" if suffix else ""
-    found = [
-        _times(judged, suffix, lead) if judged.times else None,
-        _counts(judged, suffix, lead) if judged.counts else None,
-        Section(id=f"gaps{suffix}", title=f"{lead}Not measured", listing=tuple(gaps))
-        if gaps
-        else None,
-        Section(
-            id=f"control{suffix}",
-            title=f"Control{of_b}: {name} compared with {name}",
-            paragraphs=(control,),
-        )
-        if control
-        else None,
-    ]
-    return [section for section in found if section is not None]
+    )
+    name, of_b = short_name(judged.a), f" of {short_name(judged.b)}" if suffix else ""
+    sections = []
+    if judged.times:
+        sections.append(_times(judged, suffix, lead))
+    if judged.counts:
+        sections.append(_counts(judged, suffix, lead))
+    if gaps:
+        sections.append(Section(f"gaps{suffix}", f"{lead}Not measured", listing=gaps))
+    if control := describe_control(judged):
+        title = f"Control{of_b}: {name} compared with {name}"
+        sections.append(Section(f"control{suffix}", title, paragraphs=(control,)))
+    return sections
 
 
 def _times(judged: Judged, suffix: str, lead: str) -> Section:
     rows, names = judged.times, name_rows(judged.times)
     explained = {row.case.id for row in judged.counts if row.verdict.is_change}
     same = [row.effect.detectable for row in rows if row.verdict is Verdict.SAME]
-    seconds = ColumnKind.SECONDS
-    columns = (
-        Column(name="case"),
-        Column(name=_column_name(judged.a.name), kind=seconds, hint="One run: the median"),
-        Column(name=_column_name(judged.b.name), kind=seconds, hint="A's time times the ratio"),
-        Column(name="ratio [95 %]", kind=ColumnKind.RATIO, hint="The second time over the first"),
-        Column(name="verdict", kind=ColumnKind.VERDICT),
-        Column(name="detectable", kind=ColumnKind.SHARE, hint=_DETECTABLE),
-        Column(
-            name="replicates",
-            kind=ColumnKind.INTEGER,
-            hint="Fresh launches of both environments",
+    a, b = _column_names(judged)
+    fields: list[Field[TimeRow]] = [
+        field("case", names.of),
+        field(a, lambda row: row.a_seconds, Kind.SECONDS, "One run: the median"),
+        field(b, lambda row: row.b_seconds, Kind.SECONDS, "A's time times the ratio"),
+        field("ratio [95 %]", _ratio_cell, Kind.RATIO, "The second time over the first"),
+        field("verdict", lambda row: verdict_cell(row.verdict), Kind.VERDICT),
+        field(
+            "detectable",
+            lambda row: Cell(row.effect.detectable, "" if row.verdict.is_change else None),
+            Kind.SHARE,
+            _DETECTABLE,
+        ),
+        field(
+            "replicates",
+            lambda row: row.effect.replicates,
+            Kind.INTEGER,
+            "Fresh launches of both environments",
             is_wide_only=True,
         ),
-    )
+    ]
     return Section(
-        id=f"times{suffix}",
-        title=names.under(f"{lead}Times"),
-        charts=(_chart(judged, names.names, suffix),),
-        table=Table(
-            columns=columns,
-            rows=tuple(
-                _time_row(row, name, is_explained=row.case.id in explained)
-                for row, name in zip(rows, names.names, strict=True)
+        f"times{suffix}",
+        names.under(f"{lead}Times"),
+        charts=(_chart(judged, names, suffix),),
+        table=make_table(
+            rows,
+            fields,
+            lambda row: Row(
+                is_quiet=row.verdict is Verdict.SAME,
+                details=(
+                    *_explain_time(row, is_page_only=row.case.id in explained),
+                    *_code(row.case, row.other),
+                ),
             ),
             quiet_text=f"{len(same)} cases are the same "
             f"(detectable: {share_text(max(same, default=0.0))} or less)",
@@ -156,13 +160,31 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     )
 
 
-def _chart(judged: Judged, names: Sequence[str], suffix: str) -> Chart:
-    b, a = cut_line(judged.b.name, 30), cut_line(judged.a.name, 30)
-    dots = []
-    for row, name in zip(judged.times, names, strict=True):
-        effect = row.effect
-        told = {"replicates": effect.replicates}
-        dots.append(ratio_dot(name, effect.ratio, effect.interval, row.verdict, told))
+def _ratio_cell(row: TimeRow) -> Cell:
+    effect = row.effect
+    hint = f"p = {effect.p:.2g}, {effect.replicates} replicates"
+    return Cell(effect.ratio, interval=(effect.interval.low, effect.interval.high), hint=hint)
+
+
+def _explain_time(row: TimeRow, *, is_page_only: bool) -> tuple[Detail, ...]:
+    """`is_page_only`: text has the functions below the instructions of the case already."""
+    if not row.verdict.is_change:
+        return ()
+    return _python_details(row.python_calls, is_page_only=is_page_only)
+
+
+def _chart(judged: Judged, names: Names, suffix: str) -> Chart:
+    b, a = short_name(judged.b), short_name(judged.a)
+    dots = [
+        ratio_dot(
+            names.of(row),
+            row.effect.ratio,
+            row.effect.interval,
+            row.verdict,
+            {"replicates": row.effect.replicates},
+        )
+        for row in judged.times
+    ]
     return chart_ratios(
         dots,
         title=f"Time in {b} over time in {a}",
@@ -172,133 +194,93 @@ def _chart(judged: Judged, names: Sequence[str], suffix: str) -> Chart:
     )
 
 
-def _time_row(row: TimeRow, name: str, *, is_explained: bool) -> Row:
-    """`is_explained`: text has the functions below the instructions of the case already."""
-    effect = row.effect
-    functions = _python_details(row.python_calls, is_page_only=is_explained)
-    return Row(
-        cells=(
-            Cell(value=name),
-            Cell(value=row.a_seconds),
-            Cell(value=row.b_seconds),
-            Cell(
-                value=effect.ratio,
-                interval=(effect.interval.low, effect.interval.high),
-                hint=f"p = {effect.p:.2g}, {effect.replicates} replicates",
-            ),
-            verdict_cell(row.verdict),
-            Cell(value=effect.detectable, text="" if row.verdict.is_change else None),
-            Cell(value=effect.replicates),
-        ),
-        is_quiet=row.verdict is Verdict.SAME,
-        details=(*(functions if row.verdict.is_change else ()), *_code(row.case, row.other)),
-    )
-
-
 def _counts(judged: Judged, suffix: str, lead: str) -> Section:
     rows, names = judged.counts, name_rows(judged.counts)
     same = sum(row.verdict is Verdict.SAME for row in rows)
     close = sum(row.verdict is Verdict.CLOSE for row in rows)
-    quiet = [f"{same} cases are the same"] if same else []
-    quiet += [f"{close} are close"] if close else []
-    instructions = ColumnKind.INSTRUCTIONS
-    columns = (
-        Column(name="case"),
-        Column(name=_column_name(judged.a.name), kind=instructions),
-        Column(name=_column_name(judged.b.name), kind=instructions),
-        Column(name="ΔI", kind=instructions, hint="Instructions that the second takes more"),
-        Column(name="change", kind=ColumnKind.CHANGE),
-        Column(name="verdict", kind=ColumnKind.VERDICT),
-        Column(name="layouts", kind=instructions, hint=_LAYOUTS, is_wide_only=True),
-    )
+    quiet = [f"{same} cases are the same" if same else "", f"{close} are close" if close else ""]
+    kind, (a, b) = Kind.INSTRUCTIONS, _column_names(judged)
+    fields: list[Field[CountRow]] = [
+        field("case", names.of),
+        field(a, lambda row: float(row.a), kind),
+        field(b, lambda row: float(row.b), kind),
+        field(
+            "ΔI",
+            lambda row: _signed_cell(float(row.difference)),
+            kind,
+            "Instructions that the second takes more",
+        ),
+        field(
+            "change",
+            lambda row: Cell(_share_of(row), count_share_text(row) if row.difference else ""),
+            Kind.CHANGE,
+        ),
+        field("verdict", lambda row: verdict_cell(row.verdict), Kind.VERDICT),
+        field("layouts", lambda row: float(row.spread), kind, _LAYOUTS, is_wide_only=True),
+    ]
     return Section(
-        id=f"instructions{suffix}",
-        title=names.under(f"{lead}Instructions"),
-        table=Table(
-            columns=columns,
-            rows=tuple(_count_row(row, name) for row, name in zip(rows, names.names, strict=True)),
-            quiet_text=", ".join(quiet),
+        f"instructions{suffix}",
+        names.under(f"{lead}Instructions"),
+        table=make_table(
+            rows,
+            fields,
+            lambda row: Row(
+                is_quiet=not row.verdict.is_change,
+                details=(
+                    *_native_details(row, is_page_only=not row.verdict.is_change),
+                    *_python_details(row.python_calls, is_page_only=not row.verdict.is_change),
+                    *_code(row.case, row.other),
+                ),
+            ),
+            quiet_text=", ".join(filter(None, quiet)),
         ),
         footnotes=(_CLOSE,) if close else (),
     )
 
 
-def _count_row(row: CountRow, name: str) -> Row:
-    is_change = row.verdict.is_change
-    details = [
-        *_native_details(row, is_page_only=not is_change),
-        *_python_details(row.python_calls, is_page_only=not is_change),
-    ]
-    return Row(
-        cells=(
-            Cell(value=name),
-            Cell(value=float(row.a)),
-            Cell(value=float(row.b)),
-            Cell(value=float(row.difference), text=_signed(float(row.difference))),
-            Cell(
-                value=row.share if math.isfinite(row.share) else None,
-                text=count_share_text(row) if row.difference else "",
-            ),
-            verdict_cell(row.verdict),
-            Cell(value=float(row.spread)),
-        ),
-        is_quiet=not is_change,
-        details=(*details, *_code(row.case, row.other)),
-    )
+def _share_of(row: CountRow) -> float | None:
+    return row.share if math.isfinite(row.share) else None
 
 
-def _signed(count: float) -> str:
-    return instructions_text(count, "+") if count else "0"
+def _signed_cell(count: float) -> Cell:
+    return Cell(count, instructions_text(count, "+") if count else "0")
 
 
 def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
-    columns = (
-        Column(name="instructions", kind=ColumnKind.INSTRUCTIONS),
-        Column(name="change", kind=ColumnKind.CHANGE, hint="Of all instructions of the case in A"),
-        Column(name="function", kind=ColumnKind.CODE),
-    )
-    rows = [
-        (
-            Cell(value=float(each.instructions), text=_signed(float(each.instructions))),
-            Cell(
-                value=float(each.instructions / row.a) if row.a else None,
-                text=f"{float(each.instructions / row.a) * 100:+,.2f} %" if row.a else None,
-            ),
-            Cell(value=each.function),
-        )
-        for each in row.functions
+    def show_share(each: FunctionDifference) -> Cell:
+        share = float(each.instructions / row.a) if row.a else None
+        return Cell(share, None if share is None else f"{share * 100:+,.2f} %")
+
+    fields: list[Field[FunctionDifference]] = [
+        field(
+            "instructions", lambda each: _signed_cell(float(each.instructions)), Kind.INSTRUCTIONS
+        ),
+        field("change", show_share, Kind.CHANGE, "Of all instructions of the case in A"),
+        field("function", lambda each: each.function, Kind.CODE),
     ]
-    return _function_details(columns, rows, is_page_only=is_page_only)
+    return _function_details(row.functions, fields, is_page_only=is_page_only)
 
 
-def _python_details(
-    calls: Sequence[PythonCalls], *, is_page_only: bool = False
-) -> tuple[Detail, ...]:
-    columns = (
-        Column(name="bytecodes", kind=ColumnKind.INTEGER),
-        Column(name="Python function", kind=ColumnKind.CODE),
-    )
+def _python_details(calls: Sequence[PythonCalls], *, is_page_only: bool) -> tuple[Detail, ...]:
+    fields: list[Field[PythonCalls]] = [
+        field(
+            "bytecodes", lambda each: Cell(each.b - each.a, f"{each.b - each.a:+,}"), Kind.INTEGER
+        ),
+        field("Python function", lambda each: each.function, Kind.CODE),
+    ]
     ordered = sorted(calls, key=lambda each: (-abs(each.b - each.a), each.function))
-    rows = [
-        (Cell(value=each.b - each.a, text=f"{each.b - each.a:+,}"), Cell(value=each.function))
-        for each in ordered
-    ]
-    return _function_details(columns, rows, is_page_only=is_page_only)
+    return _function_details(ordered, fields, is_page_only=is_page_only)
 
 
 def _function_details(
-    columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]], *, is_page_only: bool
+    functions: Sequence[T], fields: Sequence[Field[T]], *, is_page_only: bool
 ) -> tuple[Detail, ...]:
     """What differs by function, biggest first; text has the first few."""
-    if not rows:
+    if not functions:
         return ()
-    left_out = len(rows) - _MOST_FUNCTIONS
-    table = Table(
-        columns=columns,
-        rows=tuple(Row(cells=cells) for cells in rows[:_MOST_FUNCTIONS]),
-        most_rows=_TEXT_FUNCTIONS,
-    )
+    table = make_table(functions[:_MOST_FUNCTIONS], fields, most_rows=_TEXT_FUNCTIONS)
     details = [Detail(table=table, is_page_only=is_page_only)]
+    left_out = len(functions) - _MOST_FUNCTIONS
     if left_out > 0:
         details.append(Detail(lines=(f"{left_out:,} more functions differ",), is_page_only=True))
     return tuple(details)
@@ -308,9 +290,9 @@ def _code(case: Case, other: Case | None) -> tuple[Detail, ...]:
     return (*code_details(case), *(code_details(other) if other is not None else ()))
 
 
-def _column_name(name: str) -> str:
+def _column_names(judged: Judged) -> tuple[str, str]:
     """As wide as a time, so that the name of an environment takes no room from the cases."""
-    return cut_line(name, 12)
+    return cut_line(judged.a.name, 12), cut_line(judged.b.name, 12)
 
 
 _DATA = (
@@ -325,16 +307,16 @@ def _data(run: Run, compared: Sequence[Judged]) -> Table:
     """A row for each result: times in seconds, instructions of one run, shares of A's figure."""
     rows = []
     for judged in compared:
-        of_result = {(Metric.TIME, row.case.id): _time_figures(row) for row in judged.times}
-        of_result |= {
+        figures = {(Metric.TIME, row.case.id): _time_figures(row) for row in judged.times}
+        figures |= {
             (Metric.INSTRUCTIONS, row.case.id): _count_figures(row) for row in judged.counts
         }
-        for result in judged.results:
-            figures = of_result.get((result.metric, result.case.id), {})
-            facts = {"run": run.id, "environment": judged.b.name, "base": judged.a.name}
-            values = {**facts, **_facts(result), **figures}
-            rows.append(value_row(values.get(name) for name in _DATA))
-    return Table(columns=tuple(Column(name=name) for name in _DATA), rows=tuple(rows))
+        facts = {"run": run.id, "environment": judged.b.name, "base": judged.a.name}
+        rows += [
+            {**facts, **_facts(each), **figures.get((each.metric, each.case.id), {})}
+            for each in judged.results
+        ]
+    return data_table(_DATA, rows)
 
 
 def _facts(result: Result) -> dict[str, Value]:
@@ -355,7 +337,7 @@ def _count_figures(row: CountRow) -> dict[str, Value]:
         "a": float(row.a),
         "b": float(row.b),
         "difference": float(row.difference),
-        "share": row.share if math.isfinite(row.share) else None,
+        "share": _share_of(row),
         "spread": float(row.spread),
     }
 

@@ -1,4 +1,8 @@
-"""A judged comparison in sentences: the summary, the control, and what was not measured."""
+"""A judged comparison in sentences: summary, control, what was not measured, and environments.
+
+Both spellings of the facts of an environment are understood, nested as in the record of a run
+(`{"torch": {"version": …}}`) and flat as the probe tells them (`"torch_git"`).
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,24 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.estimates import Verdict
 from torchmark.model.result import PairedTiming, Status
 from torchmark.model.run import FEWEST_REPLICATES
-from torchmark.report.figures import change_text, first_line
-from torchmark.report.views.ab_names import cut_line, full_name, name_rows
+from torchmark.model.units import ordered_unique
+from torchmark.report.figures import (
+    change_text,
+    cut_line,
+    environment_facts,
+    first_line,
+    number_text,
+)
+from torchmark.report.names import full_name, name_rows, name_some
+from torchmark.report.view import FactTable
+from torchmark.report.views.common import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchmark.analyse.ab import CountRow, Judged, TimeRow
     from torchmark.model.result import Result
+    from torchmark.model.run import Environment
 
 _TIMES = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR)
 _COUNTS = (Verdict.MORE, Verdict.FEWER, Verdict.SAME, Verdict.CLOSE)
@@ -26,8 +40,27 @@ _EXTREME = {
     Verdict.FEWER: "best",
 }
 
-_NAMED = 3
+_VERSIONS = (
+    ("torch {}", ("torch.version", "torch", "torch_version")),
+    ("git {:.10}", ("torch.git", "torch_git", "torch.commit", "torch.git_version")),
+    ("Python {}", ("python",)),
+    ("threads: {}", ("threads", "num_threads")),
+    ("{}", ("compiler", "compiler.version")),
+)
+_ABILITIES = (("counting", "counting"), ("C++", "cpp"))
+
+_LEFT_OUT = {"command", "pid", "host", "machine.host", "load", "machine.load"}
+"""Told elsewhere, different between any two processes, or not everybody's business."""
+
+_NAMED_CASES = 3
 """Cases that are named with the reason that they share; more are counted."""
+
+_NAMED_FACTS = 6
+"""Facts that are named where only their names are told."""
+
+
+def short_name(environment: Environment) -> str:
+    return cut_line(environment.name, 30)
 
 
 def name_pair(judged: Judged) -> str:
@@ -38,13 +71,13 @@ def name_pair(judged: Judged) -> str:
     >>> name_pair(Judged(a=Environment(name="A"), b=Environment(name="B"), **nothing))
     'B compared with A'
     """
-    return f"{cut_line(judged.b.name, 30)} compared with {cut_line(judged.a.name, 30)}"
+    return f"{short_name(judged.b)} compared with {short_name(judged.a)}"
 
 
 def summarise(judged: Judged) -> str:
     """All of it in one sentence."""
     times, counts = _tell_times(judged), _tell_counts(judged)
-    name = cut_line(judged.b.name, 30)
+    name = short_name(judged.b)
     if not judged.times and not judged.counts:
         parts = [f"{name_pair(judged)}: nothing was measured"]
     elif any(row.verdict.is_change for row in judged.times):
@@ -61,32 +94,30 @@ def summarise(judged: Judged) -> str:
 
 
 def _tell_times(judged: Judged) -> str:
-    rows, extreme = judged.times, dict[Verdict, str]()
-    for row, name in zip(rows, name_rows(rows).with_label, strict=True):
-        extreme.setdefault(row.verdict, f"{name}, {change_text(row.effect.ratio - 1)}")
-    return _tell(rows, _TIMES, extreme)
+    changes = {row.case.id: change_text(row.effect.ratio - 1) for row in judged.times}
+    return _tell(judged.times, _TIMES, changes)
 
 
 def _tell_counts(judged: Judged) -> str:
-    rows, extreme = judged.counts, dict[Verdict, str]()
-    for row, name in zip(rows, name_rows(rows).with_label, strict=True):
-        extreme.setdefault(row.verdict, f"{name}, {count_share_text(row)}")
-    return _tell(rows, _COUNTS, extreme)
+    changes = {row.case.id: count_share_text(row) for row in judged.counts}
+    return _tell(judged.counts, _COUNTS, changes)
 
 
 def _tell(
-    rows: Sequence[TimeRow | CountRow], order: Sequence[Verdict], extreme: dict[Verdict, str]
+    rows: Sequence[TimeRow | CountRow], order: Sequence[Verdict], changes: Mapping[str, str]
 ) -> str:
     """Such as "slower in 2 of 14 cases (worst: add, +1.9 %), same in 12"."""
-    numbers = Counter(row.verdict for row in rows)
-    present = [verdict for verdict in order if numbers[verdict]]
+    found = collect((row.verdict, row) for row in rows)
+    present = [verdict for verdict in order if verdict in found]
     if not present:
         return ""
     first, *others = present
-    which = f" ({_EXTREME[first]}: {extreme[first]})" if first in _EXTREME else ""
-    total = f"{len(rows)} case{'s' if len(rows) > 1 else ''}"
-    lead = f"{first.value} in {numbers[first]} of {total}{which}"
-    return ", ".join([lead, *(f"{verdict.value} in {numbers[verdict]}" for verdict in others)])
+    which, extreme = "", found[first][0]
+    if first in _EXTREME:
+        name = name_rows(rows).with_label(extreme)
+        which = f" ({_EXTREME[first]}: {name}, {changes[extreme.case.id]})"
+    lead = f"{first.value} in {len(found[first])} of {number_text(len(rows), 'case')}{which}"
+    return ", ".join([lead, *(f"{verdict.value} in {len(found[verdict])}" for verdict in others)])
 
 
 def count_share_text(row: CountRow) -> str:
@@ -106,26 +137,26 @@ def _tell_rest(judged: Judged) -> list[str]:
 
 def describe_control(judged: Judged) -> str:
     """What A compared with A gave; empty where no times were taken."""
-    control, name = judged.control, cut_line(judged.a.name, 30)
+    control, name = judged.control, short_name(judged.a)
     if control is None:
         return ""
     if not control.replicates:
         return f"No replicates of {name} and {name} were taken."
     noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
     if not control.comparisons:
-        taken = f"{control.replicates} replicate{'s' if control.replicates > 1 else ''}"
+        taken = number_text(control.replicates, "replicate")
         return f"{taken}, too few to judge ({FEWEST_REPLICATES} are needed); {noise}."
-    several = "s" if control.comparisons > 1 else ""
-    return f"{control.alarms} of {control.comparisons} comparison{several} found a change; {noise}."
+    comparisons = number_text(control.comparisons, "comparison")
+    return f"{control.alarms} of {comparisons} found a change; {noise}."
 
 
 def warn_of_control(judged: Judged) -> list[str]:
     """That small changes are in doubt, where A compared with A has one."""
-    control, name = judged.control, cut_line(judged.a.name, 30)
+    control, name = judged.control, short_name(judged.a)
     if control is None or not control.alarms:
         return []
     found = f"a change in {control.alarms} of {control.comparisons} comparisons"
-    doubt = f"small changes of {cut_line(judged.b.name, 30)} are in doubt"
+    doubt = f"small changes of {short_name(judged.b)} are in doubt"
     return [f"{name} compared with {name} found {found}, so {doubt}"]
 
 
@@ -138,18 +169,65 @@ def find_too_few(judged: Judged) -> list[Result]:
     ]
 
 
-def list_by_reason(results: Iterable[Result], otherwise: str = "no reason given") -> list[str]:
+def list_by_reason(results: Iterable[Result], otherwise: str) -> list[str]:
     """A line for each reason: the cases it concerns, and its first line."""
-    found: dict[str, list[Result]] = {}
-    for result in results:
-        found.setdefault(first_line(result.reason), []).append(result)
-    return [f"{_name_some(same)}: {reason or otherwise}" for reason, same in found.items()]
+    found = collect((first_line(result.reason), result) for result in results)
+    return [f"{_name_cases(same)}: {reason or otherwise}" for reason, same in found.items()]
 
 
-def _name_some(same: Sequence[Result]) -> str:
-    metrics: dict[str, list[str]] = {}
-    for each in same:
-        metrics.setdefault(full_name(each), []).append(each.metric.value)
+def _name_cases(same: Sequence[Result]) -> str:
+    metrics = collect((full_name(each), each.metric.value) for each in same)
     names = [f"{name} ({' and '.join(of)})" for name, of in metrics.items()]
-    more = f" and {len(names) - _NAMED} more cases" if len(names) > _NAMED else ""
-    return f"{'; '.join(names[:_NAMED])}{more}"
+    return name_some(names, _NAMED_CASES, between="; ", rest=" and {} more cases")
+
+
+def compare_facts(environments: Sequence[Environment]) -> FactTable:
+    """All facts, by their dotted names, the command first."""
+    known = [dict(environment_facts(each.facts)) for each in environments]
+    names = ordered_unique(name for facts in known for name in facts if name not in _LEFT_OUT)
+    return FactTable(
+        names=tuple(each.name for each in environments),
+        facts=(
+            ("command", tuple(map(_command, environments))),
+            *((name, tuple(facts.get(name, "") for facts in known)) for name in names),
+        ),
+    )
+
+
+def describe_environments(environments: Sequence[Environment]) -> list[str]:
+    """A line for each with what sets it apart, one for what they share, one for what is left."""
+    phrases = [_phrases(each) for each in environments]
+    shared = [each for each in phrases[0] if all(each in of for of in phrases)] if phrases else []
+    lines = []
+    for environment, of in zip(environments, phrases, strict=True):
+        own = [each for each in of if each not in shared]
+        lines.append(", ".join([f"{cut_line(environment.name)}: {_command(environment)}", *own]))
+    if shared:
+        lines.append(f"{'both' if len(phrases) == 2 else 'all'}: {', '.join(shared)}")
+    return [*lines, *_other_differences(environments)]
+
+
+def _other_differences(environments: Sequence[Environment]) -> list[str]:
+    """The names of facts that differ and are not part of the descriptions."""
+    told = {name for _, names in _VERSIONS for name in names} | {name for _, name in _ABILITIES}
+    differing = compare_facts(environments).differing
+    names = [name for name, _ in differing if name not in told | {"command"}]
+    return [f"Also different: {name_some(names, _NAMED_FACTS)}."] if names else []
+
+
+def _phrases(environment: Environment) -> list[str]:
+    facts = dict(environment_facts(environment.facts))
+    found = []
+    for phrase, names in _VERSIONS:
+        value = next((facts[name] for name in names if facts.get(name)), "")
+        found += [phrase.format(cut_line(first_line(value)))] if value else []
+    for ability, name in _ABILITIES:
+        value = cut_line(first_line(facts.get(name, "")))
+        if value:
+            found.append(f"{ability} works" if value == "works" else f"no {ability} ({value})")
+    return found
+
+
+def _command(environment: Environment) -> str:
+    has_command = environment.command.strip()
+    return cut_line(environment.command) if has_command else "where torchmark was called"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchmark.analyse.estimates import Verdict, instructions_of, time_of
 from torchmark.model.result import Counts, Status
@@ -16,17 +15,33 @@ from torchmark.report.figures import (
     printable,
     seconds_text,
 )
-from torchmark.report.view import Cell, Column, Detail, FactTable, Mark, Row, Section, Table, View
+from torchmark.report.names import name_some
+from torchmark.report.view import (
+    Cell,
+    Detail,
+    FactTable,
+    Field,
+    Mark,
+    Row,
+    Section,
+    Table,
+    View,
+    field,
+    make_table,
+)
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from torchmark.analyse.estimates import MeasuredTime
     from torchmark.model.case import Case
     from torchmark.model.result import Result
     from torchmark.model.run import Environment, Run
     from torchmark.report.view import Value
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _NAMED = 3
 """Cases that are named with a warning; more are counted."""
@@ -65,21 +80,11 @@ def title_of(run: Run, name: str = "Run") -> str:
     return f"{name} {run.id}{tags}"
 
 
-def short_names(cases: Sequence[Case]) -> list[str]:
-    """The names of cases for a chart; with their facts where names alone are not unique."""
-    names = [case.name for case in cases]
-    return names if len(set(names)) == len(names) else [case.title for case in cases]
-
-
 def lead_of(run: Run) -> tuple[str, ...]:
     """How far the run has come, when it began, and where it ran."""
-    return (f"{run.state.value}, started {run.started}", *environment_lines(run.environments))
-
-
-def environment_lines(environments: Sequence[Environment]) -> list[str]:
-    """A line for each environment that is known, with its name where it has one."""
-    lines = [(each.name, environment_line(each.facts)) for each in environments]
-    return [f"{name}: {line}" if name else line for name, line in lines if line]
+    lines = [(each.name, environment_line(each.facts)) for each in run.environments]
+    told = [f"{name}: {line}" if name else line for name, line in lines if line]
+    return (f"{run.state.value}, started {run.started}", *told)
 
 
 def fact_table(environments: Sequence[Environment]) -> FactTable | None:
@@ -95,12 +100,11 @@ def fact_table(environments: Sequence[Environment]) -> FactTable | None:
     )
 
 
-def setting_facts(run: Run, left_out: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
-    """The settings by their dotted names, without those that a view tells otherwise."""
-    settings = {name: value for name, value in run.settings.items() if name not in left_out}
-    facts = dict(environment_facts(settings))
+def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
+    """The settings by their dotted names."""
+    facts = dict(environment_facts(run.settings))
     if "effort.limits" in facts:
-        limits = Limits(*settings["effort"]["limits"])
+        limits = Limits(*run.settings["effort"]["limits"])
         facts["effort.limits"] = (
             f"± {limits.precision * 100:g} %, after {limits.min_run_time:g} s to "
             f"{limits.max_run_time:g} s of measured blocks"
@@ -117,23 +121,13 @@ def results_in_order(run: Run) -> list[Result]:
 
 def count_statuses(run: Run) -> str:
     """What came of the measurements: "12 done, 1 failed, 3 not measured"."""
-    counts = Counter(result.status for result in run.results)
+    counts = Counter(result.status.value for result in run.results)
     there = {result.key for result in run.results}
-    missing = sum(key not in there for key in {planned.key for planned in run.plan})
-    parts = [f"{counts[Status.DONE]} done"]
-    parts += [f"{counts[Status.FAILED]} failed"] if counts[Status.FAILED] else []
-    parts += [f"{counts[Status.SKIPPED]} skipped"] if counts[Status.SKIPPED] else []
-    parts += [f"{missing} not measured"] if missing else []
-    return ", ".join(parts)
-
-
-def group_of(case: Case) -> str:
-    return case.label[0] if case.label else ""
-
-
-def name_in_group(case: Case) -> str:
-    """The title of a case without the name of its group, unless it has no other."""
-    return replace(case, label=case.label[1:]).title if len(case.label) > 1 else case.title
+    counts["not measured"] = len({planned.key for planned in run.plan} - there)
+    told = [
+        f"{counts[word]} {word}" for word in ("failed", "skipped", "not measured") if counts[word]
+    ]
+    return ", ".join([f"{counts['done']} done", *told])
 
 
 def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
@@ -147,7 +141,7 @@ def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
         *map(str, time.warnings),
     ]
     return Cell(
-        value=time.median,
+        time.median,
         interval=(low, high),
         mark=Mark.DOUBTFUL if time.warnings else Mark.PLAIN,
         hint="; ".join(hints),
@@ -158,7 +152,7 @@ def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell
     """The instructions of one run, or why there are none."""
     if result is None or not isinstance(result.payload, Counts):
         return empty_cell(result, is_planned=is_planned)
-    return Cell(value=float(instructions_of(result.payload)))
+    return Cell(float(instructions_of(result.payload)))
 
 
 def empty_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
@@ -185,7 +179,7 @@ _VERDICT_MARKS = {
 
 
 def verdict_cell(verdict: Verdict) -> Cell:
-    return Cell(value=verdict.value, mark=_VERDICT_MARKS[verdict])
+    return Cell(verdict.value, mark=_VERDICT_MARKS[verdict])
 
 
 def code_details(case: Case) -> tuple[Detail, ...]:
@@ -200,24 +194,29 @@ def code_details(case: Case) -> tuple[Detail, ...]:
     )
 
 
+def collect(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, both in their order."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
 def warning_texts(results: Iterable[Result]) -> tuple[str, ...]:
     """A sentence for each kind of warning: the first case in full, the others by name."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: list[tuple[str, tuple[str, str]]] = []
     for result in results:
-        time = time_of(result)
-        for warning in time.warnings if time else ():
-            found.setdefault(warning.kind.value, []).append((result.case.title, warning.text))
+        time, name = time_of(result), result.case.title
+        found += [(each.kind.value, (name, each.text)) for each in (time.warnings if time else ())]
         if result.status is Status.DONE and result.reason:
-            found.setdefault("repeats differ", []).append((result.case.title, result.reason))
-    return tuple(_warning_text(kind, cases) for kind, cases in found.items())
+            found.append(("repeats differ", (name, result.reason)))
+    return tuple(_warning_text(kind, cases) for kind, cases in collect(found).items())
 
 
 def _warning_text(kind: str, cases: Sequence[tuple[str, str]]) -> str:
-    name, text = cases[0]
-    others = [other for other, _ in cases[1:]]
-    also = f". Also: {'; '.join(others[:_NAMED])}" if others else ""
-    more = f"; {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    return f"{kind}, {name}: {text}{also}{more}"
+    (name, text), *others = cases
+    names = name_some([each for each, _ in others], _NAMED, between="; ", rest="; {} more")
+    return f"{kind}, {name}: {text}{f'. Also: {names}' if names else ''}"
 
 
 def failure_id(case: Case) -> str:
@@ -227,44 +226,34 @@ def failure_id(case: Case) -> str:
 
 def failure_sections(run: Run) -> tuple[Section, ...]:
     """Each failure with its reason and output, told once where all metrics fail alike."""
-    failures: dict[tuple[Case, str], list[Result]] = {}
-    for result in results_in_order(run):
-        if result.status is Status.FAILED:
-            failures.setdefault((result.case, result.reason), []).append(result)
+    failed = [each for each in results_in_order(run) if each.status is Status.FAILED]
+    failures = collect(((each.case, each.reason), each) for each in failed)
+    first_reasons = {case.id: reason for case, reason in reversed(failures)}
     if not failures:
         return ()
-    rows: list[Row] = []
-    for (case, reason), results in failures.items():
-        is_first = all(row.id != failure_id(case) for row in rows)
-        rows.append(
-            Row(
-                cells=(
-                    Cell(value=case.title),
-                    Cell(value=" and ".join(ordered_unique(r.metric.value for r in results))),
-                    Cell(value=first_line(reason), mark=Mark.BAD),
-                ),
-                details=(Detail(lines=(_cut_reason(reason),)), *_outputs(results)),
-                id=failure_id(case) if is_first else "",
-            )
-        )
-    has_output = any(each.stdout or each.stderr for same in failures.values() for each in same)
-    note = f"What the cases printed: torchmark show {run.id} --html FILE" if has_output else ""
-    return (
-        Section(
-            id="failures",
-            title="Failures",
-            table=Table(
-                columns=(
-                    Column(name="case"),
-                    Column(name="metric"),
-                    Column(name="reason", is_wide_only=True),
-                ),
-                rows=tuple(rows),
-            ),
-            footnotes=(note,) if note and run.id else (),
-            mark=Mark.BAD,
+    fields: list[Field[list[Result]]] = [
+        field("case", lambda same: same[0].case.title),
+        field(
+            "metric", lambda same: " and ".join(ordered_unique(each.metric.value for each in same))
+        ),
+        field(
+            "reason",
+            lambda same: Cell(first_line(same[0].reason), mark=Mark.BAD),
+            is_wide_only=True,
+        ),
+    ]
+    table = make_table(
+        failures.values(),
+        fields,
+        lambda same: Row(
+            details=(Detail(lines=(_cut_reason(same[0].reason),)), *_outputs(same)),
+            id=failure_id(same[0].case) if first_reasons[same[0].case.id] == same[0].reason else "",
         ),
     )
+    has_output = any(each.stdout or each.stderr for each in failed)
+    note = f"What the cases printed: torchmark show {run.id} --html FILE"
+    notes = (note,) if has_output and run.id else ()
+    return (Section("failures", "Failures", table=table, footnotes=notes, mark=Mark.BAD),)
 
 
 def _cut_reason(reason: str) -> str:
@@ -287,25 +276,15 @@ def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
 
 def skip_sections(run: Run) -> tuple[Section, ...]:
     """What was skipped: a line for each reason."""
-    by_reason: dict[str, list[Result]] = {}
-    for result in results_in_order(run):
-        if result.status is Status.SKIPPED:
-            by_reason.setdefault(first_line(result.reason), []).append(result)
-    if not by_reason:
-        return ()
+    skipped = [each for each in results_in_order(run) if each.status is Status.SKIPPED]
+    by_reason = collect((first_line(each.reason), each.case.title) for each in skipped)
     listing = [
-        f"{same[0].case.title if len(same) == 1 else f'{len(same)} measurements'}: {reason}"
-        for reason, same in by_reason.items()
+        f"{names[0] if len(names) == 1 else f'{len(names)} measurements'}: {reason}"
+        for reason, names in by_reason.items()
     ]
-    return (Section(id="skipped", title="Skipped", listing=tuple(listing)),)
-
-
-def data_table(names: Sequence[str], results: Iterable[Mapping[str, Value]]) -> Table:
-    """A table of plain values: a row for each result, empty where it lacks a name."""
-    return Table(
-        columns=tuple(Column(name=name) for name in names),
-        rows=tuple(value_row(values.get(name) for name in names) for values in results),
-    )
+    if not listing:
+        return ()
+    return (Section("skipped", "Skipped", listing=tuple(listing)),)
 
 
 def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Value]:
@@ -319,8 +298,3 @@ def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Va
         "samples": time.samples,
         "warnings": "; ".join(warning.kind.value for warning in time.warnings),
     }
-
-
-def value_row(values: Iterable[Value]) -> Row:
-    """A row of plain values."""
-    return Row(cells=tuple(Cell(value=value) for value in values))

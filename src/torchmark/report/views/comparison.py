@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchmark.model.run import Environment
-from torchmark.report.figures import (
-    environment_facts,
-    first_line,
-    ratio_text,
-    seconds_text,
-)
-from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
-from torchmark.report.views.common import (
+from torchmark.report.figures import environment_facts, first_line, ratio_text, seconds_text
+from torchmark.report.names import group_of, name_in_group, short_names
+from torchmark.report.view import (
+    Cell,
+    Field,
+    Kind,
+    Mark,
+    Row,
+    Section,
+    Table,
+    View,
     data_table,
-    fact_table,
-    group_of,
-    name_in_group,
-    short_names,
-    title_of,
-    verdict_cell,
+    field,
+    make_table,
 )
-from torchmark.report.views.dots import chart_ratios, ratio_dot
+from torchmark.report.views.charts import chart_ratios, ratio_dot
+from torchmark.report.views.common import fact_table, title_of, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     )
     from torchmark.model.run import Run
     from torchmark.report.view import Value
+
+    Change = TypeVar("Change", TimeChange, CountChange)
 
 _NOT_COMPARED = {"machine.load"}
 """Facts of the environment that differ between any two runs."""
@@ -109,27 +111,28 @@ def _named(when: str, run: Run) -> Iterator[Environment]:
         yield Environment(name=f"{when} {each.name}".strip(), facts=each.facts)
 
 
-def _times(differences: RunDifferences, *, is_of_ratios: bool) -> tuple[Section, ...]:
+def _times(differences: RunDifferences, *, is_of_ratios: bool) -> list[Section]:
     changes = [each for each in differences.times if each.is_of_ratios is is_of_ratios]
     if not changes:
-        return ()
+        return []
     limits = differences.thresholds
     limit = limits.ratio if is_of_ratios else limits.time
-    kind = ColumnKind.RATIO if is_of_ratios else ColumnKind.SECONDS
+    kind, text_of = (Kind.RATIO, ratio_text) if is_of_ratios else (Kind.SECONDS, seconds_text)
     name, title = ("ratios", "Times of B over those of A") if is_of_ratios else ("times", "Times")
-    columns = (
-        Column(name="case"),
-        Column(name="before", kind=kind),
-        Column(name="after", kind=kind),
-        Column(name="change", kind=ColumnKind.CHANGE, hint="With its 95 % interval"),
-        Column(name="verdict", kind=ColumnKind.VERDICT),
-    )
-    rows = [_row(each, _time_cells(each)) for each in changes]
-    names = short_names([each.case for each in changes])
-    dots = [
-        ratio_dot(name, each.ratio, each.interval, each.verdict, _medians(each, kind))
-        for each, name in zip(changes, names, strict=True)
+    fields: list[Field[TimeChange]] = [
+        field("case", lambda each: name_in_group(each.case)),
+        field("before", lambda each: _median_cell(each.before), kind),
+        field("after", lambda each: _median_cell(each.after), kind),
+        field("change", _change_cell, Kind.CHANGE, "With its 95 % interval"),
+        field("verdict", lambda each: verdict_cell(each.verdict), Kind.VERDICT),
     ]
+    dots = []
+    for each, case_name in zip(changes, short_names([each.case for each in changes]), strict=True):
+        sides = {"before": each.before, "after": each.after}
+        told: dict[str, Value] = {
+            side: f"{text_of(time.median)}, {time.samples} samples" for side, time in sides.items()
+        }
+        dots.append(ratio_dot(case_name, each.ratio, each.interval, each.verdict, told))
     chart = chart_ratios(
         dots,
         title="After over before",
@@ -137,86 +140,64 @@ def _times(differences: RunDifferences, *, is_of_ratios: bool) -> tuple[Section,
         same_within=limit,
         chart_id=f"changes-of-{name}",
     )
-    return (Section(id=name, title=title, charts=(chart,), table=_table(columns, rows)),)
+    return [Section(name, title, charts=(chart,), table=_table(changes, fields))]
 
 
-def _medians(change: TimeChange, kind: ColumnKind) -> dict[str, Value]:
-    shown = seconds_text if kind is ColumnKind.SECONDS else ratio_text
-    sides = {"before": change.before, "after": change.after}
-    return {name: f"{shown(time.median)}, {time.samples} samples" for name, time in sides.items()}
-
-
-def _time_cells(change: TimeChange) -> tuple[Cell, ...]:
-    low, high = change.interval
-    return (
-        _measured(change.before),
-        _measured(change.after),
-        Cell(value=change.ratio - 1, text=_change_text(change), interval=(low - 1, high - 1)),
-    )
-
-
-def _change_text(change: TimeChange) -> str:
+def _change_cell(change: TimeChange) -> Cell:
     """The change and the longer side of its interval, both of the first run's time."""
-    reach = max(change.interval.high - change.ratio, change.ratio - change.interval.low)
+    low, high = change.interval
+    reach = max(high - change.ratio, change.ratio - low)
     reach_text = f"{reach * 100:.1f}" if math.isfinite(reach) else "∞"
-    return f"{(change.ratio - 1) * 100:+.1f} ± {reach_text} %"
+    text = f"{(change.ratio - 1) * 100:+.1f} ± {reach_text} %"
+    return Cell(change.ratio - 1, text, (low - 1, high - 1))
 
 
-def _measured(time: MeasuredTime) -> Cell:
+def _median_cell(time: MeasuredTime) -> Cell:
     mark = Mark.DOUBTFUL if time.warnings else Mark.PLAIN
-    return Cell(value=time.median, mark=mark, hint="; ".join(map(str, time.warnings)))
+    return Cell(time.median, mark=mark, hint="; ".join(map(str, time.warnings)))
 
 
-def _counts(differences: RunDifferences) -> tuple[Section, ...]:
+def _counts(differences: RunDifferences) -> list[Section]:
     if not differences.counts:
-        return ()
-    columns = (
-        Column(name="case"),
-        Column(name="before", kind=ColumnKind.INSTRUCTIONS, is_wide_only=True),
-        Column(name="instructions", kind=ColumnKind.INSTRUCTIONS, hint="Of one run, after"),
-        Column(name="difference", kind=ColumnKind.INSTRUCTIONS),
-        Column(name="change", kind=ColumnKind.CHANGE),
-        Column(name="verdict", kind=ColumnKind.VERDICT),
-    )
-    rows = [_row(each, _count_cells(each)) for each in differences.counts]
-    return (Section(id="instructions", title="Instructions", table=_table(columns, rows)),)
+        return []
+    kind = Kind.INSTRUCTIONS
+    fields: list[Field[CountChange]] = [
+        field("case", lambda each: name_in_group(each.case)),
+        field("before", lambda each: float(each.before), kind, is_wide_only=True),
+        field("instructions", lambda each: float(each.after), kind, "Of one run, after"),
+        field("difference", _difference_cell, kind),
+        field("change", _share_cell, Kind.CHANGE),
+        field("verdict", lambda each: verdict_cell(each.verdict), Kind.VERDICT),
+    ]
+    return [Section("instructions", "Instructions", table=_table(differences.counts, fields))]
 
 
-def _count_cells(change: CountChange) -> tuple[Cell, ...]:
+def _difference_cell(change: CountChange) -> Cell:
     difference = float(change.difference)
-    return (
-        Cell(value=float(change.before)),
-        Cell(value=float(change.after)),
-        Cell(value=difference, text=f"{difference:+,.2f}" if difference else "0"),
-        Cell(value=change.share, text=f"{change.share * 100:+.3f} %" if difference else ""),
+    return Cell(difference, f"{difference:+,.2f}" if difference else "0")
+
+
+def _share_cell(change: CountChange) -> Cell:
+    return Cell(change.share, f"{change.share * 100:+.3f} %" if change.difference else "")
+
+
+def _table(changes: Sequence[Change], fields: Sequence[Field[Change]]) -> Table:
+    quiet = sum(not each.verdict.is_change for each in changes)
+    return make_table(
+        changes,
+        fields,
+        lambda each: Row(group=group_of(each.case), is_quiet=not each.verdict.is_change),
+        quiet_text=f"{quiet} more cases without a clear change",
     )
 
 
-def _row(change: TimeChange | CountChange, cells: Sequence[Cell]) -> Row:
-    return Row(
-        cells=(
-            Cell(value=name_in_group(change.case)), *cells, verdict_cell(change.verdict)
-        ),
-        group=group_of(change.case),
-        is_quiet=not change.verdict.is_change,
-    )  # fmt: skip
-
-
-def _table(columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
-    quiet = sum(row.is_quiet for row in rows)
-    return Table(
-        columns=columns, rows=tuple(rows), quiet_text=f"{quiet} more cases without a clear change"
-    )
-
-
-def _unmatched(differences: RunDifferences) -> tuple[Section, ...]:
-    if not differences.unmatched:
-        return ()
-    lines = []
-    for each in differences.unmatched:
-        reason = f": {first_line(each.reason)}" if each.reason else ""
-        lines.append(f"{each.case.title} ({each.metric.value}) {each.why}{reason}")
-    return (Section(id="unmatched", title="Not compared", listing=tuple(lines)),)
+def _unmatched(differences: RunDifferences) -> list[Section]:
+    lines = [
+        f"{each.case.title} ({each.metric.value}) {each.why}"
+        f"{f': {first_line(each.reason)}' if each.reason else ''}"
+        for each in differences.unmatched
+    ]
+    return [Section("unmatched", "Not compared", listing=tuple(lines))] if lines else []
 
 
 def _summary(differences: RunDifferences) -> str:
@@ -250,22 +231,18 @@ _DATA = (
 def _data(differences: RunDifferences) -> Table:
     """A row for each case and metric; times in seconds, instructions of one run."""
     found = [
-        *map(_time_values, differences.times),
-        *map(_count_values, differences.counts),
-        *map(_unmatched_values, differences.unmatched),
+        *((each.case, _time_values(each)) for each in differences.times),
+        *((each.case, _count_values(each)) for each in differences.counts),
+        *((each.case, _unmatched_values(each)) for each in differences.unmatched),
     ]
-    return data_table(_DATA, found)
-
-
-def _names(change: TimeChange | CountChange | Unmatched) -> dict[str, Value]:
-    return {"case": change.case.id, "title": change.case.title}
+    rows = ({"case": case.id, "title": case.title, **values} for case, values in found)
+    return data_table(_DATA, rows)
 
 
 def _time_values(change: TimeChange) -> dict[str, Value]:
     before, after = change.before, change.after
     warnings = dict.fromkeys(each.kind.value for each in (*before.warnings, *after.warnings))
     return {
-        **_names(change),
         "metric": "ratio" if change.is_of_ratios else "time",
         "verdict": change.verdict.value,
         "before": before.median,
@@ -285,7 +262,6 @@ def _time_values(change: TimeChange) -> dict[str, Value]:
 
 def _count_values(change: CountChange) -> dict[str, Value]:
     return {
-        **_names(change),
         "metric": "instructions",
         "verdict": change.verdict.value,
         "before": float(change.before),
@@ -296,9 +272,4 @@ def _count_values(change: CountChange) -> dict[str, Value]:
 
 
 def _unmatched_values(each: Unmatched) -> dict[str, Value]:
-    return {
-        **_names(each),
-        "metric": each.metric.value,
-        "verdict": each.why,
-        "reason": each.reason,
-    }
+    return {"metric": each.metric.value, "verdict": each.why, "reason": each.reason}

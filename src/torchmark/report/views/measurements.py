@@ -1,22 +1,38 @@
-"""What `Compare` shows, as a view: a table for each label, and a row of data for each cell."""
+"""What `Compare` shows: which measurement stands in which row and column, and the view of that.
+
+One table for each label; rows by threads, environment and sub_label (or the statement), columns
+by description. The text for a terminal, which is torch's, is made from the same tables.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import time_of_measurement
-from torchmark.report.view import Cell, Column, ColumnKind, Mark, Row, Section, Table, View
-from torchmark.report.views.common import data_table, time_values
+from torchmark.errors import EmptyMeasurementError, UnknownRowError
+from torchmark.model.measurement import Measurement
+from torchmark.model.units import ordered_unique, select_unit
+from torchmark.report.figures import number_text
+from torchmark.report.view import (
+    Cell,
+    Field,
+    Kind,
+    Mark,
+    Section,
+    View,
+    data_table,
+    field,
+    make_table,
+)
+from torchmark.report.views.common import collect, time_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from torchmark.report.compare_table import Baseline
-    from torchmark.report.compare_table import Row as TableRow
-    from torchmark.report.compare_table import Table as Measurements
     from torchmark.report.view import Value
 
-DATA = (
+_DATA = (
     "label", "num_threads", "env", "row", "column", "median", "mean", "std", "iqr",
     "interval_low", "interval_high", "samples", "ratio", "warnings",
 )  # fmt: skip
@@ -26,7 +42,116 @@ _AS_FAST = 1.01
 """What is within one per cent of the fastest is as fast."""
 
 
-def make_view(tables: Sequence[Measurements], baseline: Baseline | None) -> View:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The row whose cells are 1 when a table shows ratios."""
+
+    row: str
+    """Its sub_label or statement."""
+
+    env: str | None
+    """Its environment; None takes the row of the same environment as each cell, if it has one,
+    and otherwise the first that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """The results of one implementation, in one environment, with one number of threads."""
+
+    num_threads: int
+    env: str
+    name: str
+    cells: tuple[Measurement | None, ...]
+    """One for each column of the table; None where nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTable:
+    """The results of one label."""
+
+    label: str | None
+    columns: tuple[str, ...]
+    """Descriptions, in the order in which they were measured."""
+
+    rows: tuple[ResultRow, ...]
+    """Sorted by threads, then environment; otherwise in the order of measurement."""
+
+    unit: str
+    """The unit in which the quickest result reads best."""
+
+    scale: float
+    """That unit in seconds."""
+
+    measurements: tuple[Measurement, ...]
+    """All results of the label. Of two that share a cell (the same names, another setup) the
+    later one is shown, as in torch."""
+
+    @property
+    def shows_env(self) -> bool:
+        return len({row.env for row in self.rows}) > 1
+
+    def group_of(self, row: ResultRow) -> tuple[ResultRow, ...]:
+        """The rows that may be compared with this one: those with as many threads."""
+        return tuple(other for other in self.rows if other.num_threads == row.num_threads)
+
+    def fastest(self, row: ResultRow, column: int) -> float:
+        """The least median of a column, in the row's group, in seconds."""
+        cells = (other.cells[column] for other in self.group_of(row))
+        return min(cell.median for cell in cells if cell is not None)
+
+    def ratio(self, row: ResultRow, column: int, baseline: Baseline) -> float | None:
+        """A cell over the baseline's cell of the same column and threads, where there are both."""
+        cell = row.cells[column]
+        candidates = [other for other in self.group_of(row) if other.name == baseline.row]
+        if baseline.env is not None:
+            candidates = [other for other in candidates if other.env == baseline.env]
+        same_env = [other for other in candidates if other.env == row.env]
+        for other in same_env or candidates:
+            against = other.cells[column]
+            if cell is not None and against is not None and against.median > 0:
+                return cell.median / against.median
+        return None
+
+    def check_baseline(self, baseline: Baseline) -> None:
+        names = ordered_unique((row.name, row.env) for row in self.rows)
+        if any(baseline.row == name and baseline.env in (None, env) for name, env in names):
+            return
+        where = f" in env {baseline.env!r}" if baseline.env is not None else ""
+        known = ", ".join(ordered_unique(repr(name) for name, _ in names))
+        raise UnknownRowError(
+            f"table {self.label!r} has no row {baseline.row!r}{where} to compare with; "
+            f"its rows are {known}"
+        )
+
+
+def tables_of(results: Sequence[Measurement]) -> list[ResultTable]:
+    """One table for each label, with replicates merged; no results are an error."""
+    if not results:
+        raise EmptyMeasurementError("there are no results to show; measure something first")
+    by_label = collect((merged.label, merged) for merged in Measurement.merge(results))
+    return [_table_of(label, group) for label, group in by_label.items()]
+
+
+def _table_of(label: str | None, results: Sequence[Measurement]) -> ResultTable:
+    columns = ordered_unique(result.description for result in results)
+    keys = ordered_unique((r.num_threads, r.env, r.as_row_name) for r in results)
+    keys.sort(key=lambda key: key[:2])
+    placed = {((r.num_threads, r.env, r.as_row_name), r.description): r for r in results}
+    unit, scale = select_unit(min(result.median for result in results))
+    return ResultTable(
+        label=label,
+        columns=tuple(column or "" for column in columns),
+        rows=tuple(
+            ResultRow(*key, cells=tuple(placed.get((key, column)) for column in columns))
+            for key in keys
+        ),
+        unit=unit,
+        scale=scale,
+        measurements=tuple(results),
+    )
+
+
+def make_view(tables: Sequence[ResultTable], baseline: Baseline | None) -> View:
     if baseline is not None:
         for table in tables:
             table.check_baseline(baseline)
@@ -34,55 +159,47 @@ def make_view(tables: Sequence[Measurements], baseline: Baseline | None) -> View
     number = sum(len(table.measurements) for table in tables)
     return View(
         title=labels or "torchmark",
-        summary=f"{number} measurement{'' if number == 1 else 's'}",
+        summary=number_text(number, "measurement"),
         sections=tuple(_section(at, table, baseline) for at, table in enumerate(tables)),
-        data=data_table(
-            DATA,
-            (values for table in tables for values in _data(table, baseline)),
-        ),
+        data=data_table(_DATA, (each for table in tables for each in _data(table, baseline))),
     )
 
 
-def _section(at: int, table: Measurements, baseline: Baseline | None) -> Section:
+def _section(at: int, table: ResultTable, baseline: Baseline | None) -> Section:
     unit = f"× {baseline.row}" if baseline else table.unit
     legend = (
         f"Ratios of medians to {baseline.row}; below 1 is faster."
         if baseline
         else f"Medians in {table.unit}. (!): high variance."
     )
-    names = [Column(name=table.label or "")]
-    names += [
-        Column(name=f"{title or 'time'} ({unit})", kind=ColumnKind.NUMBER)
-        for title in table.columns
-    ]
     shows_threads = len({row.num_threads for row in table.rows}) > 1
-    return Section(
-        id=f"table-{at}",
-        title=table.label or "Results",
-        table=Table(
-            columns=tuple(names),
-            rows=tuple(
-                Row(
-                    cells=(
-                        Cell(value=_title(row, table.shows_env, shows_threads)),
-                        *(_cell(table, row, column, baseline) for column in range(len(row.cells))),
-                    )
-                )
-                for row in table.rows
-            ),
+
+    def show(column: int) -> Callable[[ResultRow], Cell]:
+        return lambda row: _cell(table, row, column, baseline)
+
+    fields: list[Field[ResultRow]] = [
+        field(table.label or "", lambda row: _title(row, table.shows_env, shows_threads)),
+        *(
+            field(f"{title or 'time'} ({unit})", show(column), Kind.NUMBER)
+            for column, title in enumerate(table.columns)
         ),
+    ]
+    return Section(
+        f"table-{at}",
+        table.label or "Results",
+        table=make_table(table.rows, fields),
         footnotes=(f"{legend} Green: within 1 % of the fastest.",),
     )
 
 
-def _title(row: TableRow, shows_env: bool, shows_threads: bool) -> str:
+def _title(row: ResultRow, shows_env: bool, shows_threads: bool) -> str:
     """The name of the row, with the environment and the threads where they differ."""
     env = f" ({row.env})" if shows_env else ""
-    threads = f" [{row.num_threads} thread{'s' if row.num_threads > 1 else ''}]"
+    threads = f" [{number_text(row.num_threads, 'thread')}]"
     return f"{row.name}{env}{threads if shows_threads else ''}"
 
 
-def _cell(table: Measurements, row: TableRow, column: int, baseline: Baseline | None) -> Cell:
+def _cell(table: ResultTable, row: ResultRow, column: int, baseline: Baseline | None) -> Cell:
     measurement = row.cells[column]
     if measurement is None:
         return Cell()
@@ -90,13 +207,13 @@ def _cell(table: Measurements, row: TableRow, column: int, baseline: Baseline | 
     mark = Mark.GOOD if is_best else Mark.PLAIN
     if baseline is not None:
         ratio = table.ratio(row, column, baseline)
-        return Cell(value=ratio, text=None if ratio is None else f"{ratio:.3f}", mark=mark)
+        return Cell(ratio, text=None if ratio is None else f"{ratio:.3f}", mark=mark)
     if measurement.has_warnings:
         mark = Mark.DOUBTFUL
-    return Cell(value=measurement.median / table.scale, mark=mark)
+    return Cell(measurement.median / table.scale, mark=mark)
 
 
-def _data(table: Measurements, baseline: Baseline | None) -> Iterator[dict[str, Value]]:
+def _data(table: ResultTable, baseline: Baseline | None) -> Iterator[dict[str, Value]]:
     for row in table.rows:
         for at, cell in enumerate(row.cells):
             if cell is not None:

@@ -1,29 +1,267 @@
-"""The cost of overrides in two environments, with flame graphs of what got slower."""
+"""The cost of overrides: ladders of one environment, and a report that compares two.
+
+A ladder says what each kind of input costs over a plain Tensor, in time and in instructions. A
+report is an A/B comparison with flame graphs of what got slower.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from torchmark.analyse.estimates import time_of
+from torchmark.analyse.overheads import SUITE, find_ladders
 from torchmark.flame.stacks import parse_stacks
 from torchmark.flame.svg import difference_svg, flame_svg
-from torchmark.model.result import PairedProfile
-from torchmark.report.figures import seconds_text
-from torchmark.report.view import Picture, Section
+from torchmark.model.result import Metric, PairedProfile
+from torchmark.report.figures import first_line, instructions_text, seconds_text
+from torchmark.report.view import (
+    Cell,
+    Chart,
+    Field,
+    Kind,
+    Picture,
+    Row,
+    Section,
+    Table,
+    View,
+    data_table,
+    field,
+    make_table,
+)
 from torchmark.report.views import ab
+from torchmark.report.views.charts import SECONDS_LABEL, Dot, draw_rows
+from torchmark.report.views.common import (
+    code_details,
+    count_statuses,
+    frame_view,
+    instructions_cell,
+    results_in_order,
+    time_cell,
+    time_values,
+)
 
 if TYPE_CHECKING:
+    from torchmark.analyse.overheads import Ladder, Rung
     from torchmark.flame.stacks import Stack
     from torchmark.model.case import Case
     from torchmark.model.result import Result
     from torchmark.model.run import Run
-    from torchmark.report.view import View
+    from torchmark.report.view import Value
 
+_NO_FIGURE = "–"
+_FIGURES = (
+    "time: median of one call in us, and how far its 95 % interval reaches. over, ×: difference "
+    "from the plain call, and ratio to it. more: instructions beyond those of the plain call."
+)
+_LIMITS = (
+    "Processes of one environment differ by a few per cent, which the intervals do not include; "
+    "counts differ by far less."
+)
 _UNIT = "ns per run"
 
 
-def make_view(run: Run) -> View:
+def view_ladders(run: Run) -> View:
+    """The results of the suite in the run, which may have others too."""
+    run = keep_suite(run)
+    ladders = find_ladders(results_in_order(run))
+    return frame_view(
+        run,
+        "Overrides ladder, run",
+        summary=f"{count_statuses(run)}.",
+        sections=[_ladders(run, ladders)],
+        data=_data(run, ladders),
+    )
+
+
+def keep_suite(run: Run) -> Run:
+    """The run without the results of other suites."""
+    return msgspec.structs.replace(
+        run,
+        plan=tuple(each for each in run.plan if each.case.label[:1] == (SUITE,)),
+        results=tuple(each for each in run.results if each.case.label[:1] == (SUITE,)),
+    )
+
+
+def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
+    metrics = [*(each.metric for each in run.plan), *(each.metric for each in run.results)]
+    fields = [*_FIELDS, *(_COUNT_FIELDS if Metric.INSTRUCTIONS in metrics else ())]
+    rungs = [(ladder.stmt, rung) for ladder in ladders for rung in ladder.rungs]
+    statements = {rung.case.id: stmt for stmt, rung in rungs}
+    return Section(
+        "ladder",
+        "Cost over a plain Tensor",
+        charts=_chart(rungs),
+        table=make_table(
+            [rung for _, rung in rungs],
+            fields,
+            lambda rung: Row(group=statements[rung.case.id], details=code_details(rung.case)),
+        ),
+        footnotes=(_FIGURES, _LIMITS),
+    )
+
+
+def _chart(rungs: list[tuple[str, Rung]]) -> tuple[Chart, ...]:
+    """What is above the plain call: time, or instructions where no times were taken."""
+    dots = [dot for stmt, rung in rungs if (dot := _time_dot(stmt, rung)) is not None]
+    axis: dict[str, Any] = {"title": "longer than the plain call", "labelExpr": SECONDS_LABEL}
+    if not dots:
+        dots = [dot for stmt, rung in rungs if (dot := _count_dot(stmt, rung)) is not None]
+        axis = {"title": "instructions beyond those of the plain call", "format": "~s"}
+    if not dots:
+        return ()
+    kind = {"field": "input", "type": "nominal", "sort": None}
+    spec = draw_rows(
+        dots,
+        {"axis": axis},
+        series="input",
+        more={"color": kind, "yOffset": kind},
+        is_bar=True,
+    )
+    return (
+        Chart(
+            id="overheads",
+            title="Overhead over a plain Tensor",
+            description="For each call a bar for every kind of input: what it takes beyond the "
+            "plain one, with the 95 % interval of times.",
+            spec={**spec, "height": {"step": 13}},
+        ),
+    )
+
+
+def _time_dot(stmt: str, rung: Rung) -> Dot | None:
+    overhead, time = rung.time_overhead, time_of(rung.time)
+    if overhead is None or time is None:
+        return None
+    low, high = overhead.interval
+    told: dict[str, Value] = {
+        "median": f"{micro(time.median)} us",
+        "over": f"{micro(overhead.seconds, sign='+')} us",
+        "95 % interval": f"{micro(low, sign='+')} to {micro(high, sign='+')} us",
+        "samples": time.samples,
+    }
+    return Dot(name=stmt, value=overhead.seconds, interval=(low, high), series=rung.kind, told=told)
+
+
+def _count_dot(stmt: str, rung: Rung) -> Dot | None:
+    if rung.more_instructions is None:
+        return None
+    more = float(rung.more_instructions)
+    return Dot(name=stmt, value=more, series=rung.kind, told={"more": instructions_text(more, "+")})
+
+
+def _time(rung: Rung) -> Cell:
+    cell, time = time_cell(rung.time), time_of(rung.time)
+    if time is None:
+        return cell
+    reach = max(time.interval.high - time.median, time.median - time.interval.low)
+    return replace(cell, text=f"{micro(time.median)} ±{micro(reach)}")
+
+
+def _over(rung: Rung) -> Cell:
+    overhead = rung.time_overhead
+    if overhead is None:
+        return Cell(text=_NO_FIGURE)
+    low, high = overhead.interval
+    reach = max(overhead.seconds - low, high - overhead.seconds)
+    text = f"{micro(overhead.seconds, sign='+')} ±{micro(reach)}"
+    return Cell(overhead.seconds, text, (low, high))
+
+
+def _interval(rung: Rung) -> Cell:
+    if rung.time_overhead is None:
+        return Cell(text=_NO_FIGURE)
+    low, high = rung.time_overhead.interval
+    return Cell(low, f"[{micro(low)}, {micro(high)}]")
+
+
+def _ratio(rung: Rung) -> Cell:
+    overhead = rung.time_overhead
+    if overhead is None:
+        return Cell(text=_NO_FIGURE)
+    interval = (overhead.ratio_interval.low, overhead.ratio_interval.high)
+    return Cell(overhead.ratio, f"{overhead.ratio:.2f}", interval)
+
+
+def _more(rung: Rung) -> Cell:
+    if rung.more_instructions is None:
+        return Cell(text=_NO_FIGURE)
+    more = float(rung.more_instructions)
+    return Cell(more, f"{more:+,.0f}")
+
+
+_FIELDS: tuple[Field[Rung], ...] = (
+    field("input", lambda rung: rung.kind),
+    field("time", _time, Kind.SECONDS, "Median of one call in us"),
+    field("over", _over, Kind.SECONDS, "Longer than the plain call, in us"),
+    field("95 % interval", _interval, Kind.NUMBER, "Of over, in us", is_wide_only=True),
+    field("×", _ratio, Kind.RATIO, "Ratio to the plain call"),
+)
+_COUNT_FIELDS: tuple[Field[Rung], ...] = (
+    field(
+        "instr.",
+        lambda rung: instructions_cell(rung.count),
+        Kind.INSTRUCTIONS,
+        "Instructions of one call",
+    ),
+    field("more", _more, Kind.INSTRUCTIONS, "Beyond those of the plain call"),
+)
+
+
+def micro(seconds: float, sign: str = "-") -> str:
+    """
+    >>> micro(1.25e-6), micro(-12.34567e-6), micro(2.5e-6, sign="+"), micro(123.4567e-6)
+    ('1.250', '-12.35', '+2.500', '123.5')
+    """
+    value = seconds * 1e6
+    decimals = 3 if abs(value) < 9.9995 else 2 if abs(value) < 99.995 else 1
+    return f"{value:{sign}.{decimals}f}"
+
+
+_DATA = (
+    "run", "call", "input", "case", "time", "time_low", "time_high", "samples", "warnings",
+    "overhead", "overhead_low", "overhead_high", "ratio", "ratio_low", "ratio_high",
+    "instructions", "more_instructions", "reason",
+)  # fmt: skip
+
+
+def _data(run: Run, ladders: tuple[Ladder, ...]) -> Table:
+    """A row for each kind of input to each call; times in seconds."""
+    values = (
+        {"run": run.id, "call": ladder.stmt, **_values(rung)}
+        for ladder in ladders
+        for rung in ladder.rungs
+    )
+    return data_table(_DATA, values)
+
+
+def _values(rung: Rung) -> dict[str, Value]:
+    reasons = [first_line(each.reason) for each in (rung.time, rung.count) if each]
+    counts = {"instructions": rung.instructions, "more_instructions": rung.more_instructions}
+    values: dict[str, Value] = {
+        "input": rung.kind,
+        "case": rung.case.id,
+        **time_values(time_of(rung.time), "time", "time"),
+        **{name: float(exact) for name, exact in counts.items() if exact is not None},
+        "reason": "; ".join(filter(None, reasons)),
+    }
+    if rung.time_overhead is not None:
+        overhead = rung.time_overhead
+        values |= {
+            "overhead": overhead.seconds,
+            "overhead_low": overhead.interval.low,
+            "overhead_high": overhead.interval.high,
+            "ratio": overhead.ratio,
+            "ratio_low": overhead.ratio_interval.low,
+            "ratio_high": overhead.ratio_interval.high,
+        }
+    return values
+
+
+def view_report(run: Run) -> View:
     view = ab.make_view(run)
     flames = [_flames(each) for each in run.results if isinstance(each.payload, PairedProfile)]
     return replace(
@@ -49,8 +287,8 @@ def _flames(result: Result) -> Section:
         branch: _draw(branch, case, stacks[1], profile.samples[1]),
     }
     return Section(
-        id=f"flames-{case.id}",
-        title=f"Flame graphs: {case.name}",
+        f"flames-{case.id}",
+        f"Flame graphs: {case.name}",
         pictures=tuple(
             Picture(name=name_picture(which, case), title=which, svg=svg)
             for which, svg in drawings.items()

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchmark.analyse.call_costs import Nature
 from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
 from torchmark.model.result import Status
 from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.report.figures import (
     amount_text,
     first_line,
+    number_text,
     seconds_text,
     share_text,
     short_seconds_text,
 )
+from torchmark.report.names import name_some
 from torchmark.report.view import (
     Cell,
-    Column,
-    ColumnKind,
+    Chart,
     Detail,
+    Field,
+    Kind,
     Mark,
     Row,
     Section,
-    Table,
     View,
+    field,
+    make_table,
 )
+from torchmark.report.views.charts import Dot, draw_rows
 from torchmark.report.views.common import (
+    collect,
     fact_table,
     lead_of,
     results_in_order,
@@ -34,26 +42,33 @@ from torchmark.report.views.common import (
     warning_texts,
 )
 from torchmark.report.views.replay_calls import (
-    BYTES,
-    FLOPS,
     SHARE,
-    WHAT,
-    CallTable,
+    call_fields,
     call_text,
-    nature_cell,
+    data_of,
     operator_text,
     places_text,
-    share_chart,
     short_time_text,
+    work_fields,
 )
-from torchmark.report.views.replay_data import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from torchmark.analyse.call_costs import Nature
     from torchmark.analyse.replay import CallRow, OperatorRow, PartRow, ReplayAnalysis
     from torchmark.model.run import MachineSpeeds, Run
+    from torchmark.report.view import Value
+
+_DRAWN = 20
+"""Operators in the chart; the table has all."""
+
+_UNKNOWN = "not known"
+_COLOURS = {
+    Nature.WORK.value: "var(--plot-1)",
+    Nature.OVERHEAD.value: "var(--plot-2)",
+    Nature.SLOW.value: "var(--plot-4)",
+    _UNKNOWN: "var(--quiet)",
+}
 
 _NAMED = 2
 """Calls that are named with a reason; more are counted."""
@@ -61,26 +76,22 @@ _NAMED = 2
 
 def make_view(run: Run) -> View:
     analysis = analyse_replay(run)
-    calls = CallTable(analysis)
-    settings = analysis.settings
+    settings, fields = analysis.settings, call_fields(analysis)
+    sections = [
+        _by_operator(analysis, fields, run.speeds),
+        _by_call(analysis, fields),
+        _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
+        _by_part("modules", "By module", "module", split_by_module(analysis)),
+        _not_replayed(analysis),
+        _not_as_recorded(analysis),
+    ]
     return View(
         title=title_of(run, "Replay"),
         lead=(_what_was_replayed(analysis), *lead_of(run), *_sentences(analysis)),
         summary=_summary(analysis),
         warnings=warning_texts(results_in_order(run)),
         notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
-        sections=tuple(
-            section
-            for section in (
-                _by_operator(analysis, calls, run.speeds),
-                _by_call(analysis, calls, settings.top),
-                _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
-                _by_part("modules", "By module", "module", split_by_module(analysis)),
-                _not_replayed(analysis),
-                _not_as_recorded(analysis),
-            )
-            if section is not None
-        ),
+        sections=tuple(section for section in sections if section is not None),
         environments=fact_table(run.environments),
         settings=(
             ("trace", settings.trace),
@@ -99,7 +110,7 @@ def _what_was_replayed(analysis: ReplayAnalysis) -> str:
         ReplayMode.HOT: "each call by itself",
         ReplayMode.ORDER: "calls in their order",
     }[settings.mode]
-    threads = "1 thread" if settings.threads == 1 else f"{settings.threads} threads"
+    threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
 
 
@@ -107,8 +118,8 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
     """How much there is, what a step takes, and what the time is for."""
     settings = analysis.settings
     count = sum(call.count for call in settings.calls)
-    steps = "1 step" if settings.steps == 1 else f"{settings.steps:,} steps"
-    sentences = [f"{_calls_text(count)} in {steps}, {len(settings.calls):,} of them distinct."]
+    calls, steps = number_text(count, "call"), number_text(settings.steps, "step")
+    sentences = [f"{calls} in {steps}, {len(settings.calls):,} of them distinct."]
     if analysis.seconds:
         backend = "" if analysis.backend is Backend.EAGER else f" with {analysis.backend.value}"
         text = f"The calls of a step take {seconds_text(analysis.step_seconds)}{backend}"
@@ -122,7 +133,7 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
             )
             sentences.append(
                 f"{other.value}: {speedup:.2f} times as fast as {analysis.backend.value}, over "
-                f"{_calls_text(both)} that both have."
+                f"{number_text(both, 'call')} that both have."
             )
     whole = analysis.whole_pass
     if whole is not None and whole.median:
@@ -139,137 +150,85 @@ def _natures_text(shares: Mapping[Nature, float]) -> str:
     return f": {', '.join(texts)}" if texts else ""
 
 
-def _calls_text(number: int) -> str:
-    """
-    >>> _calls_text(1), _calls_text(1234)
-    ('1 call', '1,234 calls')
-    """
-    return f"{number:,} call{'' if number == 1 else 's'}"
-
-
 def _summary(analysis: ReplayAnalysis) -> str:
     """What came of the calls, and what they take."""
-    outcomes = [outcome for row in analysis.calls for outcome in row.outcomes]
-    parts = []
-    for status, word in (
-        (Status.DONE, "replayed"),
-        (Status.FAILED, "failed"),
-        (Status.SKIPPED, "cannot be replayed"),
-    ):
-        number = sum(outcome.status is status for outcome in outcomes)
-        parts += [f"{number} {word}"] if number or status is Status.DONE else []
-    missing = analysis.missing()
-    parts += [f"{missing} not measured"] if missing else []
+    counts = Counter(outcome.status for row in analysis.calls for outcome in row.outcomes)
+    told = [
+        f"{counts[Status.DONE]} replayed",
+        f"{counts[Status.FAILED]} failed" if counts[Status.FAILED] else "",
+        f"{counts[Status.SKIPPED]} cannot be replayed" if counts[Status.SKIPPED] else "",
+        f"{missing} not measured" if (missing := analysis.missing()) else "",
+    ]
     took = f"; a step takes {seconds_text(analysis.step_seconds)}" if analysis.seconds else ""
-    return f"{', '.join(parts)}{took}."
+    return f"{', '.join(filter(None, told))}{took}."
 
 
 def _by_operator(
-    analysis: ReplayAnalysis, calls: CallTable, speeds: MachineSpeeds | None
+    analysis: ReplayAnalysis, fields: list[Field[CallRow]], speeds: MachineSpeeds | None
 ) -> Section:
     others = analysis.settings.backends[1:]
-    columns = (
-        Column(name="operator"),
-        Column(name="calls", kind=ColumnKind.INTEGER, hint="In the whole trace"),
-        Column(
-            name="total",
-            kind=ColumnKind.SECONDS,
-            hint="Of all its calls in the trace, with the first backend",
-        ),
-        SHARE,
-        FLOPS,
-        BYTES,
-        replace(WHAT, is_wide_only=bool(others)),
-        *(
-            Column(
-                name=backend.value,
-                kind=ColumnKind.SPEEDUP,
-                hint=f"How many times as fast as {analysis.backend.value}",
-            )
-            for backend in others
-        ),
-    )
-    chart = share_chart(analysis)
+
+    def show_speedup(backend: Backend) -> Callable[[OperatorRow], Value]:
+        return lambda each: analysis.speedup(each.calls, backend)
+
+    # The table of all calls says what the columns mean: to repeat it would double a page.
+    plain_fields = [(replace(column, hint=""), show) for column, show in fields]
+
+    def list_calls(operator: OperatorRow) -> Row:
+        table = make_table(operator.calls, [_ARGUMENTS, *plain_fields])
+        return Row(details=(Detail(title="Calls", table=table, is_page_only=True),))
+
+    total = "Of all its calls in the trace, with the first backend"
+    share, flops, moved, what = work_fields(is_wide_only=False)
+    faster = f"How many times as fast as {analysis.backend.value}"
+    operator_fields: list[Field[OperatorRow]] = [
+        field("operator", lambda each: Cell(operator_text(each.op), hint=each.op)),
+        field("calls", lambda each: each.count, Kind.INTEGER, "In the whole trace"),
+        field("total", _total_cell, Kind.SECONDS, total),
+        share,
+        flops,
+        moved,
+        (replace(what[0], is_wide_only=bool(others)), what[1]),
+        *(field(each.value, show_speedup(each), Kind.SPEEDUP, faster) for each in others),
+    ]
     return Section(
-        id="operators",
-        title="By operator",
-        charts=() if chart is None else (chart,),
-        table=Table(
-            columns=columns,
-            rows=tuple(_operator(analysis, calls, each) for each in analysis.operators),
-        ),
+        "operators",
+        "By operator",
+        charts=_share_charts(analysis),
+        table=make_table(analysis.operators, operator_fields, list_calls),
         footnotes=() if speeds is None else (_speed_sentence(speeds),),
     )
 
 
-def _operator(analysis: ReplayAnalysis, calls: CallTable, operator: OperatorRow) -> Row:
-    speedups = [
-        analysis.speedup(operator.calls, backend) for backend in analysis.settings.backends[1:]
-    ]
+_ARGUMENTS: Field[CallRow] = field(
+    "arguments", lambda row: Cell(row.call.signature, hint=places_text(row)), Kind.CODE
+)
+
+
+def _total_cell(operator: OperatorRow) -> Cell:
     seconds = operator.seconds
-    return Row(
-        cells=(
-            Cell(value=operator_text(operator.op), hint=operator.op),
-            Cell(value=operator.count),
-            Cell(value=seconds, text=None if seconds is None else short_seconds_text(seconds)),
-            Cell(value=operator.share),
-            Cell(value=operator.flops),
-            Cell(value=operator.bytes),
-            nature_cell(operator.nature),
-            *(Cell(value=speedup) for speedup in speedups),
-        ),
-        details=(
-            Detail(
-                title="Calls",
-                table=Table(
-                    columns=(
-                        Column(name="arguments", kind=ColumnKind.CODE),
-                        *calls.columns,
-                    ),
-                    rows=tuple(
-                        Row(
-                            cells=(
-                                Cell(value=row.call.signature, hint=places_text(row)),
-                                *calls.cells(row),
-                            )
-                        )
-                        for row in operator.calls
-                    ),
-                ),
-                is_page_only=True,
-            ),
-        ),
-    )
+    return Cell(seconds, None if seconds is None else short_seconds_text(seconds))
 
 
-def _by_call(analysis: ReplayAnalysis, calls: CallTable, top: int) -> Section | None:
-    rows = [row for row in analysis.calls if row.share is not None]
+def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section | None:
+    rows, top = [row for row in analysis.calls if row.share is not None], analysis.settings.top
     rows.sort(key=lambda row: -(row.share or 0.0))
     if not rows:
         return None
     first = share_text(sum(row.share or 0.0 for row in rows[:top]))
+    said = f"The first {top} of {len(rows):,} calls have {first} of the time."
+    call: Field[CallRow] = field("call", call_text, Kind.CODE)
+    table = make_table(rows, [call, *fields], most_rows=top)
+    # The table above has the hints, which are half of a page.
+    without_hints = [
+        replace(row, cells=tuple(replace(cell, hint="") for cell in row.cells))
+        for row in table.rows
+    ]
     return Section(
-        id="calls",
-        title="By call",
-        paragraphs=(
-            (f"The first {top} of {len(rows):,} calls have {first} of the time.",)
-            if len(rows) > top
-            else ()
-        ),
-        table=Table(
-            columns=(Column(name="call", kind=ColumnKind.CODE), *calls.columns),
-            rows=tuple(
-                Row(
-                    cells=(
-                        Cell(value=call_text(row)),
-                        # The table above has the hints, which are half of a page.
-                        *(replace(cell, hint="") for cell in calls.cells(row)),
-                    )
-                )
-                for row in rows
-            ),
-            most_rows=top,
-        ),
+        "calls",
+        "By call",
+        paragraphs=(said,) if len(rows) > top else (),
+        table=replace(table, rows=tuple(without_hints)),
         is_folded=True,
     )
 
@@ -277,32 +236,17 @@ def _by_call(analysis: ReplayAnalysis, calls: CallTable, top: int) -> Section | 
 def _by_part(section_id: str, title: str, name: str, parts: Sequence[PartRow]) -> Section | None:
     if not parts:
         return None
-    return Section(
-        id=section_id,
-        title=title,
-        table=Table(
-            columns=(
-                Column(name=name),
-                Column(name="calls", kind=ColumnKind.INTEGER),
-                SHARE,
-            ),
-            rows=tuple(
-                Row(
-                    cells=(
-                        Cell(
-                            value=part.name.rpartition(".")[2] or "the whole model",
-                            hint=part.name,
-                        ),
-                        Cell(value=part.count),
-                        Cell(value=part.share),
-                    ),
-                    depth=part.depth,
-                )
-                for part in parts
-            ),
-        ),
-        is_page_only=section_id == "modules",
-    )
+    fields: list[Field[PartRow]] = [
+        field(name, _part_cell),
+        field("calls", lambda part: part.count, Kind.INTEGER),
+        field("share", lambda part: part.share, Kind.SHARE, SHARE),
+    ]
+    table = make_table(parts, fields, lambda part: Row(depth=part.depth))
+    return Section(section_id, title, table=table, is_page_only=section_id == "modules")
+
+
+def _part_cell(part: PartRow) -> Cell:
+    return Cell(part.name.rpartition(".")[2] or "the whole model", hint=part.name)
 
 
 def _speed_sentence(speeds: MachineSpeeds) -> str:
@@ -324,41 +268,70 @@ def _speed_sentence(speeds: MachineSpeeds) -> str:
 
 def _not_replayed(analysis: ReplayAnalysis) -> Section | None:
     """Why calls were not replayed: status, backend and reason, each with its calls."""
-    groups: dict[str, list[CallRow]] = {}
-    failures = analysis.failures()
+    has_several, failures = len(analysis.settings.backends) > 1, analysis.failures()
+    reasons = []
     for row, outcome in failures:
-        has_several = len(analysis.settings.backends) > 1
         backend = f" {outcome.backend.value}" if has_several else ""
         reason = first_line(outcome.reason)
-        groups.setdefault(f"{outcome.status.value.upper()}{backend}: {reason}", []).append(row)
-    if not groups:
-        return None
+        reasons.append((f"{outcome.status.value.upper()}{backend}: {reason}", row))
     has_failed = any(outcome.status is Status.FAILED for _, outcome in failures)
-    return Section(
-        id="not-replayed",
-        title="Not replayed",
-        listing=tuple(f"{reason}: {_names_text(rows)}" for reason, rows in groups.items()),
-        mark=Mark.BAD if has_failed else Mark.PLAIN,
-    )
+    mark = Mark.BAD if has_failed else Mark.PLAIN
+    return _list_reasons("not-replayed", "Not replayed", reasons, mark)
 
 
 def _not_as_recorded(analysis: ReplayAnalysis) -> Section | None:
     """Calls whose outputs are not what the trace says, under the remark about them."""
-    groups: dict[str, list[CallRow]] = {}
-    for row in analysis.calls:
-        for outcome in row.outcomes:
-            for remark in outcome.facts.remarks:
-                groups.setdefault(remark, []).append(row)
-    if not groups:
-        return None
-    return Section(
-        id="not-as-recorded",
-        title="Not as recorded",
-        listing=tuple(f"{remark}: {_names_text(rows)}" for remark, rows in groups.items()),
+    remarks = [
+        (remark, row)
+        for row in analysis.calls
+        for outcome in row.outcomes
+        for remark in outcome.facts.remarks
+    ]
+    return _list_reasons("not-as-recorded", "Not as recorded", remarks, Mark.PLAIN)
+
+
+def _list_reasons(
+    section_id: str, title: str, reasons: Sequence[tuple[str, CallRow]], mark: Mark
+) -> Section | None:
+    """A line for each reason: the first calls that it concerns by name, the others counted."""
+    listing = [
+        f"{reason}: {name_some(names, _NAMED, between='; ', rest='; {} more')}"
+        for reason, names in collect((why, call_text(row)) for why, row in reasons).items()
+    ]
+    return Section(section_id, title, listing=tuple(listing), mark=mark) if listing else None
+
+
+def _share_charts(analysis: ReplayAnalysis) -> tuple[Chart, ...]:
+    """Bars of the operators' shares, the largest first; none where nothing was measured."""
+    known = [operator for operator in analysis.operators if operator.share]
+    if not known:
+        return ()
+    dots = [
+        Dot(
+            name=operator.op,
+            value=operator.share or 0.0,
+            series=operator.nature.value if operator.nature else _UNKNOWN,
+            told={"share": share_text(operator.share or 0.0), "calls": f"{operator.count:,}"},
+        )
+        for operator in known[:_DRAWN]
+    ]
+    left = [operator.share or 0.0 for operator in known[_DRAWN:]]
+    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
+    spec = draw_rows(
+        dots,
+        {"axis": {"format": ".0%", "title": "share of the time"}},
+        series="what",
+        is_bar=True,
+        more={"color": {"field": "what", "type": "nominal", "scale": scale}},
     )
-
-
-def _names_text(rows: Sequence[CallRow]) -> str:
-    """The first of them by name, the others counted."""
-    names = "; ".join(map(call_text, rows[:_NAMED]))
-    return names + (f"; {len(rows) - _NAMED} more" if len(rows) > _NAMED else "")
+    more = f"{len(left)} more operators have {share_text(sum(left))} of the time." if left else ""
+    return (
+        Chart(
+            id="shares",
+            title="Share of the step",
+            description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
+            f"{share_text(dots[0].value)} of the time.",
+            spec=spec,
+            note=more,
+        ),
+    )

@@ -1,144 +1,124 @@
-"""How the calls of a replay are shown: the columns of their tables, cells, a chart, short texts."""
+"""How the calls of a replay are shown: the columns of their tables, their data, short texts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.call_costs import Nature
 from torchmark.model.result import Status
 from torchmark.report.figures import (
     first_line,
     reach,
     seconds_text,
-    share_text,
     short_seconds_text,
     speedup_text,
 )
-from torchmark.report.view import Cell, Chart, Column, ColumnKind, Mark
-from torchmark.report.views.dots import Dot, draw_rows
+from torchmark.report.view import Cell, Kind, Mark, data_table, field
+from torchmark.report.views.common import time_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.analyse.replay import CallRow, Outcome, ReplayAnalysis
+    from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
     from torchmark.model.run_settings import Backend
+    from torchmark.report.view import Field, Table, Value
 
-SHARE = Column(
-    name="share",
-    kind=ColumnKind.SHARE,
-    hint="Of the time of all calls that were measured with the first backend; without times, of "
-    "the instructions",
+SHARE = (
+    "Of the time of all calls that were measured with the first backend; without times, of the "
+    "instructions"
 )
-FLOPS = Column(
-    name="FLOPs",
-    kind=ColumnKind.FLOPS,
-    hint="Floating-point operations by torch's formulas; empty where there is none",
-)
-BYTES = Column(
-    name="bytes",
-    kind=ColumnKind.BYTES,
-    hint="The least that must be moved: what is read once, what is written once",
-)
-WHAT = Column(
-    name="what",
-    hint="work: half of the time or more is what the bytes or FLOPs need at this machine's best "
+_FLOPS = "Floating-point operations by torch's formulas; empty where there is none"
+_BYTES = "The least that must be moved: what is read once, what is written once"
+_WHAT = (
+    "work: half of the time or more is what the bytes or FLOPs need at this machine's best "
     "speed; overhead: less, and the call is short (dispatch, checks, allocation); slow: less, and "
-    "the call is long",
+    "the call is long"
 )
-EXPLAINED = Column(
-    name="explained",
-    kind=ColumnKind.SHARE,
-    hint="Part of the time that bytes or FLOPs need at this machine's best speed",
-    is_wide_only=True,
-)
-_DRAWN = 20
-"""Operators in the chart; the table has all."""
+_EXPLAINED = "Part of the time that bytes or FLOPs need at this machine's best speed"
+_TIME = "One call: the median with its 95 % interval"
 
-_UNKNOWN = "not known"
-_COLOURS = {
-    Nature.WORK.value: "var(--plot-1)",
-    Nature.OVERHEAD.value: "var(--plot-2)",
-    Nature.SLOW.value: "var(--plot-4)",
-    _UNKNOWN: "var(--quiet)",
-}
+COLUMNS = (
+    "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
+    "interval_low", "interval_high", "samples", "total_seconds", "share", "flops", "bytes",
+    "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
+    "remarks", "reason",
+)  # fmt: skip
+"""Stable: new columns are added at the end."""
 
 
-class CallTable:
+def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     """The figures of calls, the same below an operator and in the table of all calls.
 
     With several backends text shows their times in place of what a call does.
     """
+    outcomes = [outcome for row in analysis.calls for outcome in row.outcomes]
+    has_times = any(outcome.time is not None for outcome in outcomes)
+    has_counts = any(outcome.instructions is not None for outcome in outcomes)
+    backends = analysis.settings.backends
+    has_several = len(backends) > 1
 
-    def __init__(self, analysis: ReplayAnalysis) -> None:
-        self._analysis = analysis
-        outcomes = [outcome for row in analysis.calls for outcome in row.outcomes]
-        self._has_times = any(outcome.time is not None for outcome in outcomes)
-        self._has_counts = any(outcome.instructions is not None for outcome in outcomes)
+    def show_time(backend: Backend) -> Callable[[CallRow], Cell]:
+        return lambda row: _time_cell(analysis, row, backend)
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        has_several = len(self._analysis.settings.backends) > 1
-        count = Column(
-            name="instructions",
-            kind=ColumnKind.INSTRUCTIONS,
-            hint="Of one call, with eager",
-            is_wide_only=self._has_times,
+    fields: list[Field[CallRow]] = [
+        field("calls", lambda row: row.call.count, Kind.INTEGER, is_wide_only=has_several)
+    ]
+    for backend in backends:
+        name = backend.value if has_several else "each"
+        hint = _TIME if backend is backends[0] else f"{_TIME}, or the speed-up"
+        is_wide_only = has_counts and not has_times
+        fields.append(
+            field(name, show_time(backend), Kind.SECONDS, hint, is_wide_only=is_wide_only)
         )
-        return (
-            Column(name="calls", kind=ColumnKind.INTEGER, is_wide_only=has_several),
-            *self._time_columns(),
-            *([count] if self._has_counts else []),
-            SHARE,
-            replace(FLOPS, is_wide_only=has_several),
-            replace(BYTES, is_wide_only=has_several),
-            EXPLAINED,
-            replace(WHAT, is_wide_only=has_several),
+    if has_counts:
+        hint = "Of one call, with eager"
+        fields.append(
+            field("instructions", _count, Kind.INSTRUCTIONS, hint, is_wide_only=has_times)
         )
+    explained: Field[CallRow] = field(
+        "explained", lambda row: row.explained, Kind.SHARE, _EXPLAINED, is_wide_only=True
+    )
+    share, flops, moved, what = work_fields(is_wide_only=has_several)
+    return [*fields, share, flops, moved, explained, what]
 
-    def cells(self, row: CallRow) -> tuple[Cell, ...]:
-        counts = [each.instructions for each in row.outcomes if each.instructions is not None]
-        return (
-            Cell(value=row.call.count),
-            *(self._time_cell(row, backend) for backend in self._analysis.settings.backends),
-            *([Cell(value=counts[0] if counts else None)] if self._has_counts else []),
-            Cell(value=row.share),
-            Cell(value=row.flops),
-            Cell(value=row.bytes),
-            Cell(value=row.explained),
-            nature_cell(row.nature),
-        )
 
-    def _time_columns(self) -> list[Column]:
-        backends = self._analysis.settings.backends
-        return [
-            Column(
-                name=backend.value if len(backends) > 1 else "each",
-                kind=ColumnKind.SECONDS,
-                hint="One call: the median with its 95 % interval"
-                + ("" if backend is backends[0] else ", or the speed-up"),
-                is_wide_only=self._has_counts and not self._has_times,
-            )
-            for backend in backends
-        ]
+def work_fields(*, is_wide_only: bool) -> list[Field[CallRow | OperatorRow]]:
+    """Share, FLOPs, bytes, and what the time is for; text may leave out all but the share."""
+    return [
+        field("share", lambda row: row.share, Kind.SHARE, SHARE),
+        field("FLOPs", lambda row: row.flops, Kind.FLOPS, _FLOPS, is_wide_only=is_wide_only),
+        field("bytes", lambda row: row.bytes, Kind.BYTES, _BYTES, is_wide_only=is_wide_only),
+        field(
+            "what",
+            lambda row: row.nature.value if row.nature else None,
+            hint=_WHAT,
+            is_wide_only=is_wide_only,
+        ),
+    ]
 
-    def _time_cell(self, row: CallRow, backend: Backend) -> Cell:
-        """The time of one call, or the word for why there is none."""
-        outcome = row.by_backend(backend)
-        if outcome is None:
-            return Cell(text="–", mark=Mark.QUIET, hint="not measured")
-        if outcome.time is None:
-            return _reason_cell(outcome)
-        text = short_time_text(outcome.time)
-        speedup = self._analysis.speedup([row], backend)
-        if backend is not self._analysis.backend and speedup is not None:
-            text = f"{short_seconds_text(outcome.time.median)} {speedup_text(speedup)}"
-        return Cell(
-            value=outcome.time.median,
-            text=text,
-            interval=outcome.time.interval,
-            mark=Mark.DOUBTFUL if outcome.time.warnings else Mark.PLAIN,
-            hint=_hint_of(outcome),
-        )
+
+def _count(row: CallRow) -> Value:
+    return next((each.instructions for each in row.outcomes if each.instructions is not None), None)
+
+
+def _time_cell(analysis: ReplayAnalysis, row: CallRow, backend: Backend) -> Cell:
+    """The time of one call, or the word for why there is none."""
+    outcome = row.by_backend(backend)
+    if outcome is None:
+        return Cell(text="–", mark=Mark.QUIET, hint="not measured")
+    if outcome.time is None:
+        return _reason_cell(outcome)
+    text = short_time_text(outcome.time)
+    speedup = analysis.speedup([row], backend)
+    if backend is not analysis.backend and speedup is not None:
+        text = f"{short_seconds_text(outcome.time.median)} {speedup_text(speedup)}"
+    return Cell(
+        outcome.time.median,
+        text,
+        outcome.time.interval,
+        mark=Mark.DOUBTFUL if outcome.time.warnings else Mark.PLAIN,
+        hint=_hint_of(outcome),
+    )
 
 
 def _reason_cell(outcome: Outcome) -> Cell:
@@ -166,10 +146,6 @@ def _hint_of(outcome: Outcome) -> str:
     if outcome.facts.max_error is not None:
         parts.append(f"largest error {outcome.facts.max_error:.3g}")
     return "; ".join([*parts, *outcome.facts.remarks])
-
-
-def nature_cell(nature: Nature | None) -> Cell:
-    return Cell(value=nature.value if nature else None)
 
 
 def call_text(row: CallRow) -> str:
@@ -201,35 +177,52 @@ def _short_reach(time: MeasuredTime) -> str:
     return text if share == text else f"{float(share):.0f} %" if float(share) >= 1 else "<1 %"
 
 
-def share_chart(analysis: ReplayAnalysis) -> Chart | None:
-    """Bars of the operators' shares, the largest first; None where nothing was measured."""
-    known = [operator for operator in analysis.operators if operator.share]
-    if not known:
-        return None
-    dots = [
-        Dot(
-            name=operator.op,
-            value=operator.share or 0.0,
-            series=operator.nature.value if operator.nature else _UNKNOWN,
-            told={"share": share_text(operator.share or 0.0), "calls": f"{operator.count:,}"},
-        )
-        for operator in known[:_DRAWN]
-    ]
-    left = [operator.share or 0.0 for operator in known[_DRAWN:]]
-    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
-    return Chart(
-        id="shares",
-        title="Share of the step",
-        description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
-        f"{share_text(dots[0].value)} of the time.",
-        spec=draw_rows(
-            dots,
-            {"axis": {"format": ".0%", "title": "share of the time"}},
-            series="what",
-            is_bar=True,
-            more={"color": {"field": "what", "type": "nominal", "scale": scale}},
-        ),
-        note=f"{len(left)} more operators have {share_text(sum(left))} of the time."
-        if left
-        else "",
-    )
+def data_of(analysis: ReplayAnalysis) -> Table:
+    """In the order of the trace; in order, the whole pass is a row without a number."""
+    lines = []
+    for row in sorted(analysis.calls, key=lambda row: row.call.number):
+        for backend in analysis.settings.backends:
+            outcome = row.by_backend(backend)
+            line = _facts(row) | {"backend": backend.value, "status": "not measured"}
+            lines.append(line if outcome is None else line | _figures(analysis, row, outcome))
+    if analysis.whole_pass is not None:
+        whole: dict[str, Value] = {
+            "op": "(whole pass)",
+            "calls": 1,
+            "backend": analysis.backend.value,
+            "status": "done",
+        }
+        lines.append(whole | time_values(analysis.whole_pass, "seconds", "interval"))
+    return data_table(COLUMNS, lines)
+
+
+def _facts(row: CallRow) -> dict[str, Value]:
+    call = row.call
+    return {
+        "call": call.number,
+        "op": call.op,
+        "arguments": call.signature,
+        "phases": " ".join(call.phases),
+        "modules": " ".join(call.modules),
+        "calls": call.count,
+        "flops": row.flops,
+        "bytes": row.bytes,
+    }
+
+
+def _figures(analysis: ReplayAnalysis, row: CallRow, outcome: Outcome) -> dict[str, Value]:
+    figures: dict[str, Value] = {
+        "status": outcome.status.value,
+        "instructions": outcome.instructions,
+        "prepare_seconds": outcome.facts.prepare_seconds,
+        "max_error": outcome.facts.max_error,
+        "remarks": "; ".join(outcome.facts.remarks),
+        "reason": first_line(outcome.reason),
+    }
+    if outcome.time is not None:
+        total = outcome.time.median * row.call.count
+        figures |= time_values(outcome.time, "seconds", "interval") | {"total_seconds": total}
+    if outcome.backend is analysis.backend:
+        nature = row.nature.value if row.nature else None
+        return figures | {"share": row.share, "explained": row.explained, "nature": nature}
+    return figures | {"speedup": analysis.speedup([row], outcome.backend)}

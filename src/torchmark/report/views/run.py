@@ -7,21 +7,32 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.model.result import Counts, Metric
 from torchmark.report.figures import first_line
-from torchmark.report.view import Cell, Column, ColumnKind, Detail, Row, Section, Table, View
+from torchmark.report.names import group_of, name_in_group, short_names
+from torchmark.report.view import (
+    Cell,
+    Column,
+    Detail,
+    Field,
+    Kind,
+    Row,
+    Section,
+    Table,
+    View,
+    data_table,
+    field,
+    make_table,
+)
+from torchmark.report.views.charts import chart_times
 from torchmark.report.views.common import (
     code_details,
+    collect,
     count_statuses,
-    data_table,
     frame_view,
-    group_of,
     instructions_cell,
-    name_in_group,
     results_in_order,
-    short_names,
     time_cell,
     time_values,
 )
-from torchmark.report.views.dots import chart_times
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case
@@ -29,19 +40,10 @@ if TYPE_CHECKING:
     from torchmark.model.run import Run
     from torchmark.report.view import Value
 
-_COLUMNS = {
-    Metric.TIME: Column(
-        name="time", kind=ColumnKind.SECONDS, hint="Median of one run, with its 95 % interval"
-    ),
-    Metric.INSTRUCTIONS: Column(
-        name="instructions", kind=ColumnKind.INSTRUCTIONS, hint="Of one run, without the loop"
-    ),
-}
+_TIME = Column("time", Kind.SECONDS, "Median of one run, with its 95 % interval")
+_COUNT = Column("instructions", Kind.INSTRUCTIONS, "Of one run, without the loop")
 _COMPILED = Column(
-    name="compiled in",
-    kind=ColumnKind.SECONDS,
-    hint="Compiling, the first run included",
-    is_wide_only=True,
+    "compiled in", Kind.SECONDS, "Compiling, the first run included", is_wide_only=True
 )
 
 
@@ -54,53 +56,47 @@ def _cases(run: Run) -> Section:
     """The cases in the order of the plan, under the first of their labels."""
     found = {(result.case.id, result.metric): result for result in run.results}
     planned = {(each.case.id, each.metric) for each in run.plan} | set(found)
-    metrics = [metric for metric in _COLUMNS if any(metric is each for _, each in planned)]
-    has_compiled = any(result.facts.prepare_seconds is not None for result in run.results)
-    cases: dict[str, dict[str, Case]] = {}
-    for case in (*(each.case for each in run.plan), *(each.case for each in run.results)):
-        cases.setdefault(group_of(case), {})[case.id] = case
-    every = [case for members in cases.values() for case in members.values()]
-    rows = []
-    for group, members in cases.items():
-        for case in members.values():
-            of_case = {metric: found.get((case.id, metric)) for metric in metrics}
-            cells = [
-                _cell(metric, of_case[metric], is_planned=(case.id, metric) in planned)
-                for metric in metrics
-            ]
-            cells += [_compile_cell(of_case.get(Metric.TIME))] if has_compiled else []
-            rows.append(
-                Row(
-                    cells=(Cell(value=name_in_group(case)), *cells),
-                    group=group,
-                    details=(*code_details(case), *_warnings(of_case.get(Metric.TIME))),
-                )
-            )
-    columns = (
-        Column(name="case"),
-        *(_COLUMNS[metric] for metric in metrics),
-        *([_COMPILED] if has_compiled else []),
-    )
+    known = [*(each.case for each in run.plan), *(each.case for each in run.results)]
+    groups = collect((group_of(case), case) for case in {each.id: each for each in known}.values())
+    cases = [case for members in groups.values() for case in members]
+
+    def time_result(case: Case) -> Result | None:
+        return found.get((case.id, Metric.TIME))
+
+    def show_time(case: Case) -> Cell:
+        return time_cell(time_result(case), is_planned=(case.id, Metric.TIME) in planned)
+
+    def show_count(case: Case) -> Cell:
+        key = case.id, Metric.INSTRUCTIONS
+        return instructions_cell(found.get(key), is_planned=key in planned)
+
+    def show_compile_time(case: Case) -> Value:
+        result = time_result(case)
+        return None if result is None else result.facts.prepare_seconds
+
+    metrics = {metric for _, metric in planned}
+    fields: list[Field[Case]] = [field("case", name_in_group)]
+    fields += [(_TIME, show_time)] if Metric.TIME in metrics else []
+    fields += [(_COUNT, show_count)] if Metric.INSTRUCTIONS in metrics else []
+    if any(result.facts.prepare_seconds is not None for result in run.results):
+        fields.append((_COMPILED, show_compile_time))
     times = [
         (name, group_of(case), time)
-        for case, name in zip(every, short_names(every), strict=True)
-        if (time := time_of(found.get((case.id, Metric.TIME)))) is not None
+        for case, name in zip(cases, short_names(cases), strict=True)
+        if (time := time_of(time_result(case))) is not None
     ]
     return Section(
-        id="results",
-        title="Results",
+        "results",
+        "Results",
         charts=chart_times("Times", times),
-        table=Table(columns=columns, rows=tuple(rows)),
+        table=make_table(
+            cases,
+            fields,
+            lambda case: Row(
+                group=group_of(case), details=(*code_details(case), *_warnings(time_result(case)))
+            ),
+        ),
     )
-
-
-def _cell(metric: Metric, result: Result | None, *, is_planned: bool) -> Cell:
-    make = time_cell if metric is Metric.TIME else instructions_cell
-    return make(result, is_planned=is_planned)
-
-
-def _compile_cell(result: Result | None) -> Cell:
-    return Cell(value=None if result is None else result.facts.prepare_seconds)
 
 
 def _warnings(result: Result | None) -> tuple[Detail, ...]:
@@ -120,17 +116,12 @@ _DATA = (
 
 def _data(run: Run) -> Table:
     """A row for each result, times in seconds."""
-    return data_table(
-        _DATA,
-        (
-            {"run": run.id, **_facts(result), **_time(result), **_counts(result)}
-            for result in results_in_order(run)
-        ),
-    )
+    return data_table(_DATA, ({"run": run.id, **_values(each)} for each in results_in_order(run)))
 
 
-def _facts(result: Result) -> dict[str, Value]:
-    case = result.case
+def _values(result: Result) -> dict[str, Value]:
+    case, time, measurement = result.case, time_of(result), result.measurement
+    counts = result.payload if isinstance(result.payload, Counts) else None
     return {
         "case": case.id,
         "label": " / ".join(case.label),
@@ -141,23 +132,12 @@ def _facts(result: Result) -> dict[str, Value]:
         "params": " ".join(f"{name}={value}" for name, value in case.params),
         "metric": result.metric.value,
         "status": result.status.value,
+        **time_values(time, "median", "interval"),
+        "iqr": measurement.iqr if time is not None and measurement is not None else None,
+        "instructions_per_run": float(instructions_of(counts)) if counts else None,
+        "counted_runs": counts.runs if counts else None,
         "compile_seconds": result.facts.prepare_seconds,
         "seconds": result.seconds,
         "finished": result.finished,
         "reason": first_line(result.reason),
-    }
-
-
-def _time(result: Result) -> dict[str, Value]:
-    time, measurement = time_of(result), result.measurement
-    iqr = measurement.iqr if time is not None and measurement is not None else None
-    return {**time_values(time, "median", "interval"), "iqr": iqr}
-
-
-def _counts(result: Result) -> dict[str, Value]:
-    if not isinstance(result.payload, Counts):
-        return {}
-    return {
-        "instructions_per_run": float(instructions_of(result.payload)),
-        "counted_runs": result.payload.runs,
     }

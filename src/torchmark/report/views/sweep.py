@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from torchmark.analyse.sweep import (
     EAGER,
     RowStatus,
     SweepRow,
     backends_in,
+    config_of,
+    dims_in,
     dtypes_in,
     eager_of,
     kernels_of,
+    measured,
     phases_in,
     ratio_to,
     rows_of,
@@ -25,40 +30,51 @@ from torchmark.analyse.sweep import (
 from torchmark.model.result import Metric
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
-from torchmark.report.figures import environment_facts, short_seconds_text
+from torchmark.report.figures import (
+    environment_facts,
+    first_line,
+    number_text,
+    short_seconds_text,
+)
+from torchmark.report.names import name_some
 from torchmark.report.view import (
     Cell,
     Column,
-    ColumnKind,
+    Detail,
+    Field,
+    Kind,
     Mark,
     Row,
     Section,
     Table,
     View,
-    cells_of,
+    data_table,
+    field,
+    make_table,
 )
-from torchmark.report.views.common import fact_table, lead_of, value_row
-from torchmark.report.views.sweep_cases import cases_section
-from torchmark.report.views.sweep_charts import more_scaling, scaling, speed_up
-from torchmark.report.views.sweep_roofline import roofline
-from torchmark.report.views.sweep_words import (
-    error_texts,
-    fixed_text,
-    reason_texts,
+from torchmark.report.views.common import collect, fact_table, lead_of
+from torchmark.report.views.sweep_charts import (
+    more_scaling,
+    roofline,
+    scaling,
+    speed_up,
     subject_text,
-    summary_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchmark.analyse.sweep import Subject
+    from torchmark.analyse.sweep import SpeedUp
+    from torchmark.model.result import KernelCalls
     from torchmark.model.run import Run
     from torchmark.model.run_settings import Dims, Phase
-    from torchmark.report.view import Value
+    from torchmark.report.view import Chart, Value
 
 _MOST_POINTS = 60
 """Of a phase and dtype that text shows; the CSV has all, and the charts more than one can read."""
+
+_MOST_NAMES = 3
+"""Configs or phases that are named with a reason; more are counted."""
 
 _NOTE = f"Times are medians of one run; × is how many times as fast as {EAGER}, same dtype."
 
@@ -78,253 +94,325 @@ def make_view(run: Run) -> View:
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
     return View(
         title=f"Sweep of {', '.join(models) or 'nothing'} ({run.id})",
-        summary=summary_of(rows, planned - len(rows)),
+        summary=_summarise(rows, planned - len(rows)),
         lead=lead_of(run),
-        warnings=reason_texts(rows, RowStatus.MEASURED),
+        warnings=_reason_texts(rows, RowStatus.MEASURED),
         notes=run.notes,
         sections=(
             *_time_sections(rows),
             *_point_sections(rows),
             *_speed_up_sections(rows),
-            *_roofline_sections(rows, run),
+            *_chart_sections("roofline", "Roofline", roofline(rows, run.speeds)),
             *_reason_sections(rows, RowStatus.FAILED, Mark.BAD),
             *_reason_sections(rows, RowStatus.SKIPPED, Mark.PLAIN),
-            *cases_section(rows, run),
+            *_case_sections(rows, run),
         ),
         environments=fact_table(run.environments),
         settings=tuple(environment_facts(settings)),
-        data=data_table(rows),
+        data=case_table(rows),
     )
 
 
-def data_table(rows: Sequence[SweepRow]) -> Table:
+def case_table(rows: Sequence[SweepRow]) -> Table:
     """A column for each field of a row, in its order; a row is one line of CSV."""
-    names = [field.name for field in fields(SweepRow)]
-    return Table(
-        columns=tuple(Column(name=name) for name in names),
-        rows=tuple(value_row(_value(row, name) for name in names) for row in rows),
-    )
+    return data_table([field.name for field in fields(SweepRow)], map(_values, rows))
 
 
 def kernel_table(run: Run) -> Table:
     """Every kernel of every case, those of a case by the time they take."""
     by_id = {row.case_id: row for row in rows_of(run)}
-    found = [(by_id[case.id], kernel) for case, kernel in kernels_of(run) if case.id in by_id]
-    return Table(
-        columns=tuple(Column(name=name) for name in KERNEL_COLUMNS),
-        rows=tuple(
-            value_row(
-                [
-                    *(_value(row, name) for name in KERNEL_COLUMNS[:6]),
-                    kernel.kernel,
-                    kernel.calls,
-                    kernel.seconds,
-                ]
-            )
-            for row, kernel in found
-        ),
+    found = (
+        {**_values(by_id[case.id]), **msgspec.structs.asdict(kernel)}
+        for case, kernel in kernels_of(run)
+        if case.id in by_id
     )
+    return data_table(KERNEL_COLUMNS, found)
 
 
-def _value(row: SweepRow, name: str) -> Value:
-    if name == "dims":
-        return dims_text(row.dims)
-    if name in ("phase", "status"):
-        return str(getattr(row, name).value)
-    value: Value = getattr(row, name)
-    return value
+def _values(row: SweepRow) -> dict[str, Value]:
+    plain = {field.name: getattr(row, field.name) for field in fields(row)}
+    words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status.value}
+    return {**plain, **words}
 
 
 def _time_sections(rows: Sequence[SweepRow]) -> list[Section]:
     chart, more = scaling(rows), more_scaling(rows)
     nothing = "Nothing was measured over a dimension, so there is nothing to draw."
-    found = [
-        Section(
-            id="time",
-            title="Time",
-            charts=(chart,) if chart else (),
-            paragraphs=() if chart else (nothing,),
-            is_page_only=True,
-        )
+    missing = Section("time", "Time", paragraphs=(nothing,), is_page_only=True)
+    return [
+        *(_chart_sections("time", "Time", chart) if chart else [missing]),
+        *_chart_sections("time-more", "Time with other sizes held", more, is_folded=True),
     ]
-    if more:
-        found.append(
-            Section(
-                id="time-more",
-                title="Time with other sizes held",
-                charts=(more,),
-                is_folded=True,
-                is_page_only=True,
+
+
+def _chart_sections(
+    section_id: str, title: str, chart: Chart | None, *, is_folded: bool = False
+) -> list[Section]:
+    """For pages: one section, or none where there is nothing to draw."""
+    if chart is None:
+        return []
+    charts = (chart,)
+    return [Section(section_id, title, charts=charts, is_folded=is_folded, is_page_only=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Point:
+    """The rows of all backends at one point."""
+
+    phase: Phase
+    dtype: str
+    dims: Dims
+    number: int
+    """Its place among those of its phase and dtype, by size as people read them."""
+
+    rows: Mapping[str, SweepRow]
+    """By backend."""
+
+
+def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
+    """By phase and dtype, so that the columns of all backends fit a line."""
+    found = []
+    for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows)):
+        here = collect((row.dims, row) for row in rows if row.phase is phase and row.dtype == dtype)
+        for number, dims in enumerate(sorted(here, key=lambda dims: [size for _, size in dims])):
+            by_backend = {row.backend: row for row in here[dims]}
+            found.append(
+                _Point(phase=phase, dtype=dtype, dims=dims, number=number, rows=by_backend)
             )
-        )
     return found
 
 
 def _point_sections(rows: Sequence[SweepRow]) -> list[Section]:
     """For each subject a line for each point, a column for each backend."""
-    subjects = subjects_in(rows)
+    eager, errors, subjects = eager_of(rows), _error_texts(rows), subjects_in(rows)
+    has_ratios = any(ratio_to(eager, row) for row in rows)
+    notes = [
+        _NOTE if has_ratios else "",
+        f"Largest difference from {EAGER}: {', '.join(errors)}." if errors else "",
+    ]
     found = []
     for number, subject in enumerate(subjects, start=1):
-        is_last = number == len(subjects)
-        found.append(_points_of(subject, rows, number, _point_notes(rows) if is_last else ()))
+        of_subject = [row for row in rows if subject_of(row) == subject]
+        varying = varying_dims(of_subject)
+        title = [subject_text(subject), _fixed_text(of_subject, varying) if varying else ""]
+        found.append(
+            Section(
+                f"points-{number}",
+                ": ".join(filter(None, title)),
+                table=_point_table(of_subject, varying, eager),
+                footnotes=tuple(filter(None, notes)) if number == len(subjects) else (),
+            )
+        )
     return found
 
 
-def _point_notes(rows: Sequence[SweepRow]) -> tuple[str, ...]:
-    eager, errors = eager_of(rows), error_texts(rows)
-    has_ratios = any(ratio_to(eager, row) for row in rows)
-    return (
-        *([_NOTE] if has_ratios else []),
-        *([f"Largest difference from {EAGER}: {', '.join(errors)}."] if errors else []),
-    )
+def _point_table(
+    rows: Sequence[SweepRow], varying: Sequence[str], eager: Mapping[tuple[object, ...], SweepRow]
+) -> Table:
+    def show_time(backend: str) -> Callable[[_Point], Cell]:
+        return lambda point: _time_cell(point.rows.get(backend))
 
+    def show_ratio(backend: str) -> Callable[[_Point], Value]:
+        return lambda point: _ratio_value(eager, point.rows.get(backend))
 
-def _points_of(
-    subject: Subject, every: Sequence[SweepRow], number: int, notes: tuple[str, ...]
-) -> Section:
-    """Groups by phase and dtype, so that the columns of all backends fit a line."""
-    rows = [row for row in every if subject_of(row) == subject]
-    varying, backends = varying_dims(rows), backends_in(rows)
-    columns = [Column(name="point")]
-    for backend in backends:
-        columns.append(Column(name=backend, kind=ColumnKind.SECONDS))
-        if EAGER in backends and backend != EAGER:
-            columns.append(Column(name="×", kind=ColumnKind.SPEEDUP))
-    lines = [
-        line
-        for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows))
-        for line in _lines(rows, phase, dtype, backends, varying)
+    points, backends = _points_in(rows), backends_in(rows)
+    columns: list[Field[_Point]] = [
+        field("point", lambda point: dims_text(point.dims, varying or None))
     ]
-    left_out = sum(line.is_quiet for line in lines)
-    fixed = fixed_text(rows, varying) if varying else ""
-    return Section(
-        id=f"points-{number}",
-        title=": ".join(part for part in (subject_text(subject), fixed) if part),
-        table=Table(
-            columns=tuple(columns),
-            rows=tuple(lines),
-            quiet_text=f"… {left_out:,} more points: see the CSV",
+    for backend in backends:
+        columns.append(field(backend, show_time(backend), Kind.SECONDS))
+        if EAGER in backends and backend != EAGER:
+            columns.append(field("×", show_ratio(backend), Kind.SPEEDUP))
+    left_out = sum(point.number >= _MOST_POINTS for point in points)
+    return make_table(
+        points,
+        columns,
+        lambda point: Row(
+            group=f"{point.phase.value}, {point.dtype}", is_quiet=point.number >= _MOST_POINTS
         ),
-        footnotes=notes,
+        quiet_text=f"… {left_out:,} more points: see the CSV",
     )
 
 
-def _lines(
-    rows: Sequence[SweepRow],
-    phase: Phase,
-    dtype: str,
-    backends: Sequence[str],
-    varying: Sequence[str],
-) -> list[Row]:
-    here = [row for row in rows if row.phase is phase and row.dtype == dtype]
-    placed = {(row.dims, row.backend): row for row in here}
-    eager = eager_of(here)
-    points = sorted({row.dims for row in here}, key=_sizes)
-    return [
-        Row(
-            cells=(
-                Cell(value=dims_text(dims, varying or None)),
-                *_cells(placed, eager, dims, backends),
-            ),
-            group=f"{phase.value}, {dtype}",
-            is_quiet=number >= _MOST_POINTS,
-        )
-        for number, dims in enumerate(points)
-    ]
-
-
-def _sizes(dims: Dims) -> list[int]:
-    """As people read them: rows come in the order that is quickest to measure."""
-    return [size for _, size in dims]
-
-
-def _cells(
-    placed: Mapping[tuple[Dims, str], SweepRow],
-    eager: Mapping[tuple[object, ...], SweepRow],
-    dims: Dims,
-    backends: Sequence[str],
-) -> list[Cell]:
-    cells = []
-    for backend in backends:
-        row = placed.get((dims, backend))
-        cells.append(_time_cell(row))
-        if EAGER in backends and backend != EAGER:
-            ratio = ratio_to(eager, row) if row else None
-            cells.append(Cell(value=ratio.value if ratio else None))
-    return cells
+def _ratio_value(
+    eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow | None
+) -> float | None:
+    ratio = ratio_to(eager, row) if row else None
+    return ratio.value if ratio else None
 
 
 def _time_cell(row: SweepRow | None) -> Cell:
     if row is None:
         return Cell(text="–", mark=Mark.QUIET)
     if row.status is RowStatus.MEASURED and row.median_s is not None:
-        mark = Mark.DOUBTFUL if row.reason else Mark.PLAIN
-        return Cell(
-            value=row.median_s, text=short_seconds_text(row.median_s), mark=mark, hint=row.reason
-        )
-    mark = Mark.BAD if row.status is RowStatus.FAILED else Mark.QUIET
-    return Cell(text=row.status.value, mark=mark, hint=row.reason)
+        text = short_seconds_text(row.median_s)
+        return Cell(row.median_s, text, mark=_mark_of(row), hint=row.reason)
+    return Cell(text=row.status.value, mark=_mark_of(row), hint=row.reason)
+
+
+def _mark_of(row: SweepRow) -> Mark:
+    doubt = Mark.DOUBTFUL if row.reason else Mark.PLAIN
+    marks = {RowStatus.MEASURED: doubt, RowStatus.FAILED: Mark.BAD, RowStatus.SKIPPED: Mark.QUIET}
+    return marks[row.status]
 
 
 def _speed_up_sections(rows: Sequence[SweepRow]) -> list[Section]:
     """One line for each config: the mean over all points, and where it is least and most."""
-    found = speed_ups(rows)
+    found, chart = speed_ups(rows), speed_up(rows)
     if not found:
         return []
-    is_several = len(subjects_in(rows)) > 1
-    columns = [
-        *([Column(name="model")] if is_several else []),
-        Column(name="phase"),
-        Column(name="dtype"),
-        Column(name="backend"),
-        Column(name="mean", kind=ColumnKind.SPEEDUP, hint="The geometric mean over all points."),
-        Column(name="least", kind=ColumnKind.SPEEDUP),
-        Column(name="least at", is_wide_only=True),
-        Column(name="most", kind=ColumnKind.SPEEDUP),
-        Column(name="most at", is_wide_only=True),
-        Column(name="points", kind=ColumnKind.INTEGER),
+    hint = "The geometric mean over all points."
+    model: Field[SpeedUp] = field("model", lambda each: subject_text(each.subject))
+    columns: list[Field[SpeedUp]] = [
+        *([model] if len(subjects_in(rows)) > 1 else []),
+        field("phase", lambda each: each.phase.value),
+        field("dtype", lambda each: each.config.dtype),
+        field("backend", lambda each: each.config.backend),
+        field("mean", lambda each: each.mean, Kind.SPEEDUP, hint),
+        field("least", lambda each: each.least, Kind.SPEEDUP),
+        field("least at", lambda each: dims_text(each.least_at), is_wide_only=True),
+        field("most", lambda each: each.most, Kind.SPEEDUP),
+        field("most at", lambda each: dims_text(each.most_at), is_wide_only=True),
+        field("points", lambda each: each.points, Kind.INTEGER),
     ]
-    lines = [
-        Row(
-            cells=cells_of(
-                [
-                    *([subject_text(each.subject)] if is_several else []),
-                    each.phase.value,
-                    each.config.dtype,
-                    each.config.backend,
-                    each.mean,
-                    each.least,
-                    dims_text(each.least_at),
-                    each.most,
-                    dims_text(each.most_at),
-                    each.points,
-                ]
-            )
-        )
-        for each in found
-    ]
-    chart = speed_up(rows)
     return [
         Section(
-            id="speedups",
-            title=f"Speed-up over {EAGER}",
+            "speedups",
+            f"Speed-up over {EAGER}",
             charts=(chart,) if chart else (),
-            table=Table(columns=tuple(columns), rows=tuple(lines)),
+            table=make_table(found, columns),
             footnotes=("Over all sizes that both have; the mean is the geometric one.",),
         )
     ]
 
 
-def _roofline_sections(rows: Sequence[SweepRow], run: Run) -> list[Section]:
-    chart = roofline(rows, run.speeds)
-    if chart is None:
-        return []
-    return [Section(id="roofline", title="Roofline", charts=(chart,), is_page_only=True)]
-
-
 def _reason_sections(rows: Sequence[SweepRow], status: RowStatus, mark: Mark) -> list[Section]:
-    texts = reason_texts(rows, status)
-    if not texts:
+    texts, name = _reason_texts(rows, status), status.value
+    return [Section(name, name.capitalize(), listing=texts, mark=mark)] if texts else []
+
+
+def _case_sections(rows: Sequence[SweepRow], run: Run) -> list[Section]:
+    """Every case as a table for pages: what defines it, its figures, its kernels."""
+    if not rows:
         return []
-    name = status.value
-    return [Section(id=name, title=name.capitalize(), listing=texts, mark=mark)]
+    kernels = collect((case.id, kernel) for case, kernel in kernels_of(run))
+    table = make_table(
+        rows,
+        [*_defining_fields(rows), *_figure_fields(rows)],
+        lambda row: Row(details=_kernel_details(kernels.get(row.case_id, ()))),
+    )
+    return [Section("cases", "Cases", table=table, is_page_only=True)]
+
+
+def _defining_fields(rows: Sequence[SweepRow]) -> list[Field[SweepRow]]:
+    """What sets the cases apart."""
+
+    def show_size(dim: str) -> Callable[[SweepRow], Value]:
+        return lambda row: dict(row.dims).get(dim)
+
+    subjects = subjects_in(rows)
+    model: Field[SweepRow] = field("model", lambda row: row.model)
+    threads: Field[SweepRow] = field("threads", lambda row: row.threads, Kind.INTEGER)
+    return [
+        *([model] if len({subject.model for subject in subjects}) > 1 else []),
+        *(field(dim, show_size(dim), Kind.INTEGER) for dim in dims_in(rows)),
+        field("dtype", lambda row: row.dtype),
+        field("backend", lambda row: row.backend),
+        field("phase", lambda row: row.phase.value),
+        *([threads] if len({subject.threads for subject in subjects}) > 1 else []),
+    ]
+
+
+_MEDIAN = Column("median", Kind.SECONDS, "Of one run, with its 95 % interval.")
+_SPEEDUP = Column(f"× {EAGER}", Kind.SPEEDUP, "How many times as fast as eager.")
+_FIGURES = {
+    "min_s": Column("min", Kind.SECONDS),
+    "p95_s": Column("p95", Kind.SECONDS, "95 % of the samples are faster."),
+    "flop_per_s": Column("FLOP/s", Kind.RATE),
+    "bytes_per_s": Column("B/s", Kind.RATE, "Inputs, parameters and outputs, each once."),
+    "peak_memory_bytes": Column("peak bytes", Kind.BYTES, "What torch had allocated at most."),
+    "max_error": Column("max error", Kind.NUMBER, "The largest difference from eager."),
+    "prepare_s": Column("prepare", Kind.SECONDS, "Compiling or exporting."),
+}
+"""The columns of fields of a row, which are empty where it was not measured."""
+
+
+def _figure_fields(rows: Sequence[SweepRow]) -> list[Field[SweepRow]]:
+    eager = eager_of(rows)
+
+    def show(name: str) -> Callable[[SweepRow], Value]:
+        return lambda row: getattr(row, name) if row.status is RowStatus.MEASURED else None
+
+    return [
+        (_MEDIAN, _median_cell),
+        (_SPEEDUP, lambda row: _ratio_value(eager, row)),
+        *((column, show(name)) for name, column in _FIGURES.items()),
+        field("samples", lambda row: row.samples or None, Kind.INTEGER),
+    ]
+
+
+def _median_cell(row: SweepRow) -> Cell:
+    interval = None
+    if row.status is not RowStatus.MEASURED:
+        text = ": ".join(filter(None, (row.status.value, first_line(row.reason))))
+        return Cell(text=text, mark=_mark_of(row), hint=row.reason)
+    if row.low_s is not None and row.high_s is not None:
+        interval = (row.low_s, row.high_s)
+    return Cell(row.median_s, interval=interval, mark=_mark_of(row), hint=row.reason)
+
+
+_KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (
+    field("kernel", lambda each: each.kernel, Kind.CODE),
+    field("calls", lambda each: each.calls, Kind.NUMBER),
+    field("time", lambda each: each.seconds, Kind.SECONDS),
+)
+
+
+def _kernel_details(kernels: Sequence[KernelCalls]) -> tuple[Detail, ...]:
+    if not kernels:
+        return ()
+    table = make_table(kernels, _KERNEL_FIELDS)
+    return (Detail(title="Kernels of one run", table=table, is_page_only=True),)
+
+
+def _fixed_text(rows: Iterable[SweepRow], varying: Sequence[str]) -> str:
+    """The dimensions that have one size in the whole sweep."""
+    sizes = {name: size for row in rows for name, size in row.dims if name not in varying}
+    return dims_text(tuple(sizes.items()))
+
+
+def _summarise(rows: Sequence[SweepRow], missing: int) -> str:
+    """How many cases there are, and what came of them."""
+    counts = [(sum(row.status is status for row in rows), status.value) for status in RowStatus]
+    told = [f"{count:,} {word}" for count, word in [*counts, (missing, "not measured")] if count]
+    return (
+        f"{number_text(len(rows) + missing, 'case')}: {', '.join(told)}." if told else "No cases."
+    )
+
+
+def _reason_texts(rows: Iterable[SweepRow], status: RowStatus) -> tuple[str, ...]:
+    """A line for each reason: which cases, and why; of measured rows, why they are doubtful."""
+    found = collect(
+        (first_line(row.reason) or "no reason was given", row)
+        for row in rows
+        if row.status is status and (row.reason or status is not RowStatus.MEASURED)
+    )
+    return tuple(f"{_cases_text(members)}: {reason}" for reason, members in found.items())
+
+
+def _cases_text(rows: Sequence[SweepRow]) -> str:
+    configs = name_some(ordered_unique(str(config_of(row)) for row in rows), _MOST_NAMES)
+    phases = name_some(ordered_unique(row.phase.value for row in rows), _MOST_NAMES)
+    if len(rows) == 1:
+        return " ".join(filter(None, (configs, phases, dims_text(rows[0].dims))))
+    return f"{len(rows)} cases ({configs}; {phases})"
+
+
+def _error_texts(rows: Iterable[SweepRow]) -> list[str]:
+    """The largest difference from eager's result for each config that was compared."""
+    errors = collect(
+        (str(config_of(row)), row.max_error)
+        for row in measured(rows)
+        if row.max_error is not None and row.backend != EAGER
+    )
+    return [f"{name} {max(found):.2g}" for name, found in errors.items()]

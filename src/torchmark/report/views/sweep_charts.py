@@ -16,6 +16,7 @@ from torchmark.analyse.sweep import (
     config_of,
     configs_in,
     dims_in,
+    dtypes_in,
     eager_of,
     measured,
     phases_in,
@@ -26,18 +27,17 @@ from torchmark.analyse.sweep import (
     subjects_in,
     varying_dims,
 )
-from torchmark.model.run_settings import dims_text
+from torchmark.model.run_settings import TORCH_DTYPES, dims_text
 from torchmark.model.units import ordered_unique
-from torchmark.report.charts import PALETTE
-from torchmark.report.figures import seconds_text, speedup_text
-from torchmark.report.view import Chart
-from torchmark.report.views.sweep_axes import ratios_axis, size_axis, times_axis
-from torchmark.report.views.sweep_words import subject_text
+from torchmark.report.figures import amount_text, number_text, seconds_text, speedup_text
+from torchmark.report.view import PALETTE, Chart
+from torchmark.report.views.charts import log_axis, ratios_axis, size_axis, times_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchmark.analyse.sweep import Config, Slice, SweepRow
+    from torchmark.analyse.sweep import Config, Slice, Subject, SweepRow
+    from torchmark.model.run import MachineSpeeds
     from torchmark.model.run_settings import Phase
 
     Encoding = dict[str, Any]
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Valued = Callable[[SweepRow], tuple[float, float, float] | None]
     """The value of a row, and from where to where it may be."""
 
-WIDTH, HEIGHT = 270, 210
+_WIDTH, _HEIGHT = 270, 210
 """Pixels of a panel: one fits the screen of a phone with its axis."""
 
 _COLUMNS = 3
@@ -59,7 +59,6 @@ _MOST_SLICES = 5
 _FIXED_COLOURS = (EAGER, "compile", "ort")
 """Backends whose colour is the same in every sweep, whichever of them it has."""
 
-
 _DTYPE_LEGEND = {
     "orient": "bottom",
     "symbolFillColor": "var(--quiet)",
@@ -67,9 +66,12 @@ _DTYPE_LEGEND = {
 }
 """At the right it would not fit a phone."""
 
+_MEASURED = "products of matrices and copies in the cache, measured on this machine"
+_SEEN = "the best seen in this sweep"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class _Panel:
     """One drawing of a chart."""
 
     title: str
@@ -88,28 +90,25 @@ class Panel:
 
 def scaling(rows: Sequence[SweepRow]) -> Chart | None:
     """Medians against each dimension; None where nothing was measured over any."""
-    cuts = first_slices(rows)
+    cuts = _first_slices(rows)
     held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
-    return _line_chart(
-        "scaling",
-        "Median time of one run",
-        f"Medians have their 95 % intervals.{held}",
-        rows,
-        _panels(rows, cuts, _time, times_axis),
-    )
+    note = f"Medians have their 95 % intervals.{held}"
+    panels = _line_panels(rows, cuts, _time, times_axis)
+    return _line_chart("scaling", "Median time of one run", note, rows, panels)
 
 
 def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
     """The same for other sizes of the dimensions that are held there."""
     others = [
         cut
-        for subject_rows in by_subject(measured(rows))
+        for subject_rows in _by_subject(measured(rows))
         for dim in varying_dims(subject_rows)
         for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
     ]
     title = "Median time of one run, other sizes held"
-    return _line_chart("scaling-more", title, "", rows, _panels(rows, others, _time, times_axis))
+    panels = _line_panels(rows, others, _time, times_axis)
+    return _line_chart("scaling-more", title, "", rows, panels)
 
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
@@ -124,17 +123,17 @@ def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
         f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
         "Intervals take both at their worst ends."
     )
-    panels = _panels(rows, first_slices(rows), valued, ratios_axis, at_one=True)
+    panels = _line_panels(rows, _first_slices(rows), valued, ratios_axis, at_one=True)
     return _line_chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
 
 
-def chart_of(
+def _chart(
     chart_id: str,
     title: str,
     note: str,
     description: str,
     rows: Sequence[SweepRow],
-    panels: Sequence[Panel],
+    panels: Sequence[_Panel],
 ) -> Chart | None:
     """The panels as one chart, with one legend for all; None without panels."""
     if not panels:
@@ -143,35 +142,27 @@ def chart_of(
     drawn = {value["config"] for panel in panels for value in panel.values}
     configs = [config for config in configs_in(rows) if str(config) in drawn]
     colour, by_dtype = _colour_channel(configs), _dtype_channel(configs)
-    return Chart(
-        id=chart_id,
-        title=title,
-        description=description,
-        note=note,
-        spec={
-            "data": {
-                "values": [
-                    {"panel": number, **value}
-                    for number, panel in enumerate(panels)
-                    for value in panel.values
-                ]
-            },
-            "columns": phases if phases > 1 else min(_COLUMNS, len(panels)),
-            "concat": [
-                _panel_spec(number, panel, colour, by_dtype) for number, panel in enumerate(panels)
-            ],
-        },
-    )
+    values = [
+        {"panel": number, **value} for number, panel in enumerate(panels) for value in panel.values
+    ]
+    spec = {
+        "data": {"values": values},
+        "columns": phases if phases > 1 else min(_COLUMNS, len(panels)),
+        "concat": [
+            _panel_spec(number, panel, colour, by_dtype) for number, panel in enumerate(panels)
+        ],
+    }
+    return Chart(id=chart_id, title=title, description=description, note=note, spec=spec)
 
 
-def title_of(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
+def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
     """The phase, and what is measured where rows are of several models or threads."""
     if len(subjects_in(every)) == 1:
         return str(phase.value)
     return f"{phase.value}: {subject_text(subject_of(row))}"
 
 
-def fields_of(row: SweepRow) -> dict[str, Any]:
+def _fields(row: SweepRow) -> dict[str, Any]:
     """What every mark says of its case, under the pointer and in the table of the data."""
     median = row.median_s or 0.0
     low, high = row.low_s or median, row.high_s or median
@@ -185,35 +176,44 @@ def fields_of(row: SweepRow) -> dict[str, Any]:
     }
 
 
-def by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
+def subject_text(subject: Subject) -> str:
+    """
+    >>> from torchmark.analyse.sweep import Subject
+    >>> subject_text(Subject("Linear", 1)), subject_text(Subject("Linear", 4))
+    ('Linear, 1 thread', 'Linear, 4 threads')
+    """
+    return f"{subject.model}, {number_text(subject.threads, 'thread')}"
+
+
+def _by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
     return [[row for row in rows if subject_of(row) == subject] for subject in subjects_in(rows)]
 
 
-def first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
+def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
     """One for each dimension that varies; if none does, for the first, as a single point."""
     found = []
-    for subject_rows in by_subject(measured(rows)):
+    for subject_rows in _by_subject(measured(rows)):
         dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
         found += [slices(subject_rows, dim)[0] for dim in dims]
     return found
 
 
 def _line_chart(
-    chart_id: str, title: str, note: str, rows: Sequence[SweepRow], panels: Sequence[Panel]
+    chart_id: str, title: str, note: str, rows: Sequence[SweepRow], panels: Sequence[_Panel]
 ) -> Chart | None:
     dims = ", ".join(dict.fromkeys(str(panel.x["title"]) for panel in panels))
     configs = ", ".join(map(str, configs_in(measured(rows))))
-    return chart_of(chart_id, title, note, f"{title} against {dims}: {configs}", rows, panels)
+    return _chart(chart_id, title, note, f"{title} against {dims}: {configs}", rows, panels)
 
 
-def _panels(
+def _line_panels(
     rows: Sequence[SweepRow],
     cuts: Sequence[Slice],
     valued: Valued,
     axis_of: Callable[[list[float]], dict[str, Any]],
     *,
     at_one: bool = False,
-) -> list[Panel]:
+) -> list[_Panel]:
     """For each slice a panel for each phase, all of a slice with the same axes."""
     phases = phases_in(row for row in measured(rows) if valued(row))
     found = []
@@ -224,8 +224,8 @@ def _panels(
             continue
         y = axis_of([end for value in every for end in (value["low"], value["high"])])
         found += [
-            Panel(
-                title=title_of(cut.rows[0], rows, phase),
+            _Panel(
+                title=_panel_title(cut.rows[0], rows, phase),
                 subtitle=dims_text(cut.held),
                 x=size_axis(cut.dim, cut.sizes),
                 y=y,
@@ -256,7 +256,7 @@ def _values(cut: Slice, phase: Phase, valued: Valued, *, at_one: bool) -> Values
             middle, low, high = value
             mark = {"size": size, "value": middle, "low": low, "high": high, "piece": piece}
             figure = {"speed-up": speedup_text(middle)} if at_one else {}
-            found.append({**fields_of(row), **figure, **mark})
+            found.append({**_fields(row), **figure, **mark})
     return found
 
 
@@ -274,7 +274,7 @@ _ONE: dict[str, Any] = {
 """Where eager is."""
 
 
-def _panel_spec(number: int, panel: Panel, colour: Encoding, by_dtype: Encoding) -> Encoding:
+def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding) -> Encoding:
     """Lines where there are any, intervals, and marks with their figures under the pointer."""
     x, y = {"type": "quantitative", **panel.x}, {"type": "quantitative", **panel.y}
     own = [{"filter": f"datum.panel === {number}"}]
@@ -301,13 +301,10 @@ def _panel_spec(number: int, panel: Panel, colour: Encoding, by_dtype: Encoding)
     }  # fmt: skip
     marks = [interval, *([line] if panel.has_lines else []), point]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
+        "width": _WIDTH,
+        "height": _HEIGHT,
         "title": {"text": panel.title, "subtitle": panel.subtitle},
-        "layer": [
-            *panel.references,
-            *({"transform": own, **mark} for mark in marks),
-        ],
+        "layer": [*panel.references, *({"transform": own, **mark} for mark in marks)],
     }
 
 
@@ -336,3 +333,128 @@ def _dtype_channel(configs: Sequence[Config]) -> Encoding:
         "scale": {"domain": dtypes},
         "legend": _DTYPE_LEGEND if len(dtypes) > 1 else None,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Roofs:
+    """What the machine can do at best."""
+
+    flop_per_s: Mapping[str, float]
+    """By dtype, as rows name it."""
+
+    bytes_per_s: float
+    origin: str
+    """Where the figures come from, for people."""
+
+
+def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | None:
+    """Achieved FLOP/s over FLOPs per byte, a panel a phase; None where no row has both.
+
+    Without speeds the roofs are the best seen; no roof is below that, for the machine has done it.
+    """
+    works = [row for row in measured(rows) if row.flop_per_s and row.bytes_per_s]
+    if not works:
+        return None
+    roofs = _find_roofs(works, speeds)
+    figures = ", ".join(
+        f"{dtype} {amount_text(top)}FLOP/s" for dtype, top in roofs.flop_per_s.items()
+    )
+    note = (
+        f"Roofs, {roofs.origin}: {figures}, {amount_text(roofs.bytes_per_s)}B/s. "
+        "Bytes are inputs, parameters and outputs, each once."
+    )
+    title = "Achieved FLOP/s over FLOP per byte"
+    panels = [
+        _roof_panel([row for row in of_subject if row.phase is phase], rows, roofs)
+        for of_subject in _by_subject(works)
+        for phase in phases_in(of_subject)
+    ]
+    return _chart("roofline", title, note, f"{title}. {note}", rows, panels)
+
+
+def _find_roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roofs:
+    """What was measured of the machine, raised to what it did in the sweep."""
+    seen = {
+        dtype: max(row.flop_per_s or 0.0 for row in works if row.dtype == dtype)
+        for dtype in dtypes_in(works)
+    }
+    width = max(row.bytes_per_s or 0.0 for row in works)
+    if speeds is None or not speeds.flops_per_second:
+        return _Roofs(flop_per_s=seen, bytes_per_s=width, origin=_SEEN)
+    given = {
+        dtype: speeds.flops_per_second.get(TORCH_DTYPES.get(dtype, dtype), 0.0) for dtype in seen
+    }
+    given_width = max(speeds.bytes_per_second.values(), default=0.0)
+    are_given = width <= given_width and all(top <= given[dtype] for dtype, top in seen.items())
+    return _Roofs(
+        flop_per_s={dtype: max(top, given[dtype]) for dtype, top in seen.items()},
+        bytes_per_s=max(width, given_width),
+        origin=_MEASURED if are_given else f"{_MEASURED}, or {_SEEN} where that is more",
+    )
+
+
+def _roof_panel(works: Sequence[SweepRow], every: Sequence[SweepRow], roofs: _Roofs) -> _Panel:
+    values = [_roof_value(row) for row in works]
+    tops = {dtype: roofs.flop_per_s[dtype] for dtype in dtypes_in(works)}
+    ridges = [top / roofs.bytes_per_s for top in tops.values()]
+    intensities = [value["intensity"] for value in values] + ridges
+    speeds = [value["value"] for value in values] + list(tops.values())
+    x = log_axis(intensities, "format(datum.value, '~r')")
+    y = log_axis(speeds, "format(datum.value, '~s')")
+    return _Panel(
+        title=_panel_title(works[0], every, works[0].phase),
+        subtitle="",
+        x={"field": "intensity", "title": "FLOP per byte", **x},
+        y={"title": None, **y},
+        values=values,
+        has_lines=False,
+        references=_roof_layers(tops, roofs, x["scale"]["domain"], y["scale"]["domain"]),
+    )
+
+
+def _roof_value(row: SweepRow) -> dict[str, Any]:
+    flops, moved, median = row.flops or 0, row.bytes or 1, row.median_s or 1.0
+    return {
+        **_fields(row),
+        "rate": f"{amount_text(flops / median)}FLOP/s, {amount_text(moved / median)}B/s",
+        "intensity": flops / moved,
+        "value": flops / median,
+        "low": flops / (row.high_s or median),
+        "high": flops / (row.low_s or median),
+    }
+
+
+def _roof_layers(
+    tops: Mapping[str, float],
+    roofs: _Roofs,
+    x_ends: Sequence[float],
+    y_ends: Sequence[float],
+) -> tuple[dict[str, Any], ...]:
+    """For each dtype the slope of the bandwidth up to its speed, then level; with its name."""
+    start = max(x_ends[0], y_ends[0] / roofs.bytes_per_s)
+    corners = [
+        {"roof": dtype, "x": x, "y": y}
+        for dtype, top in tops.items()
+        for x, y in (
+            (start, start * roofs.bytes_per_s),
+            (top / roofs.bytes_per_s, top),
+            (x_ends[1], top),
+        )
+    ]
+    names = [{"roof": dtype, "x": x_ends[1], "y": top} for dtype, top in tops.items()]
+    place = {
+        "x": {"field": "x", "type": "quantitative"},
+        "y": {"field": "y", "type": "quantitative"},
+    }
+    return (
+        {
+            "data": {"values": corners},
+            "mark": {"type": "line", "color": "var(--rule)", "strokeWidth": 1.4, "tooltip": None},
+            "encoding": {**place, "detail": {"field": "roof"}, "order": {"field": "x"}},
+        },
+        {
+            "data": {"values": names},
+            "mark": {"type": "text", "align": "right", "dy": -6, "color": "var(--quiet)"},
+            "encoding": {**place, "text": {"field": "roof"}},
+        },
+    )

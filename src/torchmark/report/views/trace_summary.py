@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from torchmark.report.figures import share_text
-from torchmark.report.view import Cell, Column, ColumnKind, Row, Section, Table, View
-from torchmark.report.views.common import value_row
+from torchmark.report.figures import number_text, share_text
+from torchmark.report.view import Field, Kind, Row, Section, View, data_table, field, make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from torchmark.analyse.trace_summary import Branch, TraceSummary
+    from torchmark.analyse.trace_summary import Branch, OperatorSummary, TraceSummary
     from torchmark.model.trace import Trace
+
+    _Line = tuple[int, str, Mapping[str, int]]
+    """How deep it stands, its name, and its calls by phase."""
 
 VERSION = 1
 """Of the JSON."""
@@ -39,21 +43,18 @@ def make_view(summary: TraceSummary, name: str) -> View:
     """`name` is what the file is called."""
     sections = [_operators(summary), _tree(summary)]
     if summary.trace.unseen:
-        sections.append(Section(id="unseen", title="Unseen", listing=summary.trace.unseen))
+        sections.append(Section("unseen", "Unseen", listing=summary.trace.unseen))
+    operators = number_text(len(summary.operators), "operator")
     return View(
         title=f"{name}: {_origin(summary.trace)}",
         lead=tuple(_totals(summary)),
         summary=(
-            f"{_number(summary.calls, 'call')} of {_number(len(summary.operators), 'operator')}, "
+            f"{number_text(summary.calls, 'call')} of {operators}, "
             f"{len(summary.trace.calls):,} distinct; {_steps(summary)}."
         ),
         sections=tuple(sections),
-        data=Table(
-            columns=tuple(Column(name=each) for each in ("op", "calls", "share", "distinct")),
-            rows=tuple(
-                value_row((each.op, each.calls, each.share, each.distinct))
-                for each in summary.operators
-            ),
+        data=data_table(
+            ("op", "calls", "share", "distinct"), map(dataclasses.asdict, summary.operators)
         ),
     )
 
@@ -105,7 +106,8 @@ def _totals(summary: TraceSummary) -> Iterator[str]:
     if summary.dtypes:
         yield "dtypes: " + _shares(summary.dtypes, summary.calls)
     if summary.compiled:
-        yield f"{_number(summary.compiled, 'call')} in graphs that torch.compile made kernels of"
+        calls = number_text(summary.compiled, "call")
+        yield f"{calls} in graphs that torch.compile made kernels of"
     if summary.threads > 1:
         yield f"{summary.threads} threads"
 
@@ -114,75 +116,51 @@ def _steps(summary: TraceSummary) -> str:
     if not summary.steps:
         return "in no known order"
     distinct = len({(step.calls, step.places) for step in summary.trace.steps})
-    return f"{_number(summary.steps, 'step')}, {distinct:,} distinct"
+    return f"{number_text(summary.steps, 'step')}, {distinct:,} distinct"
 
 
 def _shares(counts: Mapping[str, int], total: int) -> str:
     return ", ".join(
-        f"{name} {_number(count, 'call')} ({share_text(count / total)})"
+        f"{name} {number_text(count, 'call')} ({share_text(count / total)})"
         for name, count in counts.items()
     )
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _operators(summary: TraceSummary) -> Section:
     rest = summary.operators[_MOST_OPERATORS:]
     calls = sum(each.calls for each in rest)
     more = (
-        f"{_number(len(rest), 'more operator')}: {_number(calls, 'call')} "
+        f"{number_text(len(rest), 'more operator')}: {number_text(calls, 'call')} "
         f"({share_text(calls / summary.calls)}); --json has them."
         if rest
         else ""
     )
-    return Section(
-        id="operators",
-        title="By operator",
-        table=Table(
-            columns=(
-                Column(name="operator"),
-                Column(name="calls", kind=ColumnKind.INTEGER),
-                Column(name="share", kind=ColumnKind.SHARE, hint="Of all calls"),
-                Column(name="distinct", kind=ColumnKind.INTEGER, hint="Calls that differ"),
-            ),
-            rows=tuple(
-                value_row((each.op, each.calls, each.share, each.distinct))
-                for each in summary.operators[:_MOST_OPERATORS]
-            ),
-        ),
-        footnotes=(more,) if more else (),
-    )
+    fields: list[Field[OperatorSummary]] = [
+        field("operator", lambda each: each.op),
+        field("calls", lambda each: each.calls, Kind.INTEGER),
+        field("share", lambda each: each.share, Kind.SHARE, "Of all calls"),
+        field("distinct", lambda each: each.distinct, Kind.INTEGER, "Calls that differ"),
+    ]
+    table = make_table(summary.operators[:_MOST_OPERATORS], fields)
+    return Section("operators", "By operator", table=table, footnotes=(more,) if more else ())
 
 
 def _tree(summary: TraceSummary) -> Section:
-    phases = list(summary.phases)
-    has_modules = any(kind == "module" for kind, _ in summary.tree.branches)
-    headings = ["calls" if phase == "unknown" else phase for phase in phases]
-    return Section(
-        id="tree",
-        title="Calls by module" if has_modules else "Calls by operator",
-        table=Table(
-            columns=(
-                Column(name="module" if has_modules else "operator"),
-                *(Column(name=heading, kind=ColumnKind.INTEGER) for heading in headings),
-            ),
-            rows=tuple(
-                Row(
-                    cells=(
-                        Cell(value=text),
-                        *(Cell(value=calls.get(phase) or None) for phase in phases),
-                    ),
-                    depth=min(depth, _DEEPEST),
-                )
-                for depth, text, calls in _rows(summary.tree, 0)
-            ),
-        ),
+    def show_calls(phase: str) -> Callable[[_Line], int | None]:
+        return lambda line: line[2].get(phase) or None
+
+    what = "module" if any(kind == "module" for kind, _ in summary.tree.branches) else "operator"
+    fields: list[Field[_Line]] = [field(what, lambda line: line[1])]
+    for phase in summary.phases:
+        name = "calls" if phase == "unknown" else phase
+        fields.append(field(name, show_calls(phase), Kind.INTEGER))
+    table = make_table(
+        _lines(summary.tree, 0), fields, lambda line: Row(depth=min(line[0], _DEEPEST))
     )
+    return Section("tree", f"Calls by {what}", table=table)
 
 
-def _rows(branch: Branch, depth: int) -> Iterator[tuple[int, str, Mapping[str, int]]]:
+def _lines(branch: Branch, depth: int) -> Iterator[_Line]:
     """A line for each module, operator and signature; modules that are alike share theirs."""
     operators = [each for each in branch.branches.values() if each.kind == "operator"]
     for operator in operators:
@@ -195,25 +173,16 @@ def _rows(branch: Branch, depth: int) -> Iterator[tuple[int, str, Mapping[str, i
             yield depth + 1, signature.name or "()", signature.calls
         if len(signatures) > _MOST_SIGNATURES:
             rest = signatures[_MOST_SIGNATURES:]
-            yield depth + 1, f"… {len(rest):,} more", _sum(rest)
-    for alike in _alike([each for each in branch.branches.values() if each.kind == "module"]):
-        name = alike[0].name
-        if len(alike) > 1:
-            name += f" … {alike[-1].name}: {len(alike)} alike, each"
-        yield depth, name, alike[0].calls
-        yield from _rows(alike[0], depth + 1)
-
-
-def _alike(modules: Sequence[Branch]) -> Iterator[list[Branch]]:
-    """Neighbours whose calls are the same."""
-    group: list[Branch] = []
-    for module in modules:
-        if group and _content(module) != _content(group[0]):
-            yield group
-            group = []
-        group.append(module)
-    if group:
-        yield group
+            calls = sum((each.calls for each in rest), Counter[str]())
+            yield depth + 1, f"… {len(rest):,} more", calls
+    modules = [each for each in branch.branches.values() if each.kind == "module"]
+    for _, neighbours in groupby(modules, _content):
+        first, *alike = neighbours
+        name = first.name
+        if alike:
+            name += f" … {alike[-1].name}: {len(alike) + 1} alike, each"
+        yield depth, name, first.calls
+        yield from _lines(first, depth + 1)
 
 
 def _content(branch: Branch) -> tuple[object, ...]:
@@ -222,8 +191,3 @@ def _content(branch: Branch) -> tuple[object, ...]:
         dict(branch.calls),
         [(key, _content(each)) for key, each in branch.branches.items()],
     )
-
-
-def _sum(branches: Sequence[Branch]) -> dict[str, int]:
-    phases = {phase for branch in branches for phase in branch.calls}
-    return {phase: sum(branch.calls[phase] for branch in branches) for phase in phases}

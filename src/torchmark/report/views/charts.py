@@ -1,11 +1,14 @@
-"""The chart of most views: a row for each case, with a dot or a bar at its figure and its interval.
+"""The charts of most views: a row for each case, a dot or a bar at its figure, and its interval.
 
 `draw_rows` makes the specification. `chart_times` has times on a logarithmic axis; `chart_ratios`
-has changes around "no change", marked by their verdicts.
+has changes around "no change", marked by their verdicts. The axes are those of sweeps too: one of
+sizes is logarithmic where they grow by factors rather than by steps, one of times where they span
+more than a decade.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from torchmark.analyse.estimates import Verdict
 from torchmark.report.figures import seconds_text
 from torchmark.report.view import Chart
-from torchmark.report.views.sweep_axes import log_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +53,15 @@ _CHANGES = (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 75, 100, 200, 300)
 
 _LABEL_GAP = 0.23
 """Of one side of the axis between two labels, or they would touch on a phone."""
+
+_DECADE = 10
+"""Values that span more than this factor are shown by their logarithm."""
+
+_GEOMETRIC = 4
+"""Sizes that span less than this factor look the same either way."""
+
+_AIR = 0.05
+"""Of an axis that is left free at either end, so that no mark lies on the frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +189,7 @@ def ratio_dot(
 
 
 def chart_ratios(
-    dots: Sequence[Dot], *, title: str, axis: str, same_within: float, chart_id: str = "ratios"
+    dots: Sequence[Dot], *, title: str, axis: str, same_within: float, chart_id: str
 ) -> Chart:
     """Ratios that `ratio_dot` made: the greatest first, with what counts as the same as a band."""
     shown = sorted(dots, key=lambda dot: -abs(math.log(dot.value)))[:_MOST_RATIOS]
@@ -268,3 +279,83 @@ def _spaced(changes: Sequence[float], reach: float) -> list[float]:
             kept.append(change)
             last = place
     return kept
+
+
+def size_axis(dim: str, sizes: Sequence[int]) -> dict[str, Any]:
+    """Of a dimension: each size is a tick, with a label where there is room."""
+    scale = "log" if grows_geometrically(sizes) else "linear"
+    return {
+        "field": "size",
+        "title": dim,
+        "scale": {"type": scale, "zero": False, "nice": False, "padding": 12},
+        "axis": {**_at(sizes), "grid": False, "format": "d"},
+    }
+
+
+def times_axis(ends: Sequence[float]) -> dict[str, Any]:
+    if min(ends) > 0 and max(ends) / min(ends) > _DECADE:
+        return {"title": None, **log_axis(ends, SECONDS_LABEL)}
+    high = max(ends) * (1 + _AIR)
+    axis = {"labelExpr": SECONDS_LABEL, **_at(_linear_ticks(0.0, high))}
+    return {"title": None, "scale": {"domain": [0.0, high], "nice": False}, "axis": axis}
+
+
+def ratios_axis(ends: Sequence[float]) -> dict[str, Any]:
+    """Logarithmic always: twice and half as fast are equally far from 1, which is on it."""
+    return {"title": None, **log_axis([1.0, *ends], "format(datum.value, '~r') + '×'")}
+
+
+def log_axis(values: Sequence[float], label: str) -> dict[str, Any]:
+    """Around these values; `label` is an expression of Vega."""
+    least, most = min(values), max(values)
+    factor = max((most / least) ** _AIR, 1.15)
+    low, high = least / factor, most * factor
+    return {
+        "scale": {"type": "log", "domain": [low, high], "nice": False},
+        "axis": {"labelExpr": label, **_at(_log_ticks(low, high))},
+    }
+
+
+def _at(ticks: Sequence[float]) -> dict[str, Any]:
+    """Exactly there: without their number Vega leaves some out."""
+    return {"values": list(ticks), "tickCount": len(ticks)}
+
+
+def grows_geometrically(sizes: Sequence[int]) -> bool:
+    """Whether the factors from one size to the next are more alike than the steps.
+
+    >>> grows_geometrically([1, 2, 4, 8]), grows_geometrically([2, 4, 6, 8])
+    (True, False)
+    >>> grows_geometrically([1, 1000]), grows_geometrically([16])
+    (True, False)
+    """
+    if not sizes or sizes[0] <= 0 or sizes[-1] / sizes[0] < _GEOMETRIC:
+        return False
+    pairs = list(itertools.pairwise(sizes))
+    steps = [after - before for before, after in pairs]
+    factors = [math.log(after / before) for before, after in pairs]
+    return max(factors) / min(factors) <= max(steps) / min(steps)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, with others between them where there would be few."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = math.log10(high / low)
+    if decades < 0.75:
+        return _linear_ticks(low, high)
+    for digits, most in (((1, 2, 5), 2.4), ((1,), 6.0)):
+        if decades <= most:
+            ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
+            return [tick for tick in ticks if low <= tick <= high]
+    every = math.ceil(decades / 5)
+    powers = [power for power in range(first, last + 1) if power % every == 0]
+    return [10.0**power for power in powers if low <= 10.0**power <= high]
+
+
+def _linear_ticks(low: float, high: float) -> list[float]:
+    """Four to eight, at multiples of 1, 2 or 5."""
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]

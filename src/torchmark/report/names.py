@@ -1,0 +1,183 @@
+"""What cases and results are called, in a line that does not get long.
+
+What all cases of a table share, the first of their labels ("overrides") or a fact ("Python"), says
+nothing there, so it stands in the table's title and not in every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.estimates import instructions_of
+from torchmark.analyse.pairs import effect_in
+from torchmark.model.result import (
+    Counts,
+    KernelTimes,
+    PairedCounts,
+    PairedTiming,
+    Status,
+    TimeSummary,
+    Timing,
+)
+from torchmark.report.figures import cut_line, first_line, printable, seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchmark.model.case import Case
+    from torchmark.model.result import Result
+
+_LONGEST_SIDE = 50
+"""Characters of either statement, where two of them make a name."""
+
+
+class _Row(Protocol):
+    @property
+    def case(self) -> Case: ...
+
+    @property
+    def other(self) -> Case | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The names of some rows."""
+
+    label: str
+    """The first of their labels, if it is the same; empty otherwise."""
+
+    shared: tuple[str, ...]
+    """Facts that are true of all of them."""
+
+    names: Mapping[str, str]
+    """By the ids of their cases, without what is shared."""
+
+    def of(self, row: _Row) -> str:
+        return self.names[row.case.id]
+
+    def with_label(self, row: _Row) -> str:
+        """The name where no title has the label."""
+        return f"{self.label} / {self.of(row)}" if self.label else self.of(row)
+
+    def under(self, title: str) -> str:
+        """The title of their table."""
+        return cut_line(" · ".join(filter(None, (title, self.label, ", ".join(self.shared)))))
+
+
+def name_rows(rows: Sequence[_Row]) -> Names:
+    facts = [_facts(row) for row in rows]
+    shared = [fact for fact in facts[0] if all(fact in each for each in facts)] if facts else []
+    label = _shared_label(rows)
+    return Names(
+        label=label,
+        shared=tuple(shared),
+        names={
+            row.case.id: _with_facts(
+                cut_line(" / ".join(row.case.label[1:])) if label else _name(row),
+                [fact for fact in own if fact not in shared],
+            )
+            for row, own in zip(rows, facts, strict=True)
+        },
+    )
+
+
+def _shared_label(rows: Sequence[_Row]) -> str:
+    """The first label of several cases that all have it and more labels below it."""
+    firsts = {row.case.label[:1] for row in rows}
+    is_alike = len(firsts) == 1 and all(len(r.case.label) > 1 and r.other is None for r in rows)
+    return rows[0].case.label[0] if len(rows) > 1 and is_alike else ""
+
+
+def full_name(row: _Row) -> str:
+    """The name where the row stands alone."""
+    return _with_facts(_name(row), _facts(row))
+
+
+def _name(row: _Row) -> str:
+    """Where B runs something else: what the two do not have in common, side by side."""
+    case, other = row.case, row.other
+    if other is None:
+        return cut_line(case.name)
+    if case.label != other.label and case.label and other.label:
+        first, second = case.name, other.name
+    else:
+        first, second = case.stmt, other.stmt
+    sides = [cut_line(text, _LONGEST_SIDE) for text in (first, second)]
+    if case.facts != other.facts:
+        each_facts = (case.facts, other.facts)
+        sides = [_with_facts(*side) for side in zip(sides, each_facts, strict=True)]
+    elif sides[0] == sides[1]:
+        sides[1] += " (not set up alike)" if first == second else " (ends differently)"
+    label = f"{cut_line(case.name)}: " if case.label and case.label == other.label else ""
+    return f"{label}{'  vs  '.join(sides)}"
+
+
+def _facts(row: _Row) -> tuple[str, ...]:
+    if row.other is not None and row.other.facts != row.case.facts:
+        return ()
+    return row.case.facts
+
+
+def _with_facts(name: str, facts: Sequence[str]) -> str:
+    return f"{name} · {cut_line(', '.join(facts))}" if facts else name
+
+
+def group_of(case: Case) -> str:
+    return case.label[0] if case.label else ""
+
+
+def name_in_group(case: Case) -> str:
+    """The title of a case without the name of its group, unless it has no other."""
+    return replace(case, label=case.label[1:]).title if len(case.label) > 1 else case.title
+
+
+def short_names(cases: Sequence[Case]) -> list[str]:
+    """The names of cases for a chart; with their facts where names alone are not unique."""
+    names = [case.name for case in cases]
+    return names if len(set(names)) == len(names) else [case.title for case in cases]
+
+
+def name_some(
+    names: Sequence[str], most: int, *, between: str = ", ", rest: str = " and {} more"
+) -> str:
+    """The first of them by name, the others counted.
+
+    >>> name_some(["a", "b", "c"], 2), name_some(["a"], 2)
+    ('a, b and 1 more', 'a')
+    """
+    more = rest.format(len(names) - most) if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
+
+
+def headline_of(result: Result) -> str:
+    """What was measured and what came of it, for progress and for lists of failures."""
+    name = full_name(result) if result.other is not None else result.case.title
+    title = f"{result.metric.value:<5}  {printable(name)}"
+    if result.status is not Status.DONE:
+        return f"{title}: {result.status.value}: {printable(first_line(result.reason))}"
+    return f"{title}: {_figure(result) or result.status.value}"
+
+
+def _figure(result: Result) -> str:
+    text = ""
+    match result.payload:
+        case Timing() if result.measurement is not None:
+            text = seconds_text(result.measurement.median)
+        case TimeSummary(median=median):
+            text = seconds_text(median)
+        case Counts() as counts:
+            text = f"{float(instructions_of(counts)):,.0f} instructions"
+        case PairedTiming() as times:
+            text = f"{_pair(result)} {effect_in(times).ratio:.4f}"
+        case PairedCounts():
+            text = f"{_pair(result)} {judge_counts(result).share * 100:+.3f} %"
+        case KernelTimes(kernels=(longest, *_)):
+            text = f"{longest.kernel} {seconds_text(longest.seconds)}"
+    return text
+
+
+def _pair(result: Result) -> str:
+    """Which environment is compared with which."""
+    return printable("/".join(reversed(result.environments)))

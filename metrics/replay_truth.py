@@ -31,7 +31,7 @@ import torchmark
 from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 from torchmark.engine.replay_order import replay_in_order
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.process import Launch

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from torchmark.capture.traces.loading import load_trace
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 from torchmark_probe.replay.calls import rebuild
 from torchmark_probe.replay.records import CannotRebuildError
 

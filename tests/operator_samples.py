@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import torchmark
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

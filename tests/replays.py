@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tests.records import NOW, counted, timed
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 from torchmark.model.case import Case
 from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status, TimeSummary
 from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState

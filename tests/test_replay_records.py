@@ -11,7 +11,7 @@ import torchmark
 from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 
 if TYPE_CHECKING:
     from torchmark.engine.zygote.zygote import Zygote

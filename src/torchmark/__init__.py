@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.define import TimerArgs as TimerArgs
     from torchmark.define import skip_if as skip_if
     from torchmark.define.expansion import materialize as materialize
-    from torchmark.define.expansion import selected as selected
     from torchmark.define.fuzz import FuzzedParameter as FuzzedParameter
     from torchmark.define.fuzz import FuzzedSparseTensor as FuzzedSparseTensor
     from torchmark.define.fuzz import FuzzedTensor as FuzzedTensor
     from torchmark.define.fuzz import Fuzzer as Fuzzer
     from torchmark.define.fuzz import ParameterAlias as ParameterAlias
+    from torchmark.define.selection import selected as selected
     from torchmark.define.sweep import indices as indices
     from torchmark.define.sweep import linspace as linspace
     from torchmark.define.sweep import logspace as logspace

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.test_old_torch import OLD_PYTHON
-from torchmark.define import known_breaks as table
-from torchmark.define.expansion.cases import materialize
+from torchmark.define import skips
+from torchmark.define.expansion import materialize
 from torchmark.define.grouped import GroupedStmts
-from torchmark.define.known_breaks import breaks_in, known_breaks, reason_to_skip
+from torchmark.define.skips import breaks_in, find_known_break, known_breaks
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.engine.cpp.compiler import toolchain_of
@@ -50,7 +50,7 @@ def cpp(stmt: str, **options: Any) -> Case:
 def using(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Let this be the table."""
     entries = breaks_in(text)
-    monkeypatch.setattr(table, "known_breaks", lambda: entries)
+    monkeypatch.setattr(skips, "known_breaks", lambda: entries)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def using(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 )
 def test_versions_are_compared_by_their_numbers(version: str, is_left_out: bool) -> None:
     guard = cpp("c10::InferenceMode guard;")
-    assert (reason_to_skip(guard, version) is not None) == is_left_out
+    assert (find_known_break(guard, version) is not None) == is_left_out
 
 
 def test_a_range_has_two_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     using(monkeypatch, '[[break]]\ntorch = ">=1.10,<2.1"\nuses = "x"\nreason = "a bug"')
     versions = ("1.9.1", "1.10.0", "2.0.1+cu117", "2.1.0a0")
-    assert [reason_to_skip(case("x"), version) for version in versions] == [
+    assert [find_known_break(case("x"), version) for version in versions] == [
         None, "a bug", "a bug", None,
     ]  # fmt: skip
 
@@ -93,8 +93,8 @@ def test_what_a_case_uses_is_looked_for_in_all_of_its_text(
     place: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     using(monkeypatch, '[[break]]\ntorch = "<2.0"\nuses = "w.rd"\nreason = "no words"')
-    assert reason_to_skip(place, "1.13.1") == "no words"
-    assert reason_to_skip(case("y"), "1.13.1") is None
+    assert find_known_break(place, "1.13.1") == "no words"
+    assert find_known_break(case("y"), "1.13.1") is None
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_an_entry_means_a_language_a_runtime_or_passes(
     condition: str, meant: Case, other: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     using(monkeypatch, f'[[break]]\ntorch = "<2.0"\n{condition}\nreason = "broken"')
-    assert reason_to_skip(meant, "1.0") == "broken"
-    assert reason_to_skip(other, "1.0") is None
+    assert find_known_break(meant, "1.0") == "broken"
+    assert find_known_break(other, "1.0") is None
 
 
 def test_all_that_an_entry_says_must_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +127,9 @@ def test_all_that_an_entry_says_must_hold(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch,
         '[[break]]\ntorch = "<2.0"\nlanguage = "cpp"\nuses = "word"\nreason = "broken"',
     )
-    assert reason_to_skip(cpp("word"), "1.0") == "broken"
-    assert reason_to_skip(cpp("x"), "1.0") is None
-    assert reason_to_skip(case("word"), "1.0") is None
+    assert find_known_break(cpp("word"), "1.0") == "broken"
+    assert find_known_break(cpp("x"), "1.0") is None
+    assert find_known_break(case("word"), "1.0") is None
 
 
 def test_the_first_entry_that_holds_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +138,8 @@ def test_the_first_entry_that_holds_gives_the_reason(monkeypatch: pytest.MonkeyP
         '[[break]]\ntorch = "<1.0"\nuses = "x"\nreason = "first"\n'
         '[[break]]\ntorch = "<2.0"\nuses = "x"\nreason = "second"',
     )
-    assert reason_to_skip(case("x"), "0.4") == "first"
-    assert reason_to_skip(case("x"), "1.0") == "second"
+    assert find_known_break(case("x"), "0.4") == "first"
+    assert find_known_break(case("x"), "1.0") == "second"
 
 
 @pytest.mark.parametrize(
@@ -185,31 +185,31 @@ def test_every_entry_means_a_case_of_the_standard_suite_or_one_of_these(
 
 @pytest.mark.parametrize("start", OUTSIDE_OF_THE_SUITE)
 def test_what_came_later_is_left_out_before(start: str) -> None:
-    reason = reason_to_skip(OUTSIDE_OF_THE_SUITE[start], "1.8.1")
+    reason = find_known_break(OUTSIDE_OF_THE_SUITE[start], "1.8.1")
     assert reason is not None
     assert reason.startswith(start)
-    assert reason_to_skip(OUTSIDE_OF_THE_SUITE[start], "2.0.1") is None
+    assert find_known_break(OUTSIDE_OF_THE_SUITE[start], "2.0.1") is None
 
 
 def test_the_runtime_of_torch_compile_is_left_out_before_2_0() -> None:
     cases = materialize(GroupedStmts("y = x + 1", signature="f(x) -> y", compile=True))
-    left_out = {each.runtime for each in cases if reason_to_skip(each, "1.13.1")}
+    left_out = {each.runtime for each in cases if find_known_break(each, "1.13.1")}
     assert left_out == {Runtime.COMPILED}
 
 
 @pytest.mark.parametrize("version", FAILED)
 def test_every_break_that_was_seen_is_in_the_table(suite: tuple[Case, ...], version: str) -> None:
-    left_out = [each for each in suite if reason_to_skip(each, version) is not None]
+    left_out = [each for each in suite if find_known_break(each, version) is not None]
     assert len(left_out) == FAILED[version]
 
 
 def test_before_1_0_no_cpp_runs(suite: tuple[Case, ...]) -> None:
     for each in suite:
-        assert (reason_to_skip(each, "0.4.1") is not None) == (each.language is Language.CPP)
+        assert (find_known_break(each, "0.4.1") is not None) == (each.language is Language.CPP)
 
 
 def test_the_torch_of_today_runs_all_of_the_standard_suite(suite: tuple[Case, ...]) -> None:
-    assert {reason_to_skip(each, "2.13.0+cpu") for each in suite} == {None}
+    assert {find_known_break(each, "2.13.0+cpu") for each in suite} == {None}
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_what_the_table_leaves_of_the_quick_subset_runs_in_an_old_torch(
 ) -> None:
     """Python, TorchScript and C++, forward and backward, with models and builds of that torch."""
     facts = old_workers.facts()
-    left = [each for each in standard.quick(suite) if not reason_to_skip(each, facts["torch"])]
+    left = [each for each in standard.quick(suite) if not find_known_break(each, facts["torch"])]
     assert {(each.language, each.runtime) for each in left} == {
         (language, runtime)
         for language in Language

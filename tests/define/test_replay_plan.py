@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.replays import recorded
-from torchmark.define.replay_plan import plan_replay
+from torchmark.define.recorded import plan_replay
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run_settings import Backend, ReplayMode, ReplaySettings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests import records
 from tests.records import NOW
 from tests.replays import ENVIRONMENT, recorded, summary
-from torchmark.define.replay_plan import plan_replay
+from torchmark.define.recorded import plan_replay
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.replaying import BUDGET, HotReplay, Undecided, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.flame.samples import LOOP, stacks
-from torchmark.flame.stacks import Stack
-from torchmark.flame.tree import Change, Frame, build_difference, build_tree
+from torchmark.flame.stacks import Frame, Stack, build_difference, build_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +20,8 @@ def every(node: Frame) -> Iterator[Frame]:
 
 
 def every_change(
-    node: Change, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Change]]:
+    node: Frame, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Frame]]:
     path = (*above, node.name)
     yield path, node
     for child in node.children:
@@ -31,8 +30,8 @@ def every_change(
 
 def test_stacks_that_begin_alike_share_their_frames() -> None:
     (main,) = build_tree(LOOP).children
-    assert (main.name, main.own, main.total) == ("main", 0, 100)
-    assert [(child.name, child.own, child.total) for child in main.children] == [
+    assert (main.name, main.own.branch, main.total.branch) == ("main", 0, 100)
+    assert [(child.name, child.own.branch, child.total.branch) for child in main.children] == [
         ("leave", 5, 5),
         ("run (loop.py:3)", 10, 95),
     ]
@@ -41,9 +40,10 @@ def test_stacks_that_begin_alike_share_their_frames() -> None:
 @given(stacks())
 def test_no_weight_is_lost(drawn: list[Stack]) -> None:
     root = build_tree(drawn)
-    assert root.total == sum(stack.weight for stack in drawn)
+    assert root.total.branch == sum(stack.weight for stack in drawn)
     for frame in every(root):
-        assert frame.total == frame.own + sum(child.total for child in frame.children)
+        below = sum(child.total.branch for child in frame.children)
+        assert frame.total.branch == frame.own.branch + below
         names = [child.name for child in frame.children]
         assert names == sorted(set(names))
 
@@ -55,13 +55,14 @@ def test_the_stacks_can_be_read_off_the_tree(drawn: list[Stack]) -> None:
         node = root
         for name in stack.frames:
             (node,) = (child for child in node.children if child.name == name)
-        assert node.own == sum(other.weight for other in drawn if other.frames == stack.frames)
+        own = sum(other.weight for other in drawn if other.frames == stack.frames)
+        assert node.own.branch == own
 
 
 def test_a_stack_deeper_than_pythons_own_has_its_tree() -> None:
     root = build_tree([Stack(("f",) * 5000, 7)])
-    assert root.total == 7
-    assert build_difference([Stack(("f",) * 5000, 7)], [], normalise=True).base == 7
+    assert root.total.branch == 7
+    assert build_difference([Stack(("f",) * 5000, 7)], [], normalise=True).total.base == 7
 
 
 @given(stacks(), stacks(), st.booleans())
@@ -72,9 +73,10 @@ def test_the_difference_the_other_way_round_has_the_other_sign(
     back = dict(every_change(build_difference(branch, base, normalise=normalise)))
     assert forth.keys() == back.keys()
     for path, change in forth.items():
-        assert change.change == -back[path].change
-        assert change.room == back[path].room
-        assert (change.base, change.base_own) == (back[path].branch, back[path].branch_own)
+        assert change.own.change == -back[path].own.change
+        assert change.total.room == back[path].total.room
+        assert change.total.base == back[path].total.branch
+        assert change.own.base == back[path].own.branch
 
 
 @given(stacks(), stacks(), st.booleans())
@@ -82,12 +84,13 @@ def test_both_sides_of_a_difference_are_the_two_trees(
     base: list[Stack], branch: list[Stack], normalise: bool
 ) -> None:
     root = build_difference(base, branch, normalise=normalise)
-    assert root.base == build_tree(base).total
-    assert root.branch == build_tree(branch).total
+    assert root.total.base == build_tree(base).total.branch
+    assert root.total.branch == build_tree(branch).total.branch
     for _, change in every_change(root):
-        assert change.base == change.base_own + sum(child.base for child in change.children)
-        assert change.branch == change.branch_own + sum(child.branch for child in change.children)
-        assert change.room >= sum(child.room for child in change.children)
+        below = [child.total for child in change.children]
+        assert change.total.base == change.own.base + sum(each.base for each in below)
+        assert change.total.branch == change.own.branch + sum(each.branch for each in below)
+        assert change.total.room >= sum(each.room for each in below)
 
 
 @given(stacks(), st.integers(2, 50), st.booleans())
@@ -99,21 +102,21 @@ def test_a_longer_recording_of_the_same_is_no_change_of_shares(
         change for _, change in every_change(build_difference(drawn, longer, normalise=normalise))
     ]
     if normalise:
-        assert [node.change for node in changes] == pytest.approx([0] * len(changes))
+        assert [node.own.change for node in changes] == pytest.approx([0] * len(changes))
     else:
-        grew = {node.name for node in changes if node.change > 0}
-        assert grew == {node.name for node in changes if node.base_own > 0}
+        grew = {node.name for node in changes if node.own.change > 0}
+        assert grew == {node.name for node in changes if node.own.base > 0}
 
 
 def test_without_shares_the_larger_whole_is_the_measure() -> None:
     base, branch = [Stack(("f",), 100)], [Stack(("f",), 100), Stack(("g",), 100)]
     changes = {
-        path[-1]: node.change
+        path[-1]: node.own.change
         for path, node in every_change(build_difference(base, branch, normalise=False))
     }
     assert changes == {"all": 0, "f": 0, "g": 0.5}
     shares = {
-        path[-1]: node.change
+        path[-1]: node.own.change
         for path, node in every_change(build_difference(base, branch, normalise=True))
     }
     assert shares == {"all": 0, "f": -0.5, "g": 0.5}
@@ -124,5 +127,5 @@ def test_what_vanished_keeps_its_room() -> None:
         [Stack(("f", "gone"), 40), Stack(("f",), 60)], [Stack(("f",), 60)], normalise=False
     )
     ((_, _), (_, f), (_, gone)) = every_change(root)
-    assert (gone.room, gone.change, gone.branch) == (0.4, -0.4, 0)
-    assert f.room == 1.0
+    assert (gone.total.room, gone.own.change, gone.total.branch) == (0.4, -0.4, 0)
+    assert f.total.room == 1.0

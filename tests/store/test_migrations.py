@@ -17,10 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import MetaData, event, insert
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    event,
+    insert,
+    text,
+)
 
 import torchmark
 from torchmark.analyse.estimates import instructions_of
@@ -28,9 +40,7 @@ from torchmark.errors import DamagedStoreError, StoreUnavailableError
 from torchmark.model.result import Counts, Metric, Result, TimeSummary
 from torchmark.model.run import RunKind, RunState
 from torchmark.store import Store, open_store, schema
-from torchmark.store.engine import make_engine, read_transaction, write_transaction
-from torchmark.store.location import url_of
-from torchmark.store.migrations.versions import revision_1
+from torchmark.store.database import make_engine, read_transaction, url_of, write_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +84,40 @@ def make_tables_of_version_1(engine: Engine) -> None:
         write_transaction(engine) as connection,
         Operations.context(MigrationContext.configure(connection)),
     ):
-        revision_1.upgrade()
+        create_tables_of_version_1()
+
+
+def create_tables_of_version_1() -> None:
+    op.create_table(
+        "torchmark_version", Column("version", Integer, nullable=False, primary_key=True)
+    )
+    op.create_table(
+        "torchmark_runs",
+        Column("id", Text, primary_key=True),
+        Column("started", Text, nullable=False),
+        Column("state", Text, nullable=False),
+        Column("planned", Integer, nullable=False),
+        Column("environment", Text, nullable=False),
+        Column("record", LargeBinary, nullable=False),
+    )
+    op.create_table(
+        "torchmark_tags",
+        Column("place", Integer, primary_key=True),
+        Column("run_id", Text, ForeignKey("torchmark_runs.id"), nullable=False),
+        Column("tag", Text, nullable=False),
+        UniqueConstraint("run_id", "tag"),
+    )
+    op.create_table(
+        "torchmark_results",
+        Column("place", Integer, primary_key=True),
+        Column("run_id", Text, ForeignKey("torchmark_runs.id"), nullable=False),
+        Column("case_id", Text, nullable=False),
+        Column("kind", Text, nullable=False),
+        Column("outcome", Text, nullable=False),
+        Column("record", LargeBinary, nullable=False),
+        UniqueConstraint("run_id", "case_id", "kind"),
+    )
+    op.execute(text("INSERT INTO torchmark_version VALUES (1)"))
 
 
 def rows_of(path: Path, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -246,7 +289,7 @@ def test_tables_are_those_of_a_new_store(old_place: str) -> None:
         assert version.all() == [2], "this is what torchmark 0.1 looks at, and refuses"
 
 
-def test_revision_1_is_what_0_1_made(sqlite_path: Path, tmp_path: Path) -> None:
+def test_the_tables_of_version_1_are_what_0_1_made(sqlite_path: Path, tmp_path: Path) -> None:
     engine = make_engine(url_of(sqlite_path))
     make_tables_of_version_1(engine)
     engine.dispose()

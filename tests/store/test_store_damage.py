@@ -146,7 +146,7 @@ def test_a_damaged_id_is_told(sqlite_path: Path) -> None:
     execute(filled(sqlite_path), "UPDATE torchmark_runs SET id = x'00ff'")
     with open_store(sqlite_path) as store:
         for call in (store.runs, lambda: store.id_of("2026"), lambda: store.run("latest")):
-            with pytest.raises(DamagedStoreError, match="should be text"):
+            with pytest.raises(DamagedStoreError, match="Expected `str`"):
                 call()
 
 

@@ -15,7 +15,7 @@ import click
 
 from torchmark.cli.exit_codes import ExitCode
 from torchmark.commands.suites import default_suites, installed_facts, load_suites
-from torchmark.define.expansion.selection import selected
+from torchmark.define.selection import selected
 from torchmark.define.suites.loading import cases_of
 from torchmark.model.case import Language, Runtime
 from torchmark.settings import settings_for

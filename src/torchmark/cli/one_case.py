@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
-from torchmark.define.expansion.selection import selected
+from torchmark.define.selection import selected
 from torchmark.errors import AmbiguousCaseError, UnknownCaseError
 
 if TYPE_CHECKING:

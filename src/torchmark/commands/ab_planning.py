@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchmark.commands.suites import select_cases
-from torchmark.define.known_breaks import reason_to_skip as known_break
+from torchmark.define.skips import find_known_break
 from torchmark.engine.under_test import WORKS
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, Language
@@ -77,7 +77,7 @@ class _Ability:
     def reason_against(self, case: Case) -> str | None:
         reason = case.skip
         if reason is None and self._backtest:
-            reason = known_break(case, self._version)
+            reason = find_known_break(case, self._version)
         if reason is None and case.language is Language.CPP and self._cpp != WORKS:
             reason = self._cpp
         return f"in {self._side.name} (torch {self._version}): {reason}" if reason else None

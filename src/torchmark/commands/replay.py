@@ -18,7 +18,7 @@ from torchmark.commands.spine import (
     reserve_cores,
     use_store,
 )
-from torchmark.define.replay_plan import plan_replay
+from torchmark.define.recorded import plan_replay
 from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.machine import free_memory
 from torchmark.engine.machine_speeds import measure_speeds

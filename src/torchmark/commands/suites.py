@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchmark.define.expansion.selection import selected
+from torchmark.define.selection import selected
 from torchmark.define.skips import EnvironmentFacts
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import LoadedSuite, cases_of, load_suite

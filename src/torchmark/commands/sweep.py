@@ -24,8 +24,13 @@ from torchmark.commands.spine import (
 )
 from torchmark.commands.sweep_csv import write_files
 from torchmark.commands.sweep_runs import find_or_begin
-from torchmark.define.sweep.estimate import duration_text, seconds_for
-from torchmark.define.sweep.points import all_cases, configs_with_phases, number_of_points
+from torchmark.define.sweep.points import (
+    all_cases,
+    configs_with_phases,
+    duration_text,
+    number_of_points,
+    seconds_for,
+)
 from torchmark.define.sweep.scales import sizes_of
 from torchmark.define.sweep.spec import read_spec, spec_of
 from torchmark.engine.environment_facts import describe_environment

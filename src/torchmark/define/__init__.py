@@ -6,10 +6,10 @@ from torchmark.define.grouped import (
     GroupedSetup,
     GroupedStmts,
     GroupedVariants,
+    TimerArgs,
 )
 from torchmark.define.signature import Signature
 from torchmark.define.skips import EnvironmentFacts, SkipCondition, skip_if
-from torchmark.define.timer_args import TimerArgs
 
 __all__ = [
     "EnvironmentFacts",

@@ -1,25 +1,64 @@
-"""GroupedBenchmark: one definition for all the ways to run the same computation.
+"""Definitions: GroupedBenchmark, one for all the ways to run the same computation, and TimerArgs.
 
-Its three makers are what people call, by the names GroupedStmts, GroupedModules and
-GroupedVariants. A definition is text and plain values; nothing here needs torch.
+The three makers of GroupedBenchmark are what people call, by the names GroupedStmts, GroupedModules
+and GroupedVariants. TimerArgs is what Timer takes, and nothing derived from it. A definition is
+text and plain values; nothing here needs torch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.define.calls import cpp_call, py_call
+from torchmark.arguments import check_count
 from torchmark.define.params import Grid, Value, check_grid
 from torchmark.define.signature import TENSOR, Signature
 from torchmark.define.skips import SkipCondition, check_skips
-from torchmark.define.timer_args import check_threads
+from torchmark.define.snippets import cpp_call, py_call
 from torchmark.define.variants import parse_block, variants_of
 from torchmark.errors import DefinitionError
-from torchmark.model.case import Language, trimmed
+from torchmark.model.case import Language, find_language, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class TimerArgs:
+    """One statement as Timer takes it; several numbers of threads make several cases.
+
+    >>> TimerArgs("y = x + 1", setup="x = torch.ones(4)", num_threads=(1, 2)).num_threads
+    (1, 2)
+    """
+
+    stmt: str
+    """What is run again and again."""
+
+    setup: str = "pass"
+    """What runs once before."""
+
+    global_setup: str = ""
+    """C++: what stands at the top of the file."""
+
+    num_threads: int | tuple[int, ...] = 1
+    """Threads that torch may use: a number, or several."""
+
+    language: Language | str = Language.PYTHON
+    """A Language, or "py" or "cpp" as Timer takes them."""
+
+    skip: SkipCondition | tuple[SkipCondition, ...] | None = None
+    """Where it is left out: what skip_if returns, one or several."""
+
+    def __post_init__(self) -> None:
+        for name in ("stmt", "setup", "global_setup"):
+            object.__setattr__(self, name, trimmed(getattr(self, name)))
+        given = self.language.lower() if isinstance(self.language, str) else self.language
+        object.__setattr__(self, "language", find_language(given))
+        threads = check_threads(self.num_threads)
+        object.__setattr__(self, "num_threads", threads[0] if len(threads) == 1 else threads)
+        object.__setattr__(self, "skip", check_skips(self.skip))
+        if self.global_setup and self.language is Language.PYTHON:
+            raise DefinitionError("global_setup is for C++; put Python's into setup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +92,14 @@ class GroupedBenchmark:
     """
 
     py_fwd_stmt: str | None
-    """The forward pass in Python; None if there is none."""
-
     cpp_fwd_stmt: str | None
-    """The forward pass in C++; None if there is none."""
+    """The forward pass in either language; None if there is none."""
 
     setup: GroupedSetup = _NO_SETUP
 
     py_model_setup: str | None = None
-    """Defines `model` in Python; None for a definition from statements."""
-
     cpp_model_setup: str | None = None
-    """Defines `model` in C++; None for a definition from statements."""
+    """Defines `model` in either language; None for a definition from statements."""
 
     signature: Signature | None = None
     """What the forward pass reads and makes; None if nobody needs to know."""
@@ -156,19 +191,22 @@ class GroupedBenchmark:
             )
         _check_model(py_model_setup, cpp_model_setup, needs_python=torchscript or compile)
         parsed = Signature.parse(signature)
-        return cls(
-            py_fwd_stmt=None if py_model_setup is None else py_call(parsed, "model"),
-            cpp_fwd_stmt=None if cpp_model_setup is None else cpp_call(parsed),
+        calls = cls.init_from_stmts(
+            None if py_model_setup is None else py_call(parsed, "model"),
+            None if cpp_model_setup is None else cpp_call(parsed),
+            setup,
+            signature,
+            torchscript,
+            autograd,
+            num_threads,
+            compile=compile,
+            params=params,
+            skip=skip,
+        )
+        return replace(
+            calls,
             py_model_setup=None if py_model_setup is None else trimmed(py_model_setup),
             cpp_model_setup=None if cpp_model_setup is None else trimmed(cpp_model_setup),
-            setup=setup,
-            signature=parsed,
-            torchscript=torchscript,
-            losses=_losses(parsed, autograd),
-            compile=compile,
-            num_threads=check_threads(num_threads),
-            params=check_grid(params),
-            skip=check_skips(skip),
         )
 
     @classmethod
@@ -245,3 +283,14 @@ def _check_model(python: str | None, cpp: str | None, *, needs_python: bool) -> 
     for name, source in (("py_model_setup", python), ("cpp_model_setup", cpp)):
         if source is not None and "model" not in source:
             raise DefinitionError(f"{name} must define `model`, got {source.strip()!r}")
+
+
+def check_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
+    """One number of threads or several, as a tuple without repetitions."""
+    given = tuple(num_threads) if hasattr(num_threads, "__iter__") else (num_threads,)
+    numbers = tuple(check_count("num_threads", number) for number in given)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise DefinitionError(
+            f"num_threads needs at least one number and none twice, got {num_threads!r}"
+        )
+    return numbers

@@ -119,28 +119,22 @@ class _Parser:
     def signature(self) -> Signature:
         name = self._name("the name of a function")
         self._mark("(")
-        args = self._arguments()
-        self._mark(")")
-        self._mark("->")
-        output = self._outputs()
-        if self._ahead:
-            self._fail("the end expected")
-        return Signature(name=name, args=args, output=output)
-
-    def _arguments(self) -> tuple[Variable, ...]:
         args: list[Variable] = []
         while self._ahead != ")":
             args.append(self._variable({variable.name for variable in args}))
             if self._ahead != ",":
                 break
             self._advance()
-        return tuple(args)
-
-    def _outputs(self) -> Output | None:
+        self._mark(")")
+        self._mark("->")
+        output = None
         if self._ahead == "None":
             self._advance()
-            return None
-        return self._output_list(set(), end="")
+        else:
+            output = self._output_list(set(), end="")
+        if self._ahead:
+            self._fail("the end expected")
+        return Signature(name=name, args=tuple(args), output=output)
 
     def _output_list(self, seen: set[str], end: str) -> Output:
         """Outputs between commas, up to the token `end`; one without a comma is no tuple."""
@@ -197,10 +191,10 @@ class _Parser:
         name = self._ahead
         if not self._is_name:
             self._fail(f"{what} expected")
-        if keyword.iskeyword(name) and name != "None":
-            self._fail(f"{name} is a keyword of Python, {what} expected:", got=False)
         if name == "None":
             self._fail(f"None is not {what}:", got=False)
+        if keyword.iskeyword(name):
+            self._fail(f"{name} is a keyword of Python, {what} expected:", got=False)
         self._advance()
         return name
 

@@ -1,20 +1,37 @@
-"""Definitions that are left out, with a reason, where a condition holds.
+"""What is left out, with a reason: definitions where a condition holds, and known breaks of torch.
 
 The condition is data, and is judged by facts about the environment under test: that may have
 another torch than the interpreter that reads the definition, which may have none at all.
+
+Known breaks are cases that do not work with an old torch; `--backtest` leaves them out. The table
+is data too, in known_breaks.toml beside this module: an entry names versions of torch, as `skip_if`
+does, and the cases that it means, by what they use, by language, runtime or passes.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
 
-from torchmark.errors import DefinitionError
+import msgspec
+
+from torchmark.errors import DefinitionError, KnownBreaksError
+from torchmark.model.case import Autograd, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from torchmark.model.case import Case
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the interpreter of the checks is newer
+    import tomli as tomllib
 
 _COMPARISONS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     "<=": operator.le,
@@ -26,6 +43,7 @@ _COMPARISONS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 }
 _RANGE_PART = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*(\d+(?:\.\d+)*)\s*")
 _FEATURE = re.compile(r"torch(?:\.[^\W\d]\w*)+")
+_TABLE = "known_breaks.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +75,8 @@ class SkipCondition:
     """The path of an attribute that torch does not have; not asked if empty."""
 
     def holds(self, facts: EnvironmentFacts) -> bool:
-        return self._version_holds(facts) and self._feature_is_missing(facts)
-
-    def _version_holds(self, facts: EnvironmentFacts) -> bool:
-        if not self.torch:
-            return True
-        return facts.torch is not None and _is_in(facts.torch, self.torch)
-
-    def _feature_is_missing(self, facts: EnvironmentFacts) -> bool:
+        if self.torch and (facts.torch is None or not _is_in(facts.torch, self.torch)):
+            return False
         return not self.missing or facts.features.get(self.missing) is False
 
 
@@ -112,26 +124,103 @@ def _is_in(version: str, versions: str) -> bool:
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     if numbers is None:
         return False
-    own = _numbers(numbers[0])
-    return all(
-        _COMPARISONS[sign](_of_length(own, len(bound)), bound)
-        for sign, bound in _comparisons(versions)
-    )
+    for sign, bound in _comparisons(versions):
+        own = (*_numbers(numbers[0]), *[0] * len(bound))[: len(bound)]
+        if not _COMPARISONS[sign](own, bound):
+            return False
+    return True
 
 
 def _comparisons(versions: str) -> list[tuple[str, tuple[int, ...]]]:
-    parts = [(part, _RANGE_PART.fullmatch(part)) for part in versions.split(",")]
-    for part, match in parts:
+    found = []
+    for part in versions.split(","):
+        match = _RANGE_PART.fullmatch(part)
         if match is None:
             raise DefinitionError(
                 f'versions of torch are written like "<2.0" or ">=1.9,<2.0"; {part!r} is not'
             )
-    return [(match[1], _numbers(match[2])) for _, match in parts if match is not None]
+        found.append((match[1], _numbers(match[2])))
+    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))
 
 
-def _of_length(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
-    return (*numbers, *[0] * length)[:length]
+class KnownBreak(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of the table: with these versions of torch, these cases do not work."""
+
+    torch: str
+    reason: str
+    uses: str | None = None
+    """Found in the text of the cases that are meant, as a regular expression; None, here and
+    below, means any."""
+
+    language: Literal["python", "cpp"] | None = None
+    runtime: Runtime | None = None
+    autograd: Autograd | None = None
+
+    @property
+    def condition(self) -> SkipCondition:
+        """The versions, and the reason."""
+        return skip_if(torch=self.torch, reason=self.reason)
+
+    def means(self, case: Case) -> bool:
+        """Whether the entry is about such a case, whatever the torch."""
+        model = "" if case.model is None else case.model.source
+        text = "\n".join([case.global_setup, case.setup, case.stmt, model])
+        return (
+            self.language in (None, case.language.name.lower())
+            and self.runtime in (None, case.runtime)
+            and self.autograd in (None, case.autograd)
+            and (self.uses is None or re.search(self.uses, text) is not None)
+        )
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    breaks: list[KnownBreak] = msgspec.field(name="break")
+
+
+def find_known_break(case: Case, torch_version: str) -> str | None:
+    """Why the case cannot work with this torch, as far as is known; None for one that may.
+
+    >>> from torchmark.model.case import Case
+    >>> from torchmark.model.case import Language
+    >>> case = Case(label=("guard",), stmt="c10::InferenceMode guard;", language=Language.CPP)
+    >>> find_known_break(case, "1.8.1+cu102")
+    'c10::InferenceMode came with torch 1.9'
+    >>> find_known_break(case, "1.9.0a0+git1234")
+    """
+    facts = EnvironmentFacts(torch=torch_version)
+    return skip_reason((each.condition for each in known_breaks() if each.means(case)), facts)
+
+
+@cache
+def known_breaks() -> tuple[KnownBreak, ...]:
+    """The table that ships with torchmark."""
+    return breaks_in(resources.files(__package__).joinpath(_TABLE).read_text(encoding="utf-8"))
+
+
+def breaks_in(text: str) -> tuple[KnownBreak, ...]:
+    """The entries of a table, in order; a KnownBreaksError says what is wrong with which."""
+    try:
+        table = msgspec.convert(tomllib.loads(text), _Table)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise KnownBreaksError(f"{_TABLE}: {error}") from error
+    for number, entry in enumerate(table.breaks, start=1):
+        _check_entry(entry, f"{_TABLE}, entry {number}")
+    return tuple(table.breaks)
+
+
+def _check_entry(entry: KnownBreak, where: str) -> None:
+    if not (entry.uses or entry.language or entry.runtime or entry.autograd):
+        raise KnownBreaksError(
+            f"{where} means every case; say which by uses, language, runtime or autograd"
+        )
+    try:
+        skip_if(torch=entry.torch, reason=entry.reason)
+        re.compile(entry.uses or "")
+    except DefinitionError as error:
+        raise KnownBreaksError(f"{where}: {error}") from error
+    except re.error as error:
+        raise KnownBreaksError(f"{where}: uses is not a regular expression: {error}") from error

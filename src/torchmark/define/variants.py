@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Language, trimmed
@@ -45,14 +45,6 @@ class Block:
 
     lines: dict[Label, list[str]] = field(default_factory=dict)
     """What stands below each label; a line without a statement is empty."""
-
-
-class Variant(NamedTuple):
-    """One benchmark of a block, in the languages that have it."""
-
-    label: Label
-    py_stmt: str | None
-    cpp_stmt: str | None
 
 
 def parse_block(block: str, language: Language) -> Block:
@@ -84,8 +76,11 @@ def parse_block(block: str, language: Language) -> Block:
     return Block(setup=setup, global_setup=global_setup, lines=lines)
 
 
-def variants_of(python: Block, cpp: Block) -> Iterator[Variant]:
-    """The benchmarks of both blocks; several under one label are numbered."""
+def variants_of(python: Block, cpp: Block) -> Iterator[tuple[Label, str | None, str | None]]:
+    """The label of each benchmark and its statements in Python and in C++, where there are such.
+
+    Several under one label are numbered.
+    """
     for label in dict.fromkeys([*python.lines, *cpp.lines]):
         places = itertools.zip_longest(
             python.lines.get(label, []), cpp.lines.get(label, []), fillvalue=""
@@ -93,7 +88,7 @@ def variants_of(python: Block, cpp: Block) -> Iterator[Variant]:
         pairs = [pair for pair in places if any(pair)]
         for number, (py_stmt, cpp_stmt) in enumerate(pairs, start=1):
             case = (f"Case {number}",) if len(pairs) > 1 else ()
-            yield Variant((*label, *case), py_stmt or None, cpp_stmt or None)
+            yield (*label, *case), py_stmt or None, cpp_stmt or None
 
 
 def _label(text: str, line: str) -> Label:

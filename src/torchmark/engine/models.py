@@ -13,7 +13,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from torchmark.define.expansion.snippets import MODULE_NAME
+from torchmark.define.snippets import MODULE_NAME
 from torchmark.engine.files import cache_directory, discard, make_private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError

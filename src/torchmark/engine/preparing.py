@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.expansion.snippets import setup_with_model
+from torchmark.define.snippets import setup_with_model
 from torchmark.engine.background import begin
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.cache import Built

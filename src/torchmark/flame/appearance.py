@@ -13,8 +13,7 @@ import re
 import zlib
 from functools import lru_cache
 
-from torchmark.flame.stacks import is_python, without_line
-from torchmark.flame.tree import ROOT
+from torchmark.flame.stacks import ROOT, is_python, without_line
 
 PYTHON_KEY = "#7fc4ae"
 """In the legend, for what frames of Python look like."""

@@ -50,12 +50,26 @@ SMALLEST_SHARE = 1e-4
 
 
 def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[Stack]:
-    """Every stack with a cost of its own, under the names of its functions."""
+    """Every stack with a cost of its own, in the order of the functions they end in."""
     names = [frame_name(function) for function in profile.functions]
-    return [
-        Stack(tuple(names[function] for function in functions), cost)
-        for functions, cost in _rebuild(profile, smallest)
-    ]
+    callers = _callers(profile)
+    least = max(1, int(profile.total * smallest))
+    found = []
+    for function, entry in enumerate(profile.functions):
+        unfinished: list[tuple[tuple[int, ...], int]] = []
+        if entry.exclusive:
+            unfinished.append(((function,), entry.exclusive))
+        while unfinished:
+            functions, cost = unfinished.pop()
+            outer = callers[functions[0]]
+            if outer:
+                unfinished += (
+                    ((caller, *functions), share)
+                    for caller, share in _share_out(cost, outer, least)
+                )
+            else:
+                found.append(Stack(tuple(names[each] for each in functions), cost))
+    return found
 
 
 def average_stacks(profile: Profile, number: int) -> list[Stack]:
@@ -109,34 +123,6 @@ def _per_run(costs: Iterable[tuple[tuple[str, ...], int]], number: int) -> list[
         before = after
         if weight:
             found.append(Stack(frames, weight))
-    return found
-
-
-class _CallStack(NamedTuple):
-    functions: tuple[int, ...]
-    """Indices into `Profile.functions`, the outermost first."""
-
-    cost: int
-    """Instructions of the last of them."""
-
-
-def _rebuild(profile: Profile, smallest: float) -> list[_CallStack]:
-    """Every stack with a cost of its own, in the order of the functions they end in."""
-    callers = _callers(profile)
-    least = max(1, int(profile.total * smallest))
-    found = []
-    for function, entry in enumerate(profile.functions):
-        open_stacks = [_CallStack((function,), entry.exclusive)] if entry.exclusive else []
-        while open_stacks:
-            stack = open_stacks.pop()
-            outer = callers[stack.functions[0]]
-            if outer:
-                open_stacks += (
-                    _CallStack((caller, *stack.functions), cost)
-                    for caller, cost in _share_out(stack.cost, outer, least)
-                )
-            else:
-                found.append(stack)
     return found
 
 

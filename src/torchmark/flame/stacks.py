@@ -1,4 +1,4 @@
-"""Stacks with their weights, the text formats that hold them, and the names of their frames.
+"""Stacks with their weights: text formats, the names of frames, and trees of frames.
 
 Folded text has a line for each stack: `main;outer;inner 284`. py-spy and others write it. A file
 may come from anywhere, so a name is data: it may have spaces, quotes and markup in it. Only `;`
@@ -8,13 +8,18 @@ Some names are not the same the next time: they hold an address, or the line of 
 recordings would agree in nothing below such a frame. So code that recorders can name by its address
 alone is called after its library; and where two recordings are compared, a Python function is named
 by its file and not by the line that ran.
+
+A tree grows from sorted stacks, so a frame's children are sorted by name and nothing here recurses:
+a recorded stack may be deeper than Python's own.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +27,9 @@ from torchmark.errors import StacksFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+ROOT = "all"
+"""The name of the frame that holds every stack."""
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -194,3 +202,85 @@ def is_python(name: str) -> bool:
     False
     """
     return _PYTHON_PLACE.search(name) is not None
+
+
+class Weights(NamedTuple):
+    """Of stacks on both sides of a comparison; those of one recording have a branch alone."""
+
+    base: int = 0
+    branch: int = 0
+
+    change: float = 0.0
+    """What they grew by, as a share of the whole; negative if they shrank."""
+
+    room: float = 0.0
+    """What they take in a picture where neither side vanishes: of each stack's shares of the whole
+    the larger one, added up."""
+
+    def plus(self, other: Weights) -> Weights:
+        return Weights(*map(operator.add, self, other))
+
+
+_NO_WEIGHTS = Weights()
+
+
+@dataclass(slots=True)
+class Frame:
+    """All stacks that begin alike, up to this frame."""
+
+    name: str
+
+    own: Weights = _NO_WEIGHTS
+    """Of the stack that ends here."""
+
+    total: Weights = _NO_WEIGHTS
+    """Of all stacks that pass here or end here."""
+
+    children: list[Frame] = field(default_factory=list)
+    """What it called, by name."""
+
+
+def build_tree(stacks: Iterable[Stack]) -> Frame:
+    """The frame that holds all of them, as the branch of a comparison with nothing.
+
+    >>> (main,) = build_tree([Stack(("main", "f"), 2), Stack(("main",), 1)]).children
+    >>> main.own.branch, main.total.branch, [child.name for child in main.children]
+    (1, 3, ['f'])
+    """
+    return build_difference([], stacks, normalise=False)
+
+
+def build_difference(base: Iterable[Stack], branch: Iterable[Stack], *, normalise: bool) -> Frame:
+    """The frame that holds the stacks of both, each with its weight on either side.
+
+    With `normalise` shares are compared: right for samples, of which a longer recording has more.
+    Without it the weights themselves are: right for instructions per run, where a larger total is
+    part of the difference.
+    """
+    before, after = merge_stacks(base), merge_stacks(branch)
+    base_total, branch_total = sum(before.values()), sum(after.values())
+    if not normalise:
+        base_total = branch_total = max(base_total, branch_total)
+    root = Frame(ROOT)
+    path = [root]
+    previous: tuple[str, ...] = ()
+    for frames in sorted({*before, *after}):
+        shared = count_common_frames(previous, frames)  # they are in the tree already
+        _close(path, shared + 1)
+        for name in frames[shared:]:
+            path[-1].children.append(Frame(name))
+            path.append(path[-1].children[-1])
+        old, new = before.get(frames, 0), after.get(frames, 0)
+        old_share, new_share = old / (base_total or 1), new / (branch_total or 1)
+        weights = Weights(old, new, new_share - old_share, max(old_share, new_share))
+        path[-1].own = path[-1].total = weights
+        previous = frames
+    _close(path, 1)
+    return root
+
+
+def _close(path: list[Frame], length: int) -> None:
+    """Frames that no later stack passes give their weight to those above them."""
+    while len(path) > length:
+        closed = path.pop()
+        path[-1].total = path[-1].total.plus(closed.total)

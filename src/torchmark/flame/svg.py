@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.flame.appearance import (
@@ -25,13 +25,20 @@ from torchmark.flame.appearance import (
     width_of,
     wrap_text,
 )
-from torchmark.flame.stacks import comparable_name, is_python, rename_frames, without_address
-from torchmark.flame.tree import ROOT, Change, Frame, build_difference, build_tree
+from torchmark.flame.stacks import (
+    ROOT,
+    build_difference,
+    build_tree,
+    comparable_name,
+    is_python,
+    rename_frames,
+    without_address,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from torchmark.flame.stacks import Stack
+    from torchmark.flame.stacks import Frame, Stack
 
 WIDTH = 1200
 """Pixels of a picture."""
@@ -55,7 +62,6 @@ _MOST_FRAMES = 10_000
 _CONTROLS = 400
 """Pixels that the script's search and reset take beside the title."""
 
-
 _OPENING = re.compile(r'<svg\b[^>]*?\swidth="([0-9.]+)"')
 
 
@@ -77,13 +83,14 @@ def flame_svg(stacks: Iterable[Stack], *, title: str, unit: str, note: str = "")
     root = build_tree(rename_frames(stacks, without_address))
 
     def figures(frame: Frame) -> str:
-        return f"{frame.total:,} {unit}, {_percent(frame.total, root.total)}"
+        weight, whole = frame.total.branch, root.total.branch
+        return f"{weight:,} {unit}, {_percent(weight, whole)}"
 
     boxes, is_whole = _boxes(
-        root, lambda frame: frame.total, lambda frame: name_colour(frame.name), figures
+        root, lambda frame: frame.total.branch, lambda frame: name_colour(frame.name), figures
     )
-    remarks = [note, *_left_out(is_whole)]
-    return _svg(boxes, title, f"{root.total:,} {unit}", remarks, _kinds(boxes))
+    total = f"{root.total.branch:,} {unit}"
+    return _svg(boxes, is_whole, title, total, note, _kinds(boxes))
 
 
 def difference_svg(
@@ -107,36 +114,35 @@ def difference_svg(
         normalise=normalise,
     )
 
-    def figures(frame: Change) -> str:
+    whole = root.total
+
+    def figures(frame: Frame) -> str:
+        own, total = frame.own, frame.total
         return (
-            f"{frame.base:,} → {frame.branch:,} {unit}, {_percent(frame.base, root.base)} → "
-            f"{_percent(frame.branch, root.branch)}; "
-            f"itself {frame.base_own:,} → {frame.branch_own:,}"
+            f"{total.base:,} → {total.branch:,} {unit}, {_percent(total.base, whole.base)} → "
+            f"{_percent(total.branch, whole.branch)}; itself {own.base:,} → {own.branch:,}"
         )
 
     boxes, is_whole = _boxes(
-        root, lambda frame: frame.room, lambda frame: change_colour(frame.change), figures
+        root, lambda frame: frame.total.room, lambda frame: change_colour(frame.own.change), figures
     )
     compared = ", compared as shares" if normalise else ""
-    total = f"{root.base:,} → {root.branch:,} {unit}{compared}"
-    return _svg(boxes, title, total, [note, *_left_out(is_whole)], _CHANGES)
-
-
-_Node = TypeVar("_Node", Frame, Change)
+    total = f"{whole.base:,} → {whole.branch:,} {unit}{compared}"
+    return _svg(boxes, is_whole, title, total, note, _CHANGES)
 
 
 def _boxes(
-    root: _Node,
-    room: Callable[[_Node], float],
-    fill: Callable[[_Node], str],
-    figures: Callable[[_Node], str],
+    root: Frame,
+    room: Callable[[Frame], float],
+    fill: Callable[[Frame], str],
+    figures: Callable[[Frame], str],
 ) -> tuple[list[_Box], bool]:
     """The frames that are wide enough, outermost first, from the left; and whether those are all.
 
     Children lie at the left of their frame, so what is free at its right is the frame's own.
     """
     scale = _FULL / (room(root) or 1)
-    found: list[tuple[float, float, int, _Node]] = []
+    found: list[tuple[float, float, int, Frame]] = []
     is_whole = True
     waiting = [(0.0, 0, root)]
     while waiting:
@@ -164,13 +170,15 @@ def _boxes(
 
 def _svg(
     boxes: Sequence[_Box],
+    is_whole: bool,
     title: str,
     total: str,
-    remarks: Sequence[str],
+    note: str,
     legend: Sequence[tuple[str, str]],
 ) -> str:
     """The script replaces the total by the figures of a frame, so it has a line of its own."""
     title = make_printable(title)
+    remarks = [note, "" if is_whole else "Frames too narrow to see are not drawn, but counted"]
     remark = make_printable(". ".join(text.rstrip(".") for text in remarks if text))
     y = 26
     lines = []
@@ -242,10 +250,6 @@ def _kinds(boxes: Sequence[_Box]) -> list[tuple[str, str]]:
     """Python and native, where a picture has both."""
     kinds = {is_python(box.name) for box in boxes if box.name != ROOT}
     return [(PYTHON_KEY, "Python"), (NATIVE_KEY, "native")] if len(kinds) == 2 else []
-
-
-def _left_out(is_whole: bool) -> list[str]:
-    return [] if is_whole else ["Frames too narrow to see are not drawn, but counted"]
 
 
 def _line(text: str, y: int, kind: str) -> str:

@@ -28,6 +28,17 @@ _MAX_ELEMENTS = 32 * 1024**2
 _MAX_ALLOCATION_BYTES = 2 * 1024**3
 
 
+SPARSE_DIMENSIONALITY = FuzzedParameter(
+    "sparse_dim", distribution={1: 0.4, 2: 0.4, 3: 0.2}, strict=True
+)
+SPARSITY = (
+    FuzzedParameter("density", distribution={0.1: 0.4, 0.05: 0.3, 0.01: 0.3}),
+    FuzzedParameter("coalesced", distribution={True: 0.5, False: 0.5}),
+)
+RANDOM_VALUE = FuzzedParameter("random_value", 0, 2**32 - 1, "uniform")
+"""Repeatable randomness for whoever uses the sample."""
+
+
 def dimensionality(name: str) -> FuzzedParameter:
     return FuzzedParameter(name, distribution={1: 0.3, 2: 0.4, 3: 0.3}, strict=True)
 
@@ -88,30 +99,14 @@ def steps(*prefixes: str) -> list[FuzzedParameter]:
     ]
 
 
-def sparse_dimensionality() -> FuzzedParameter:
-    return FuzzedParameter("sparse_dim", distribution={1: 0.4, 2: 0.4, 3: 0.2}, strict=True)
-
-
-def sparsity() -> list[FuzzedParameter]:
-    return [
-        FuzzedParameter("density", distribution={0.1: 0.4, 0.05: 0.3, 0.01: 0.3}),
-        FuzzedParameter("coalesced", distribution={True: 0.5, False: 0.5}),
-    ]
-
-
-def random_value() -> FuzzedParameter:
-    """Repeatable randomness for whoever uses the sample."""
-    return FuzzedParameter("random_value", 0, 2**32 - 1, "uniform")
-
-
 def strided_tensor(
     name: str,
     sizes: str,
     steps: str,
-    *,
-    dim_parameter: str,
     dtype: torch.dtype,
     cuda: bool,
+    *,
+    dim_parameter: str = "dim",
     min_elements: int | None = _MIN_ELEMENTS,
 ) -> FuzzedTensor:
     return FuzzedTensor(
@@ -128,7 +123,7 @@ def strided_tensor(
     )
 
 
-def sparse_tensor(name: str, sizes: str, *, dtype: torch.dtype, cuda: bool) -> FuzzedSparseTensor:
+def sparse_tensor(name: str, sizes: str, dtype: torch.dtype, cuda: bool) -> FuzzedSparseTensor:
     return FuzzedSparseTensor(
         name,
         size=_of_every_axis(sizes),

@@ -26,23 +26,13 @@ class BinaryOpFuzzer(Fuzzer):
                 common.any_or_power_of_two_sizes(),
                 common.second_sizes(share_of_ones=0.2),
                 common.steps("x_step", "y_step"),
-                common.random_value(),
+                common.RANDOM_VALUE,
             ],
             tensors=[
-                common.strided_tensor(
-                    "x", "k", "x_step_", dim_parameter="dim", dtype=dtype, cuda=cuda
-                ),
+                common.strided_tensor("x", "k", "x_step_", dtype, cuda),
                 # y takes the steps of x, as in torch, although steps for y are drawn: with its
                 # own, the same seed would give another tensor than torch's.
-                common.strided_tensor(
-                    "y",
-                    "y_k",
-                    "x_step_",
-                    dim_parameter="dim",
-                    dtype=dtype,
-                    cuda=cuda,
-                    min_elements=None,
-                ),
+                common.strided_tensor("y", "y_k", "x_step_", dtype, cuda, min_elements=None),
             ],
             seed=seed,
         )

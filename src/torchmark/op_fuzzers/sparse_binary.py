@@ -23,15 +23,15 @@ class BinaryOpSparseFuzzer(Fuzzer):
         super().__init__(
             parameters=[
                 common.dimensionality("dim_parameter"),
-                common.sparse_dimensionality(),
+                common.SPARSE_DIMENSIONALITY,
                 common.any_or_power_of_two_sizes(),
                 common.second_sizes(share_of_ones=0.0),
-                common.sparsity(),
-                common.random_value(),
+                common.SPARSITY,
+                common.RANDOM_VALUE,
             ],
             tensors=[
-                common.sparse_tensor("x", "k", dtype=dtype, cuda=cuda),
-                common.sparse_tensor("y", "y_k", dtype=dtype, cuda=cuda),
+                common.sparse_tensor("x", "k", dtype, cuda),
+                common.sparse_tensor("y", "y_k", dtype, cuda),
             ],
             seed=seed,
         )

@@ -25,11 +25,11 @@ class UnaryOpSparseFuzzer(Fuzzer):
         super().__init__(
             parameters=[
                 common.dimensionality("dim_parameter"),
-                common.sparse_dimensionality(),
+                common.SPARSE_DIMENSIONALITY,
                 common.any_or_power_of_two_sizes(),
-                common.sparsity(),
-                common.random_value(),
+                common.SPARSITY,
+                common.RANDOM_VALUE,
             ],
-            tensors=[common.sparse_tensor("x", "k", dtype=dtype or torch.float32, cuda=cuda)],
+            tensors=[common.sparse_tensor("x", "k", dtype or torch.float32, cuda)],
             seed=seed,
         )

@@ -51,10 +51,6 @@ class SpectralOpFuzzer(Fuzzer):
                 ),
                 common.steps("step"),
             ],
-            tensors=[
-                common.strided_tensor(
-                    "x", "k", "step_", dim_parameter="ndim", dtype=dtype, cuda=cuda
-                )
-            ],
+            tensors=[common.strided_tensor("x", "k", "step_", dtype, cuda, dim_parameter="ndim")],
             seed=seed,
         )

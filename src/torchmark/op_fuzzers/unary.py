@@ -25,12 +25,8 @@ class UnaryOpFuzzer(Fuzzer):
                 common.dimensionality("dim"),
                 common.any_or_power_of_two_sizes(),
                 common.steps("x_step"),
-                common.random_value(),
+                common.RANDOM_VALUE,
             ],
-            tensors=[
-                common.strided_tensor(
-                    "x", "k", "x_step_", dim_parameter="dim", dtype=dtype, cuda=cuda
-                )
-            ],
+            tensors=[common.strided_tensor("x", "k", "x_step_", dtype, cuda)],
             seed=seed,
         )

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from torchmark.store.location import artifact_folder, default_path
-from torchmark.store.run_names import new_run_id
-from torchmark.store.store import RunSummary, Store, open_store
+from torchmark.store.database import artifact_folder, default_path
+from torchmark.store.store import RunSummary, Store, new_run_id, open_store
 
 __all__ = ["RunSummary", "Store", "artifact_folder", "default_path", "new_run_id", "open_store"]

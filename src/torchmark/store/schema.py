@@ -1,12 +1,17 @@
 """The tables, and the version that says which torchmark can read them.
 
 A record stands in its row as compressed JSON (see `torchmark.model.codec`); what is searched for or
-listed has a column of its own beside it.
+listed has a column of its own beside it. Tables of an older version are converted when the store is
+opened, those of SQLite after a copy of the file was put beside it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +31,8 @@ from sqlalchemy import (
     text,
 )
 
-from torchmark.errors import DamagedStoreError, NewerStoreError
-from torchmark.store.copies import copy_beside
-from torchmark.store.engine import (
+from torchmark.errors import DamagedStoreError, NewerStoreError, StoreUnavailableError
+from torchmark.store.database import (
     make_engine,
     prefer_write_ahead_log,
     read_transaction,
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
 VERSION = 2
-"""Raised with every change of the tables, together with a revision in `migrations`."""
+"""Raised with every change of the tables, together with a step in `migrations`."""
 
 _MIGRATION_SECONDS = 3600
 """How long a process waits while another one converts the store."""
@@ -109,7 +113,8 @@ def prepare(engine: Engine, where: str) -> None:
         patient = make_engine(engine.url, busy_seconds=_MIGRATION_SECONDS)
         try:
             with write_transaction(patient) as connection:
-                _lock(connection)
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MAKING})
                 _bring_up_to_date(connection, where)
         finally:
             patient.dispose()
@@ -157,7 +162,7 @@ def _convert(connection: Connection, found: int, where: str) -> None:
         _LOG.warning("converting the store %s from version %d to %d", where, found, VERSION)
         migrate(connection, found)
         return
-    copy = copy_beside(Path(where), found)
+    copy = _copy_beside(Path(where), found)
     _LOG.warning(
         "converting the store %s from version %d to %d; a copy is kept in %s",
         where, found, VERSION, copy,
@@ -170,6 +175,38 @@ def _convert(connection: Connection, found: int, where: str) -> None:
         raise
 
 
-def _lock(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MAKING})
+def _copy_beside(path: Path, version: int) -> Path:
+    """The path of a new copy, `store.sqlite3.version-1`; an earlier one is left alone.
+
+    The caller holds the lock of writers, so the copy has what is in the write-ahead log too, and
+    nobody else makes one at the same time. A copy that is cut short never has the final name.
+    """
+    part = path.with_name(f"{path.name}.copying")
+    try:
+        _discard(part)
+        with (
+            contextlib.closing(sqlite3.connect(path)) as source,
+            contextlib.closing(sqlite3.connect(part)) as target,
+        ):
+            source.backup(target)
+        shutil.copymode(path, part)
+        return part.rename(_free_name(path, version))
+    except (sqlite3.Error, OSError) as error:
+        with contextlib.suppress(OSError):
+            _discard(part)
+        raise StoreUnavailableError(
+            f"the store {path} is of version {version} and is not converted, because it cannot be "
+            f"copied first ({error}); make room beside it and let this user write there"
+        ) from error
+
+
+def _discard(part: Path) -> None:
+    """With its journal, which SQLite would otherwise apply to the next file of that name."""
+    for name in (part.name, f"{part.name}-journal"):
+        part.with_name(name).unlink(missing_ok=True)
+
+
+def _free_name(path: Path, version: int) -> Path:
+    first = path.with_name(f"{path.name}.version-{version}")
+    others = (first.with_name(f"{first.name}.{number}") for number in itertools.count(2))
+    return next(name for name in itertools.chain([first], others) if not name.exists())

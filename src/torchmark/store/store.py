@@ -7,9 +7,11 @@ store at the same time.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
+import secrets
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +20,30 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from torchmark.errors import DamagedStoreError, StoreError, UnknownRunError, UnknownStoreError
+from torchmark.errors import (
+    AmbiguousRunError,
+    DamagedStoreError,
+    InvalidArgumentError,
+    StoreError,
+    UnknownRunError,
+    UnknownStoreError,
+)
 from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
 from torchmark.model.result import Result, Status
 from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.store import schema
-from torchmark.store.engine import make_engine, read_transaction, write_transaction
-from torchmark.store.failures import as_store_error
-from torchmark.store.location import name_of, url_of
-from torchmark.store.run_names import check_tag, resolve_name
+from torchmark.store.database import (
+    as_store_error,
+    make_engine,
+    name_of,
+    read_transaction,
+    url_of,
+    write_transaction,
+)
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from sqlalchemy.engine import Connection, Engine
@@ -38,39 +51,32 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+LATEST = "latest"
+"""What stands for the run that began last."""
+
+_LISTED = 8
+"""Candidates that an error names; more are counted."""
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a list shows it."""
 
     id: str
-    """Sorts by the time at which the run began."""
-
     kind: RunKind
-    """The command that made it."""
-
     started: str
     """When, in UTC, as ISO 8601 with seconds."""
 
     state: RunState
-    """How far it has come."""
-
     tags: tuple[str, ...]
     """Names that people gave it, oldest first."""
 
     planned: int
-    """Results that were to be."""
+    """Results that were to be; the next three are those that there are, by status."""
 
     done: int
-    """Results that there are."""
-
     failed: int
-    """Results that could not be had."""
-
     skipped: int
-    """Results that the definitions left out."""
-
     environments: tuple[Environment, ...]
-    """Where it ran."""
 
 
 def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
@@ -120,7 +126,7 @@ class Store:
     def create(self, run: Run) -> None:
         """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id."""
         for tag in run.tags:
-            check_tag(tag)
+            _check_tag(tag)
         row = {"id": run.id, "state": run.state.value, **_columns_of(run)}
         with as_store_error(self.where), write_transaction(self._engine) as connection:
             try:
@@ -136,8 +142,7 @@ class Store:
 
     def update(self, run: Run) -> None:
         """Keep the run as it is now; its state, its tags and its results stay what they are."""
-        with as_store_error(self.where), write_transaction(self._engine) as connection:
-            self._check_known(connection, run.id)
+        with self._changing(run.id) as connection:
             chosen = update(schema.runs).where(schema.runs.c.id == run.id)
             connection.execute(chosen.values(_columns_of(run)))
 
@@ -148,28 +153,24 @@ class Store:
         skipped is replaced, so that a resumed run can try again; one that is done is held once,
         even if two processes go on with the same run.
         """
-        with as_store_error(self.where), write_transaction(self._engine) as connection:
-            self._check_known(connection, run_id)
+        with self._changing(run_id) as connection:
             return _add_result(connection, run_id, result)
 
     def finish(self, run_id: str, state: RunState) -> None:
         """Say how far a run has come."""
-        with as_store_error(self.where), write_transaction(self._engine) as connection:
-            self._check_known(connection, run_id)
+        with self._changing(run_id) as connection:
             chosen = update(schema.runs).where(schema.runs.c.id == run_id)
             connection.execute(chosen.values(state=state.value))
 
     def tag(self, run_id: str, tag: str) -> None:
         """Give a run a name; the same name again changes nothing."""
-        check_tag(tag)
-        with as_store_error(self.where), write_transaction(self._engine) as connection:
-            self._check_known(connection, run_id)
+        _check_tag(tag)
+        with self._changing(run_id) as connection:
             _add_tag(connection, run_id, tag)
 
     def remove(self, run_id: str) -> None:
         """Forget a run and its results."""
-        with as_store_error(self.where), write_transaction(self._engine) as connection:
-            self._check_known(connection, run_id)
+        with self._changing(run_id) as connection:
             for table in (schema.results, schema.tags):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
             connection.execute(delete(schema.runs).where(schema.runs.c.id == run_id))
@@ -177,38 +178,34 @@ class Store:
     def runs(self) -> list[RunSummary]:
         """All runs, the oldest first."""
         table = schema.runs
-        columns = [column for column in table.c if column is not table.c.record]
+        names = ("id", "kind", "started", "state", "planned", "environments")
+        columns = [table.c[name] for name in names]
         listed = select(*columns).order_by(table.c.started, table.c.id)
-        with as_store_error(self.where), read_transaction(self._engine) as connection:
+        with self._reading() as connection:
             rows = connection.execute(listed).all()
             tags, counts = _tags_by_run(connection), _counts_by_status(connection)
-        return [
-            RunSummary(
-                id=self._read(_text, row.id, row.id),
-                kind=self._read(RunKind, row.kind, row.id),
-                started=self._read(_text, row.started, row.id),
-                state=self._read(RunState, row.state, row.id),
-                tags=tuple(tags.get(row.id, ())),
-                planned=self._read(_whole_number, row.planned, row.id),
-                done=counts.get((row.id, Status.DONE.value), 0),
-                failed=counts.get((row.id, Status.FAILED.value), 0),
-                skipped=counts.get((row.id, Status.SKIPPED.value), 0),
-                environments=self._read(_environments, row.environments, row.id),
-            )
-            for row in rows
-        ]
+
+        def summarise(row: Any) -> RunSummary:
+            fields = dict(zip(names, row, strict=True))
+            fields["environments"] = msgspec.json.decode(row.environments)
+            fields["tags"] = tags.get(row.id, [])
+            for status in Status:
+                fields[status.value] = counts.get((row.id, status.value), 0)
+            return msgspec.convert(fields, RunSummary)
+
+        return [self._read(summarise, row, row.id) for row in rows]
 
     def id_of(self, name: str) -> str:
         """The run that an id, the beginning of one, a tag or "latest" names."""
-        with as_store_error(self.where), read_transaction(self._engine) as connection:
-            return resolve_name(name, self._tags_of_runs(connection), self.where)
+        with self._reading() as connection:
+            return _resolve_name(name, self._tags_of_runs(connection), self.where)
 
     def run(self, name: str) -> Run:
         """The run that an id, the beginning of one, a tag or "latest" names, with its results."""
         runs, results = schema.runs, schema.results
-        with as_store_error(self.where), read_transaction(self._engine) as connection:
+        with self._reading() as connection:
             tags_of = self._tags_of_runs(connection)
-            run_id = resolve_name(name, tags_of, self.where)
+            run_id = _resolve_name(name, tags_of, self.where)
             chosen = select(runs.c.state, runs.c.record).where(runs.c.id == run_id)
             row = connection.execute(chosen).one()
             held = select(results.c.record).where(results.c.run_id == run_id)
@@ -226,12 +223,21 @@ class Store:
         ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
         return {self._read(_text, run_id, run_id): tags.get(run_id, []) for run_id in ids}
 
-    def _check_known(self, connection: Connection, run_id: str) -> None:
-        found = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
-        if connection.execute(found).first() is None:
-            raise UnknownRunError(
-                f"there is no run {run_id!r} in {self.where}; it was removed, or never made"
-            )
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with as_store_error(self.where), read_transaction(self._engine) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _changing(self, run_id: str) -> Iterator[Connection]:
+        """A transaction that writes to a run, which must be there."""
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
+            found = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
+            if connection.execute(found).first() is None:
+                raise UnknownRunError(
+                    f"there is no run {run_id!r} in {self.where}; it was removed, or never made"
+                )
+            yield connection
 
     def _read(self, decode: Callable[[Any], T], content: Any, run_id: str) -> T:
         try:
@@ -319,18 +325,60 @@ def _result(record: bytes) -> Result:
     return decode_result(zlib.decompress(record))
 
 
-def _environments(text: str) -> tuple[Environment, ...]:
-    return msgspec.json.decode(text, type=tuple[Environment, ...])
-
-
 def _text(value: Any) -> str:
     """SQLite's columns hold what they are given; a damaged page may give them anything."""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} should be text")
-    return value
+    return msgspec.convert(value, str)
 
 
-def _whole_number(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} should be a whole number")
-    return value
+def new_run_id(now: datetime.datetime | None = None, token: str | None = None) -> str:
+    """An id that sorts by time; six random digits keep runs of one second apart.
+
+    >>> new_run_id(datetime.datetime(2026, 11, 15, 22, 15, 30), "a1b2c3")
+    '20261115-221530-a1b2c3'
+    """
+    now = now if now is not None else datetime.datetime.now(datetime.timezone.utc)
+    return f"{now:%Y%m%d-%H%M%S}-{token if token is not None else secrets.token_hex(3)}"
+
+
+def _resolve_name(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -> str:
+    """The id that `text` means among the runs, given by id with their tags, oldest first.
+
+    An id comes before a tag, and a tag before the beginning of an id.
+    """
+    if text in tags_of:
+        return text
+    if text == LATEST and tags_of:
+        return list(tags_of)[-1]
+    tagged = [run_id for run_id, tags in tags_of.items() if text in tags]
+    found = tagged or [run_id for run_id in tags_of if text and run_id.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        how = "are tagged" if tagged else "begin with"
+        raise AmbiguousRunError(
+            f"{len(found)} runs in {where} {how} {text!r}: {_list_some(found)}; name one of them"
+        )
+    raise UnknownRunError(_unknown(text, list(tags_of), where))
+
+
+def _check_tag(tag: str) -> None:
+    """An InvalidArgumentError unless it can be told from ids and be typed in a shell."""
+    if not tag or tag == LATEST or tag.startswith("-") or not tag.isprintable() or " " in tag:
+        raise InvalidArgumentError(
+            f"{tag!r} cannot be a tag: it must not be empty, {LATEST!r}, begin with '-' "
+            "or have blanks in it"
+        )
+
+
+def _unknown(text: str, known: list[str], where: str) -> str:
+    if not known:
+        return f"there is no run {text!r}: {where} has none yet; `torchmark run` makes one"
+    return (
+        f"there is no run {text!r} in {where}; give an id, the beginning of one, a tag or "
+        f"{LATEST!r}. The newest are {_list_some(known[::-1])}"
+    )
+
+
+def _list_some(ids: list[str]) -> str:
+    more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
+    return ", ".join(ids[:_LISTED]) + more

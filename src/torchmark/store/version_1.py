@@ -6,12 +6,10 @@ a sweep. The records below are its own, field by field; nothing here writes them
 
 from __future__ import annotations
 
-import enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from torchmark.errors import RecordFileError
 from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel
 from torchmark.model.codec import decode_measurement, decode_stats
 from torchmark.model.result import (
@@ -32,22 +30,10 @@ if TYPE_CHECKING:
 
     from torchmark.model.measurement import Measurement
 
-T = TypeVar("T")
-
 METRICS = {"time": Metric.TIME, "count": Metric.INSTRUCTIONS}
 """By what 0.1 called them."""
 
 _NOTHING = msgspec.Raw(b"null")
-
-
-class _Language(enum.Enum):
-    PYTHON = "PYTHON"
-    CPP = "CPP"
-
-
-class _Kind(enum.Enum):
-    TIME = "time"
-    COUNT = "count"
 
 
 class _Case(msgspec.Struct):
@@ -55,7 +41,7 @@ class _Case(msgspec.Struct):
     stmt: str
     setup: str
     global_setup: str
-    language: _Language
+    language: Literal["PYTHON", "CPP"]
     runtime: Runtime
     autograd: Autograd
     num_threads: int
@@ -68,7 +54,9 @@ class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
     id: str
     started: str
     cases: list[_Case]
-    plan: list[tuple[int, _Kind]]
+    plan: list[tuple[Annotated[int, msgspec.Meta(ge=0)], Literal["time", "count"]]]
+    """Indices into the cases, and what was measured of them."""
+
     settings: dict[str, Any]
     environment: dict[str, Any]
 
@@ -95,7 +83,7 @@ class _SweepRow(msgspec.Struct):
 
 class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
     case: _Case
-    kind: _Kind
+    kind: Literal["time", "count"]
     outcome: Status
     finished: str
     seconds: float
@@ -110,18 +98,15 @@ class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
 
 def read_run(text: bytes) -> Run:
     """The run, without its state and tags, which have columns of their own."""
-    record = _decode(text, _Run)
+    record = msgspec.json.decode(text, type=_Run)
     cases = [_case_of(case) for case in record.cases]
-    if any(not 0 <= index < len(cases) for index, _ in record.plan):
-        raise RecordFileError(f"the plan of run {record.id!r} names a case that is not in it")
     return Run(
         id=record.id,
         kind=RunKind.SWEEP if "sweep" in record.settings else RunKind.RUN,
         started=record.started,
         state=RunState.RUNNING,
         plan=tuple(
-            PlannedResult(case=cases[index], metric=METRICS[kind.value])
-            for index, kind in record.plan
+            PlannedResult(case=cases[index], metric=METRICS[kind]) for index, kind in record.plan
         ),
         environments=(Environment(facts=record.environment),),
         settings=_settings_of(record, cases),
@@ -141,10 +126,10 @@ def _settings_of(record: _Run, cases: Sequence[Case]) -> dict[str, Any]:
 
 
 def read_result(text: bytes) -> Result:
-    record = _decode(text, _Result)
+    record = msgspec.json.decode(text, type=_Result)
     return Result(
         case=_case_of(record.case),
-        metric=METRICS[record.kind.value],
+        metric=METRICS[record.kind],
         status=record.outcome,
         finished=record.finished,
         seconds=record.seconds,
@@ -156,27 +141,11 @@ def read_result(text: bytes) -> Result:
     )
 
 
-def _decode(text: bytes, record: type[T]) -> T:
-    try:
-        return msgspec.json.decode(text, type=record)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise RecordFileError(f"this is no record of torchmark 0.1: {error}") from error
-
-
 def _case_of(record: _Case) -> Case:
-    return Case(
-        label=record.label,
-        stmt=record.stmt,
-        setup=record.setup,
-        global_setup=record.global_setup,
-        language=Language[record.language.value],
-        runtime=record.runtime,
-        autograd=record.autograd,
-        num_threads=record.num_threads,
-        params=record.params,
-        model=None if record.model is None else ScriptedModel(source=record.model),
-        skip=record.skip,
-    )
+    fields = msgspec.structs.asdict(record)
+    fields["language"] = Language[record.language]
+    fields["model"] = None if record.model is None else ScriptedModel(source=record.model)
+    return Case(**fields)
 
 
 def _payload_of(record: _Result) -> Timing | TimeSummary | Counts | None:

@@ -19,7 +19,7 @@ from torchmark.capture.traces.chakra import read_chakra
 from torchmark.capture.traces.chakra_values import parse_schema
 from torchmark.capture.traces.loading import load_trace
 from torchmark.capture.traces.signatures import signature_of
-from torchmark.define.suites.recorded import call_text
+from torchmark.define.recorded import call_text
 from torchmark.errors import TraceFileError
 from torchmark_probe.replay.calls import rebuild
 

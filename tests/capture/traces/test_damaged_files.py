@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.capture.traces.files import HEADER, PLACE, WHOLE, call, step, tensor, text_of
 from torchmark.analyse.trace_summary import summarise_trace
 from torchmark.capture.traces.loading import load_trace
-from torchmark.define.suites.recorded import definitions_of
+from torchmark.define.recorded import definitions_of
 from torchmark.errors import TorchmarkError
 from torchmark.model.trace import Trace
 from torchmark.report.formats import text
@@ -56,7 +56,7 @@ def outcome(content: bytes) -> Trace | TorchmarkError:
     summary = summarise_trace(trace)
     assert text.render(make_view(summary, "trace"))
     assert json.dumps(make_record(summary, "trace"))
-    assert len({label for _, label, _ in definitions_of(trace)}) == len(trace.calls)
+    assert len(definitions_of(trace)) == len(trace.calls)
     return trace
 
 

@@ -12,7 +12,7 @@ from tests.engine.test_old_torch import OLD_PYTHON
 from tests.engine.zygote_cases import QUICK, case, instructions
 from torchmark.analyse.overheads import PLAIN
 from torchmark.define.expansion import materialize
-from torchmark.define.expansion.selection import selected
+from torchmark.define.selection import selected
 from torchmark.define.suites.loading import load_suite
 from torchmark.define.suites.overrides import (
     IMPORTED_BY_DISPATCH,

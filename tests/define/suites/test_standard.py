@@ -11,7 +11,7 @@ from torchmark.define.expansion import materialize
 from torchmark.define.suites.standard import QUICK, SUITE, quick
 from torchmark.model.case import Autograd, Case, Language, Runtime
 
-from ..expansion.running import NO_SCRIPT_WARNING, build_cpp, run_cpp, run_python, save_models
+from ..running import NO_SCRIPT_WARNING, build_cpp, run_cpp, run_python, save_models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,15 +14,16 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from torchmark.errors import FuzzerDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.random import RandomState
 
@@ -91,56 +92,81 @@ class FuzzedParameter:
             raise FuzzerDefinitionError(f"a parameter's name must be a string, not {name!r}")
         self._name = name
         try:
-            self._distribution = _distribution_of(minval, maxval, distribution)
+            self._draw = _drawer_of(minval, maxval, distribution)
         except FuzzerDefinitionError as error:
             raise FuzzerDefinitionError(f"parameter {name!r}: {error}") from None
+        choices = distribution.items() if isinstance(distribution, Mapping) else ()
+        self.alias_targets = tuple(
+            choice.alias_to
+            for choice, probability in choices
+            if isinstance(choice, ParameterAlias) and probability > 0
+        )
+        """Names of the parameters that a draw of this one may stand for."""
         self.strict = strict
 
     @property
     def name(self) -> str:
         return self._name
 
-    @property
-    def alias_targets(self) -> tuple[str, ...]:
-        """Names of the parameters that a draw of this one may stand for."""
-        return self._distribution.alias_targets
-
     def sample(self, state: RandomState) -> Any:
-        return self._distribution.sample(state)
+        return self._draw(state)
 
 
-class _Distribution(Protocol):
-    @property
-    def alias_targets(self) -> tuple[str, ...]: ...
-
-    def sample(self, state: RandomState) -> Any: ...
-
-
-def _distribution_of(
+def _drawer_of(
     minval: float | None, maxval: float | None, distribution: str | Mapping[Any, float] | None
-) -> _Distribution:
+) -> Callable[[RandomState], Any]:
     if isinstance(distribution, Mapping):
         if minval is not None or maxval is not None:
             raise FuzzerDefinitionError("a dict distribution takes neither minval nor maxval")
-        return _Choice(distribution)
-    if distribution == "uniform":
-        return _Uniform(*_bounds(minval, maxval, distribution))
-    if distribution == "loguniform":
-        return _LogUniform(*_bounds(minval, maxval, distribution))
-    raise FuzzerDefinitionError(
-        f"unknown distribution {distribution!r}; use 'uniform', 'loguniform' or a dict of "
-        "choices to probabilities"
-    )
-
-
-def _bounds(minval: float | None, maxval: float | None, distribution: str) -> tuple[float, float]:
+        _check_choices(distribution)
+        weights = _normalise(tuple(map(float, distribution.values())))
+        return partial(_draw_choice, tuple(distribution), weights)
+    if distribution not in ("uniform", "loguniform"):
+        raise FuzzerDefinitionError(
+            f"unknown distribution {distribution!r}; use 'uniform', 'loguniform' or a dict of "
+            "choices to probabilities"
+        )
     if not is_finite_number(minval):
         raise FuzzerDefinitionError(f"{distribution!r} needs a finite minval, not {minval!r}")
     if not is_finite_number(maxval):
         raise FuzzerDefinitionError(f"{distribution!r} needs a finite maxval, not {maxval!r}")
     if minval > maxval:
         raise FuzzerDefinitionError(f"minval {minval!r} is greater than maxval {maxval!r}")
-    return minval, maxval
+    if distribution == "loguniform":
+        if minval <= 0:
+            raise FuzzerDefinitionError(f"'loguniform' needs a minval above zero, not {minval!r}")
+        return partial(_draw_log_uniform, minval, maxval)
+    if isinstance(minval, int) and isinstance(maxval, int):
+        if minval < -(2**63) or maxval >= 2**63:
+            raise FuzzerDefinitionError(
+                f"whole numbers from {minval} to {maxval} do not fit in 64 bits; "
+                "make a bound a float to draw real numbers"
+            )
+        return partial(_draw_whole_number, minval, maxval)
+    if not math.isfinite(float(maxval) - float(minval)):
+        raise FuzzerDefinitionError(f"the range from {minval!r} to {maxval!r} is too wide")
+    return partial(_draw_real_number, minval, maxval)
+
+
+def _draw_whole_number(minval: int, maxval: int, state: RandomState) -> int:
+    return int(state.randint(low=minval, high=maxval + 1))
+
+
+def _draw_real_number(minval: float, maxval: float, state: RandomState) -> float:
+    return state.uniform(low=minval, high=maxval)
+
+
+def _draw_log_uniform(minval: float, maxval: float, state: RandomState) -> float:
+    drawn = int(2 ** state.uniform(low=np.log2(float(minval)), high=np.log2(float(maxval))))
+    # Rounding, of the logarithm or to a whole number, may leave the range by a little.
+    return min(max(drawn, minval), maxval)
+
+
+def _draw_choice(
+    choices: tuple[Any, ...], probabilities: tuple[float, ...], state: RandomState
+) -> Any:
+    # numpy would turn the choices into its own types, so it is given their positions.
+    return choices[state.choice(np.arange(len(choices)), p=probabilities)]
 
 
 def is_finite_number(value: object) -> TypeGuard[float]:
@@ -152,67 +178,14 @@ def is_finite_number(value: object) -> TypeGuard[float]:
         return False
 
 
-class _Uniform:
-    alias_targets: tuple[str, ...] = ()
-
-    def __init__(self, minval: float, maxval: float) -> None:
-        self._minval, self._maxval = minval, maxval
-        if isinstance(minval, int) and isinstance(maxval, int):
-            if minval < -(2**63) or maxval >= 2**63:
-                raise FuzzerDefinitionError(
-                    f"whole numbers from {minval} to {maxval} do not fit in 64 bits; "
-                    "make a bound a float to draw real numbers"
-                )
-        elif not math.isfinite(float(maxval) - float(minval)):
-            raise FuzzerDefinitionError(f"the range from {minval!r} to {maxval!r} is too wide")
-
-    def sample(self, state: RandomState) -> int | float:
-        if isinstance(self._minval, int) and isinstance(self._maxval, int):
-            return int(state.randint(low=self._minval, high=self._maxval + 1))
-        return state.uniform(low=self._minval, high=self._maxval)
-
-
-class _LogUniform:
-    alias_targets: tuple[str, ...] = ()
-
-    def __init__(self, minval: float, maxval: float) -> None:
-        if minval <= 0:
-            raise FuzzerDefinitionError(f"'loguniform' needs a minval above zero, not {minval!r}")
-        self._minval, self._maxval = minval, maxval
-        self._log_min, self._log_max = np.log2(float(minval)), np.log2(float(maxval))
-
-    def sample(self, state: RandomState) -> int | float:
-        drawn = int(2 ** state.uniform(low=self._log_min, high=self._log_max))
-        # Rounding, of the logarithm or to a whole number, may leave the range by a little.
-        if drawn < self._minval:
-            return self._minval
-        if drawn > self._maxval:
-            return self._maxval
-        return drawn
-
-
-class _Choice:
-    def __init__(self, probabilities: Mapping[Any, float]) -> None:
-        if not probabilities:
-            raise FuzzerDefinitionError("a dict distribution needs at least one choice")
-        for choice, probability in probabilities.items():
-            if not is_finite_number(probability) or probability < 0:
-                raise FuzzerDefinitionError(
-                    f"the probability of {choice!r} must be a number from 0 to 1, "
-                    f"not {probability!r}"
-                )
-        self._choices = tuple(probabilities)
-        self._probabilities = _normalise(tuple(map(float, probabilities.values())))
-        self.alias_targets: tuple[str, ...] = tuple(
-            choice.alias_to
-            for choice, probability in probabilities.items()
-            if isinstance(choice, ParameterAlias) and probability > 0
-        )
-
-    def sample(self, state: RandomState) -> Any:
-        # numpy would turn the choices into its own types, so it is given their positions.
-        index = state.choice(np.arange(len(self._choices)), p=self._probabilities)
-        return self._choices[index]
+def _check_choices(probabilities: Mapping[Any, float]) -> None:
+    if not probabilities:
+        raise FuzzerDefinitionError("a dict distribution needs at least one choice")
+    for choice, probability in probabilities.items():
+        if not is_finite_number(probability) or probability < 0:
+            raise FuzzerDefinitionError(
+                f"the probability of {choice!r} must be a number from 0 to 1, not {probability!r}"
+            )
 
 
 def _normalise(probabilities: tuple[float, ...]) -> tuple[float, ...]:

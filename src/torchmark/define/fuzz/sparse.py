@@ -9,9 +9,9 @@ some coincide are others drawn in their place.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from torchmark.define.fuzz.parameters import is_finite_number
@@ -23,25 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.random import RandomState
 
+    _Positions = np.ndarray[Any, np.dtype[np.int64]]
+
 _KNOWS_INVARIANT_CHECKS = hasattr(torch.sparse, "check_sparse_tensor_invariants")
 """torch 2.0 and later; they warn unless told whether to check."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Storage:
-    """What one draw of the parameters asks a sparse tensor to store."""
-
-    sparse_dim: int
-    """How many of the leading dimensions are sparse."""
-
-    positions: int
-    """How many positions these dimensions have."""
-
-    nnz: int
-    """How many of them are stored."""
-
-    density: float
-    """The same as a share, as it was asked for."""
 
 
 class FuzzedSparseTensor(FuzzedTensor):
@@ -129,20 +114,18 @@ class FuzzedSparseTensor(FuzzedTensor):
         params: Mapping[str, Any],
         state: RandomState,  # noqa: ARG002 -- torch draws nothing from it for a sparse tensor
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        size = self._extent(params).size
-        storage = self._storage(size, params)
+        size, _ = self._size_and_steps(params)
+        sparse_dim, nnz, density = self._storage(size, params)
         coalesced = bool(self._argument("coalesced", self._coalesced, params, default=True))
         tensor = self._move(
-            self.sparse_tensor_constructor(
-                size, self._dtype, storage.sparse_dim, storage.nnz, coalesced
-            )
+            self.sparse_tensor_constructor(size, self._dtype, sparse_dim, nnz, coalesced)
         )
         return tensor, {
             "numel": int(tensor.numel()),
             "shape": tensor.size(),
             "is_coalesced": tensor.is_coalesced(),
-            "density": storage.density,
-            "sparsity": 1.0 - storage.density,
+            "density": density,
+            "sparsity": 1.0 - density,
             "sparse_dim": tensor.sparse_dim(),
             "dense_dim": tensor.dense_dim(),
             "is_hybrid": tensor.dense_dim() > 0,
@@ -152,12 +135,16 @@ class FuzzedSparseTensor(FuzzedTensor):
     def broken_limit(self, params: Mapping[str, Any]) -> str | None:
         broken = super().broken_limit(params)
         if broken is None and self._nnz is not None:
-            storage = self._storage(self._extent(params).size, params)
-            if storage.nnz > storage.positions:
-                return f"room for {storage.nnz} stored positions"
+            size, _ = self._size_and_steps(params)
+            sparse_dim, nnz, _ = self._storage(size, params)
+            if nnz > math.prod(size[:sparse_dim]):
+                return f"room for {nnz} stored positions"
         return broken
 
-    def _storage(self, size: tuple[int, ...], params: Mapping[str, Any]) -> _Storage:
+    def _storage(self, size: tuple[int, ...], params: Mapping[str, Any]) -> tuple[int, int, float]:
+        """How many leading dimensions are sparse, how many of their positions are stored, and the
+        same as a share, as it was asked for.
+        """
         if not size:
             raise self._error("a sparse tensor needs at least one dimension")
         asked = self._argument("sparse_dim", self._sparse_dim, params, default=len(size))
@@ -171,7 +158,7 @@ class FuzzedSparseTensor(FuzzedTensor):
             if not is_finite_number(density) or not 0 <= density <= 1:
                 raise self._error(f"density must lie between 0 and 1, not {density!r}")
             nnz = math.ceil(density * positions)
-        return _Storage(sparse_dim=sparse_dim, positions=positions, nnz=nnz, density=density)
+        return sparse_dim, nnz, density
 
     def _argument(self, role: str, given: Any, params: Mapping[str, Any], default: Any) -> Any:
         if given is None:
@@ -205,44 +192,25 @@ def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
     shares = torch.rand(len(sizes), count, dtype=torch.float32, device="cpu")
     # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
     indices = torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
-    taken = _unique(_flatten(indices, sizes))
+    taken = np.unique(np.ravel_multi_index(indices.numpy(), tuple(sizes)))
     if len(taken) == count:
         return indices
-    return _unflatten(_top_up(taken, count, positions), sizes)
+    flat = _top_up(taken, count, positions)
+    return torch.from_numpy(np.stack(np.unravel_index(flat, tuple(sizes))))
 
 
-def _top_up(taken: torch.Tensor, count: int, positions: int) -> torch.Tensor:
+def _top_up(taken: _Positions, count: int, positions: int) -> _Positions:
     """So many positions in random order, the taken ones among them."""
     while len(taken) < count:
         missing = count - len(taken)
         if count > positions // 2:  # few are free: guessing would hit taken ones again and again
-            free = torch.ones(positions, dtype=torch.bool, device="cpu")
+            free = np.ones(positions, dtype=bool)
             free[taken] = False
-            candidates = free.nonzero().squeeze(1)
-            fresh = candidates[torch.randperm(len(candidates), device="cpu")[:missing]]
+            candidates = np.flatnonzero(free)
+            fresh = candidates[torch.randperm(len(candidates), device="cpu")[:missing].numpy()]
         else:
-            fresh = torch.randint(positions, (missing,), device="cpu")
-        taken = _unique(torch.cat([taken, fresh]))
+            fresh = torch.randint(positions, (missing,), device="cpu").numpy()
+        taken = np.union1d(taken, fresh)
     # Sorted indices would be kinder to the memory than those of a tensor without coincidences.
-    return taken[torch.randperm(count, device="cpu")]
-
-
-def _unique(flat: torch.Tensor) -> torch.Tensor:
-    # torch leaves the method without annotations.
-    unique: torch.Tensor = flat.unique()  # type: ignore[no-untyped-call]
-    return unique
-
-
-def _flatten(indices: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    flat = torch.zeros(indices.shape[1], dtype=torch.long, device="cpu")
-    for row, length in zip(indices, sizes, strict=True):
-        flat = flat * length + row
-    return flat
-
-
-def _unflatten(flat: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    rows = []
-    for length in reversed(sizes):
-        rows.append(flat % length)
-        flat = flat // length
-    return torch.stack(rows[::-1])
+    shuffled: _Positions = taken[torch.randperm(count, device="cpu").numpy()]
+    return shuffled

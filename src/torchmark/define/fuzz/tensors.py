@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,30 +26,6 @@ if TYPE_CHECKING:
 
 _CONSTRUCTOR_ARGUMENTS = ("size", "dtype")
 """What a tensor constructor is given by name beside the parameters."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """What one draw of the parameters makes of a tensor's `size` and `steps`."""
-
-    size: tuple[int, ...]
-    """Length of every dimension of the tensor that is handed out."""
-
-    steps: tuple[int, ...]
-    """Of how many allocated places each dimension uses one."""
-
-    @property
-    def allocation(self) -> tuple[int, ...]:
-        return tuple(length * step for length, step in zip(self.size, self.steps, strict=True))
-
-    def roll(self, places: int) -> Extent:
-        """Every dimension moved to the right by so many places, those at the end to the front."""
-        if not self.size:
-            return self
-        cut = -places % len(self.size)
-        return Extent(
-            size=self.size[cut:] + self.size[:cut], steps=self.steps[cut:] + self.steps[:cut]
-        )
 
 
 class FuzzedTensor:
@@ -142,20 +117,18 @@ class FuzzedTensor:
     def make_tensor(
         self, params: Mapping[str, Any], state: RandomState
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        extent = self._extent(params)
+        size, steps = self._size_and_steps(params)
+        allocation = tuple(map(operator.mul, size, steps))
         constructor = self._tensor_constructor or self.default_tensor_constructor
-        allocated = constructor(size=extent.allocation, dtype=self._dtype, **params)
-        allocated, order = self._reorder(self._move(allocated), len(extent.size), state)
+        allocated = constructor(size=allocation, dtype=self._dtype, **params)
+        allocated, order = self._reorder(self._move(allocated), len(size), state)
         tensor = allocated[
-            tuple(
-                slice(0, length * step, step)
-                for length, step in zip(extent.size, extent.steps, strict=True)
-            )
+            tuple(slice(0, end, step) for end, step in zip(allocation, steps, strict=True))
         ]
         return tensor, {
             "numel": int(tensor.numel()),
             "order": order,
-            "steps": extent.steps,
+            "steps": steps,
             "is_contiguous": tensor.is_contiguous(),
             "dtype": str(self._dtype),
         }
@@ -165,9 +138,9 @@ class FuzzedTensor:
 
     def broken_limit(self, params: Mapping[str, Any]) -> str | None:
         """The first of this tensor's limits that these parameters break, in words."""
-        extent = self._extent(params)
-        elements = math.prod(extent.size)
-        allocated = math.prod(extent.allocation) * _bytes_per_element(self._dtype)
+        size, steps = self._size_and_steps(params)
+        elements = math.prod(size)
+        allocated = elements * math.prod(steps) * _bytes_per_element(self._dtype)
         if self._max_elements is not None and elements > self._max_elements:
             return f"at most {self._max_elements} elements"
         if self._min_elements is not None and elements < self._min_elements:
@@ -176,17 +149,18 @@ class FuzzedTensor:
             return f"at most {self._max_allocation_bytes} allocated bytes"
         return None
 
-    def _extent(self, params: Mapping[str, Any]) -> Extent:
+    def _size_and_steps(self, params: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The length of every dimension, and of how many allocated places each uses one."""
         dim = len(self._size)
         if self._dim_parameter is not None:
             dim = self._whole("dim_parameter", self._dim_parameter, params, at_least=0)
-        extent = Extent(
-            size=self._resolve("size", self._size, dim, params, at_least=0),
-            steps=self._resolve("steps", self._steps, dim, params, at_least=1),
-        )
+        size = self._resolve("size", self._size, dim, params, at_least=0)
+        steps = self._resolve("steps", self._steps, dim, params, at_least=1)
         if self._roll_parameter is None:
-            return extent
-        return extent.roll(self._whole("roll_parameter", self._roll_parameter, params))
+            return size, steps
+        places = self._whole("roll_parameter", self._roll_parameter, params)
+        cut = -places % max(1, dim)
+        return size[cut:] + size[:cut], steps[cut:] + steps[:cut]
 
     def _resolve(
         self,

@@ -23,19 +23,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
-from torchmark.define.expansion.cases import features_asked, holds_a_definition, materialize
+from torchmark.define.expansion import features_asked, holds_a_definition, materialize
+from torchmark.define.recorded import definitions_of
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
 from torchmark.define.suites import SHIPPED
-from torchmark.define.suites.recorded import suite_of
 from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError, TorchmarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from torchmark.define.expansion.cases import Suite
+    from torchmark.define.expansion import Suite
     from torchmark.model.case import Case
 
 _PATTERN = "bench_*.py"
@@ -66,20 +66,20 @@ def load_suite(name: str) -> LoadedSuite:
     Python import another one.
     """
     if name in SHIPPED:
-        return _load_parts(name, [_module_loader(SHIPPED[name])])
+        return _load_parts(name, [SHIPPED[name]])
     path = Path(name)
     if path.is_dir():
         files = sorted(path.glob(_PATTERN))
         if not files:
             raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
-        return _load_parts(name, [_file_loader(file) for file in files])
+        return _load_parts(name, files)
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
-        return LoadedSuite(name=name, parts=(suite_of(load_trace(path)),))
+        return LoadedSuite(name=name, parts=(definitions_of(load_trace(path)),))
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")
-        return _load_parts(name, [_file_loader(path)])
-    return _load_parts(name, [_module_loader(name)])
+        return _load_parts(name, [path])
+    return _load_parts(name, [name])
 
 
 def cases_of(
@@ -95,29 +95,30 @@ def cases_of(
     return tuple(cases.values())
 
 
-def _load_parts(name: str, loaders: Iterable[Callable[[], Suite]]) -> LoadedSuite:
+def _load_parts(name: str, sources: Iterable[Path | str]) -> LoadedSuite:
+    """The definitions of files and of modules, which are given by name."""
     parts: list[Suite] = []
     failures: list[SuiteFileError] = []
-    for load in loaders:
+    for source in sources:
         try:
-            parts.append(load())
+            module = run_file(source) if isinstance(source, Path) else _import(source)
+            parts.append(_suite_in(module, file=str(source)))
         except SuiteFileError as error:
             failures.append(error)
     return LoadedSuite(name=name, parts=tuple(parts), failures=tuple(failures))
 
 
-def _file_loader(path: Path) -> Callable[[], Suite]:
-    return lambda: _suite_in(run_file(path), file=str(path))
-
-
-def _module_loader(name: str) -> Callable[[], Suite]:
-    return lambda: _suite_in(_import(name), file=name)
-
-
 def _suite_in(module: ModuleType, *, file: str) -> Suite:
     """What the module defines, if it expands to cases."""
     names = vars(module)
-    suite: Suite = names["SUITE"] if "SUITE" in names else _labelled_by_variable(names)
+    if "SUITE" in names:
+        suite: Suite = names["SUITE"]
+    else:
+        suite = {
+            name: value
+            for name, value in names.items()
+            if not name.startswith("_") and holds_a_definition(value)
+        }
     if not holds_a_definition(suite):
         raise SuiteFileError(
             "defines no benchmarks: give it a dictionary SUITE, or variables that hold "
@@ -131,19 +132,11 @@ def _suite_in(module: ModuleType, *, file: str) -> Suite:
     return suite
 
 
-def _labelled_by_variable(names: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in names.items()
-        if not name.startswith("_") and holds_a_definition(value)
-    }
-
-
 def run_file(path: Path) -> ModuleType:
     """The module that the file makes; compiled here, so that nothing is written beside it."""
     module = ModuleType(f"torchmark_suite_{path.stem}")
     module.__file__ = str(path)
-    with _failing_as(str(path), str(path)), _importing_from(path.parent):
+    with _failing_as(str(path)), _importing_from(path.parent):
         code = compile(path.read_bytes(), str(path), "exec")
         sys.modules[module.__name__] = module  # dataclasses look their module up there
         exec(code, vars(module))  # noqa: S102 - running the user's file is what was asked
@@ -151,7 +144,7 @@ def run_file(path: Path) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
-    with _failing_as(name, None):
+    with _failing_as(name):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -176,7 +169,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _failing_as(name: str, source: str | None) -> Iterator[None]:
+def _failing_as(file: str) -> Iterator[None]:
     """Whatever the user's file raises becomes a SuiteFileError with the place in that file."""
     try:
         yield
@@ -185,28 +178,24 @@ def _failing_as(name: str, source: str | None) -> Iterator[None]:
     except SyntaxError as error:
         raise SuiteFileError(
             f"SyntaxError: {error.msg}",
-            file=error.filename or name,
+            file=error.filename or file,
             line=error.lineno,
             text=error.text or "",
             column=error.offset,
         ) from error
     except (Exception, SystemExit) as error:
-        line, text = _place_of(error, source)
-        raise SuiteFileError(_message_of(error), file=name, line=line, text=text) from error
+        line, text = _place_of(error, file)
+        said = "".join(traceback.format_exception_only(error)).strip()
+        if isinstance(error, TorchmarkError):  # whose class adds nothing to its text
+            said = str(error)
+        raise SuiteFileError(said, file=file, line=line, text=text) from error
 
 
-def _message_of(error: BaseException) -> str:
-    """What the error says; the class of one of torchmark's own adds nothing to its text."""
-    if isinstance(error, TorchmarkError):
-        return str(error)
-    return "".join(traceback.format_exception_only(error)).strip()
-
-
-def _place_of(error: BaseException, source: str | None) -> tuple[int | None, str]:
+def _place_of(error: BaseException, file: str) -> tuple[int | None, str]:
     """The last line of the file that was on its way, if the error passed through it."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-             if frame.filename == source]  # fmt: skip
-    if source is None or not lines or lines[-1] is None:
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    if not lines or lines[-1] is None:
         return None, ""
-    linecache.checkcache(source)
-    return lines[-1], linecache.getline(source, lines[-1])
+    linecache.checkcache(file)
+    return lines[-1], linecache.getline(file, lines[-1])

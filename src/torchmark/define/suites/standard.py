@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchmark.define.grouped import GroupedModules, GroupedSetup, GroupedStmts, GroupedVariants
-from torchmark.model.case import Autograd
+from torchmark.model.case import Autograd, joined, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,17 +35,33 @@ _EMPTY = {
     ),
 }
 
-# Each line in two languages: equal shapes, a broadcast row, a scalar of the same kind and of
-# another, in place with a tensor and with a scalar, and two types of numbers. Ones stay ones when
-# multiplied in place.
-_MATH = GroupedVariants(
-    py_block="""
-        # @Setup
+
+def _alike(py_setup: str, cpp_setup: str, stmts: str) -> dict[tuple[str, ...], GroupedBenchmark]:
+    """Statements that both languages write alike, but for the semicolon at the end."""
+    python = trimmed(stmts)
+    lines = python.replace("# @", "// @").split("\n")
+    cpp = "\n".join(line if line.startswith("//") or not line else f"{line};" for line in lines)
+    return GroupedVariants(
+        joined("# @Setup", trimmed(py_setup), python), joined("// @Setup", trimmed(cpp_setup), cpp)
+    )
+
+
+# Equal shapes, a broadcast row, a scalar of the same kind and of another, in place with a tensor
+# and with a scalar, and two types of numbers. Ones stay ones when multiplied in place.
+_MATH = _alike(
+    """
         x = torch.ones((4, 4))
         y = torch.ones((4, 4))
         row = torch.ones((4,))
         whole = torch.ones((4, 4), dtype=torch.int64)
-
+    """,
+    """
+        auto x = torch::ones({4, 4});
+        auto y = torch::ones({4, 4});
+        auto row = torch::ones({4});
+        auto whole = torch::ones({4, 4}, at::kLong);
+    """,
+    """
         # @add
         x + y
         x + row
@@ -68,44 +84,20 @@ _MATH = GroupedVariants(
         x == y
         x == 1.0
     """,
-    cpp_block="""
-        // @Setup
-        auto x = torch::ones({4, 4});
-        auto y = torch::ones({4, 4});
-        auto row = torch::ones({4});
-        auto whole = torch::ones({4, 4}, at::kLong);
-
-        // @add
-        x + y;
-        x + row;
-        x + 1.0;
-        x + 1;
-        x.add_(y);
-        x.add_(1);
-        x + whole;
-
-        // @multiply
-        x * y;
-        x * row;
-        x * 1.0;
-        x * 1;
-        x.mul_(y);
-        x.mul_(1);
-        x * whole;
-
-        // @equality
-        x == y;
-        x == 1.0;
-    """,
 )
 
-_DATA_MOVEMENT = GroupedVariants(
-    py_block="""
-        # @Setup
+_DATA_MOVEMENT = _alike(
+    """
         x = torch.ones((4, 4))
         y = torch.ones((4, 4))
         columns = torch.ones((4, 4)).t()
-
+    """,
+    """
+        auto x = torch::ones({4, 4});
+        auto y = torch::ones({4, 4});
+        auto columns = torch::ones({4, 4}).t();
+    """,
+    """
         # @contiguous (trivial)
         x.contiguous()
         # @contiguous (non-trivial)
@@ -119,49 +111,18 @@ _DATA_MOVEMENT = GroupedVariants(
         # @RNG
         x.uniform_()
     """,
-    cpp_block="""
-        // @Setup
-        auto x = torch::ones({4, 4});
-        auto y = torch::ones({4, 4});
-        auto columns = torch::ones({4, 4}).t();
-
-        // @contiguous (trivial)
-        x.contiguous();
-        // @contiguous (non-trivial)
-        columns.contiguous();
-        // @clone
-        x.clone();
-        // @copy_
-        x.copy_(y);
-        // @zero_
-        x.zero_();
-        // @RNG
-        x.uniform_();
-    """,
 )
 
-_REDUCTION = GroupedVariants(
-    py_block="""
-        # @Setup
-        x = torch.ones((4, 4))
-
+_REDUCTION = _alike(
+    "x = torch.ones((4, 4))",
+    "auto x = torch::ones({4, 4});",
+    """
         # @max
         x.max()
         # @sum
         x.sum()
         # @variance
         x.var()
-    """,
-    cpp_block="""
-        // @Setup
-        auto x = torch::ones({4, 4});
-
-        // @max
-        x.max();
-        // @sum
-        x.sum();
-        // @variance
-        x.var();
     """,
 )
 

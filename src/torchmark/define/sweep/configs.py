@@ -15,14 +15,14 @@ from typing import Any
 from torchmark.errors import DefinitionError
 from torchmark.model.run_settings import TORCH_DTYPES, Phase
 
-BACKENDS = ("pt", "compile", "ort")
-DTYPES = ("fp32", "fp16", "bf16", "fp64", "int8")
-PHASES = tuple(phase.value for phase in Phase)
-
+_KINDS = {
+    "backend": ("pt", "compile", "ort"),
+    "dtype": ("fp32", "fp16", "bf16", "fp64", "int8"),
+    "phase": tuple(phase.value for phase in Phase),
+}
 _ALSO_CALLED = {name: dtype for dtype, name in TORCH_DTYPES.items()}
 """As torch calls them: a spec may say torch.float16."""
 
-_KINDS = {"backend": BACKENDS, "dtype": DTYPES, "phase": PHASES}
 _SEPARATORS = re.compile(r"[\s,/_-]+")
 
 
@@ -30,8 +30,8 @@ _SEPARATORS = re.compile(r"[\s,/_-]+")
 class JobConfig:
     """One way to run the model."""
 
-    backend: str = "pt"
     dtype: str = "fp32"
+    backend: str = "pt"
     phase: Phase | None = None
     """None runs the phases that the whole sweep is asked for."""
 
@@ -44,70 +44,67 @@ def configs_of(given: Any) -> tuple[JobConfig, ...]:
     >>> [f"{config.backend} {config.dtype}" for config in configs_of(["fp16", "pt", "ort"])]
     ['pt fp16', 'ort fp16']
     """
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, Mapping):
+    if isinstance(given, str | Mapping):
         given = [given]
     if not isinstance(given, Sequence) or not given:
         raise DefinitionError(
             f'job_configs is {given!r}; write a list such as ["pt fp32", "ort fp16"]'
         )
     entries = [_fields(entry) for entry in given]
-    axes = [_axis(fields) for fields in entries]
-    if len(entries) > 1 and all(axis is not None for axis in axes):
-        entries = [_merged(entries)]
-    found = [config for fields in entries for config in _combined(fields)]
-    return tuple(dict.fromkeys(found))
+    if all(len(fields) == 1 for fields in entries):  # each lists alternatives, and nothing else
+        merged: _Fields = {}
+        for fields in entries:
+            for kind, values in fields.items():
+                merged.setdefault(kind, []).extend(values)
+        entries = [merged]
+    return tuple(dict.fromkeys(config for fields in entries for config in _combine(fields)))
 
 
 _Fields = dict[str, list[Any]]
+"""Values by what they are, each perhaps several."""
 
 
 def _fields(entry: Any) -> _Fields:
-    """Values by what they are, each perhaps several."""
     if isinstance(entry, Mapping):
-        return _fields_by_name(entry)
+        return {kind: _values(kind, value, entry) for kind, value in entry.items()}
     if isinstance(entry, str):
-        words = _SEPARATORS.split(entry.strip())
-    elif isinstance(entry, Sequence):
-        words = list(entry)
+        words: Sequence[Any] = _SEPARATORS.split(entry.strip())
     else:
-        words = [entry]
+        words = entry if isinstance(entry, Sequence) else [entry]
     fields: _Fields = {}
     for word in words:
         name = _called(word)
         kind = next((kind for kind, known in _KINDS.items() if name in known), None)
         if kind is None:
-            raise DefinitionError(_unknown(word, entry))
+            of = "" if word == entry else f" of the job config {entry!r}"
+            kinds = [f"no {kind} ({', '.join(known)})" for kind, known in _KINDS.items()]
+            raise DefinitionError(f"{word!r}{of} is {kinds[0]}, {kinds[1]} and {kinds[2]}")
         fields.setdefault(kind, []).append(name)
     return fields
 
 
-def _fields_by_name(entry: Mapping[str, Any]) -> _Fields:
-    fields: _Fields = {}
-    for kind, value in entry.items():
-        several = list(value) if isinstance(value, list | tuple) else [value]
-        if kind == "threads":
-            for count in several:
-                if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                    raise DefinitionError(
-                        f"the job config {dict(entry)!r} has threads={count!r}; write 1, 2, …"
-                    )
-            fields[kind] = several
-            continue
-        if kind not in _KINDS:
-            raise DefinitionError(
-                f"the job config {dict(entry)!r} has {kind!r}; it may have "
-                + ", ".join([*_KINDS, "threads"])
-            )
-        fields[kind] = [_called(word) for word in several]
-        for name in fields[kind]:
-            if name not in _KINDS[kind]:
+def _values(kind: str, given: Any, entry: Mapping[str, Any]) -> list[Any]:
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    if kind == "threads":
+        for count in several:
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise DefinitionError(
-                    f"the job config {dict(entry)!r} has the {kind} {name!r}; "
-                    f"there are {', '.join(_KINDS[kind])}"
+                    f"the job config {dict(entry)!r} has threads={count!r}; write 1, 2, …"
                 )
-    return fields
+        return several
+    if kind not in _KINDS:
+        raise DefinitionError(
+            f"the job config {dict(entry)!r} has {kind!r}; it may have "
+            + ", ".join([*_KINDS, "threads"])
+        )
+    names = [_called(word) for word in several]
+    for name in names:
+        if name not in _KINDS[kind]:
+            raise DefinitionError(
+                f"the job config {dict(entry)!r} has the {kind} {name!r}; "
+                f"there are {', '.join(_KINDS[kind])}"
+            )
+    return names
 
 
 def _called(word: Any) -> str:
@@ -117,31 +114,10 @@ def _called(word: Any) -> str:
     return _ALSO_CALLED.get(name, name)
 
 
-def _unknown(word: Any, entry: Any) -> str:
-    of = "" if word == entry else f" of the job config {entry!r}"
-    return (
-        f"{word!r}{of} is no backend ({', '.join(BACKENDS)}), no dtype ({', '.join(DTYPES)}) "
-        f"and no phase ({', '.join(PHASES)})"
-    )
-
-
-def _axis(fields: _Fields) -> str | None:
-    """What an entry lists alternatives of, if it says nothing else."""
-    return next(iter(fields)) if len(fields) == 1 else None
-
-
-def _merged(entries: Sequence[_Fields]) -> _Fields:
-    merged: _Fields = {}
-    for fields in entries:
-        for kind, values in fields.items():
-            merged.setdefault(kind, []).extend(values)
-    return merged
-
-
-def _combined(fields: _Fields) -> list[JobConfig]:
+def _combine(fields: _Fields) -> list[JobConfig]:
     phases: list[Phase | None] = [Phase(name) for name in fields.get("phase", [])]
     return [
-        JobConfig(backend=backend, dtype=dtype, phase=phase, threads=threads)
+        JobConfig(dtype=dtype, backend=backend, phase=phase, threads=threads)
         for dtype, backend, phase, threads in itertools.product(
             fields.get("dtype", ["fp32"]),
             fields.get("backend", ["pt"]),

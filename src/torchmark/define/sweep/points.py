@@ -3,6 +3,10 @@
 Points that initialise the model alike stand together, so that it is built, exported and compiled
 once for all of them; of each point all configs stand together, so that what changes on the machine
 changes for all of them.
+
+How long the cases may take is said before they start, so that nobody waits for days. The figures
+are of small models on an ordinary processor; a model whose run takes a second takes longer, and a
+large machine is quicker.
 """
 
 from __future__ import annotations
@@ -10,25 +14,33 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.sweep.estimate import duration_text, seconds_of
 from torchmark.define.sweep.spec import CONFIG_FIELDS
 from torchmark.define.sweep.where import filter_of
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_settings import Phase, SweepPoint, case_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from torchmark.define.sweep.configs import JobConfig
-    from torchmark.define.sweep.inputs import Input
-    from torchmark.define.sweep.spec import SweepSpec
+    from torchmark.define.sweep.spec import Input, SweepSpec
     from torchmark.model.case import Case
     from torchmark.model.run_settings import Dims
 
 _MOST_CASES = 1_000_000
 """More are refused: at a tenth of a second for each it would take a day."""
+
+_START = 10.0
+"""Seconds for importing torch, twice."""
+
+_CASE = 0.2
+"""Seconds for the samples of a case and all around them."""
+
+_PREPARING = {"pt": 0.0, "ort": 2.0, "compile": 8.0}
+"""Seconds for each model and dtype that a backend has to prepare."""
 
 
 class SweepCase(NamedTuple):
@@ -51,35 +63,26 @@ def all_cases(
     configs are taken. `phases` are for the job configs that do not say their own.
     """
     configs = configs_with_phases(spec, phases)
-    wanted = _filter(spec, where)
-    points = _grouped(spec, _chosen_points(spec, where, sample, configs))
-    stmt, setup = _statement(spec), spec.model_source
-    found = [
-        SweepPoint(
-            dims=dims,
-            dtype=config.dtype,
-            backend=config.backend,
-            phase=phase,
-            threads=config.threads,
-        )
-        for dims in points
-        for config, phase in configs
-        if wanted(dims, config, phase)
-    ]
+    if sample is not None and not where:
+        total = number_of_points(spec)
+        sizes = [_dims_at(spec, place) for place in _draw(total, sample)]
+        found = list(_points_by_sizes(sizes, configs, lambda _: True))
+    else:
+        _check_number(spec, len(configs))
+        found = list(_points_by_sizes(_all_dims(spec), configs, _filter(spec, where)))
+        if sample is not None:
+            found = [found[place] for place in _draw(len(found), sample)]
     if not found:
         raise InvalidArgumentError(f"no case is left: none has {where!r}")
+    by_model: dict[tuple[int, ...], list[SweepPoint]] = {}
+    for points in found:
+        by_model.setdefault(_init_sizes(spec, points[0]), []).extend(points)
+    stmt, setup = _statement(spec), spec.model_source
     return [
         SweepCase(case_of(point, model=spec.model_name, stmt=stmt, setup=setup), point)
-        for point in found
+        for points in by_model.values()
+        for point in points
     ]
-
-
-def _grouped(spec: SweepSpec, points: Sequence[Dims]) -> list[Dims]:
-    """Those that initialise the model alike stand together, in the order of the first of each."""
-    found: dict[tuple[int, ...], list[Dims]] = {}
-    for dims in points:
-        found.setdefault(tuple(size for name, size in dims if name in spec.init), []).append(dims)
-    return [dims for together in found.values() for dims in together]
 
 
 def number_of_points(spec: SweepSpec) -> int:
@@ -87,55 +90,60 @@ def number_of_points(spec: SweepSpec) -> int:
     return math.prod(map(len, spec.scales.values()))
 
 
-def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[tuple[JobConfig, Phase]]:
-    """Everything that is measured of one point."""
-    pairs = [
-        (config, phase)
+def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[JobConfig]:
+    """Everything that is measured of one point, each with its phase."""
+    found = (
+        replace(config, phase=phase)
         for config in spec.configs
         for phase in ([config.phase] if config.phase is not None else phases)
-    ]
-    return list({_key(*pair): pair for pair in pairs}.values())
+    )
+    return list(dict.fromkeys(found))
 
 
-def _key(config: JobConfig, phase: Phase) -> tuple[str, str, Phase, int]:
-    return config.backend, config.dtype, phase, config.threads
+def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
+    """What these cases take, give or take a factor of two."""
+    prepared = {
+        (_init_sizes(spec, point), point.dtype, point.backend, point.phase) for _, point in cases
+    }
+    preparing = sum(_PREPARING[backend] for _, _, backend, _ in prepared)
+    return _START + _CASE * len(cases) + preparing
 
 
-def _chosen_points(
-    spec: SweepSpec,
-    where: str,
-    sample: int | None,
-    configs: Sequence[tuple[JobConfig, Phase]],
-) -> list[Dims]:
-    total = number_of_points(spec)
-    if sample is not None and not where:
-        return [_point(spec, place) for place in _drawn(total, min(sample, total))]
-    if total * len(configs) > _MOST_CASES:
-        number = total * len(configs)
+def duration_text(seconds: float) -> str:
+    """
+    >>> [duration_text(seconds) for seconds in (40, 400, 40_000, 4_000_000)]
+    ['40 s', '7 min', '11 h', '46 days']
+    """
+    for limit, length, unit in ((100, 1, "s"), (6000, 60, "min"), (200_000, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"
+
+
+def _check_number(spec: SweepSpec, configs: int) -> None:
+    points = number_of_points(spec)
+    number = points * configs
+    if number > _MOST_CASES:
         raise InvalidArgumentError(
-            f"{total:,} points with {len(configs)} configs each are {number:,} cases, about "
-            f"{duration_text(seconds_of(number))}, and at most {_MOST_CASES:,} are gone "
+            f"{points:,} points with {configs} configs each are {number:,} cases, about "
+            f"{duration_text(_START + _CASE * number)}, and at most {_MOST_CASES:,} are gone "
             "through; give dimensions fewer sizes with --set, or draw some with --sample N "
             "without --where"
         )
-    wanted = _filter(spec, where)
-    points = [dims for dims in _points(spec) if any(wanted(dims, *each) for each in configs)]
-    if sample is None or sample >= len(points):
-        return points
-    return [points[place] for place in _drawn(len(points), sample)]
 
 
-def _drawn(total: int, number: int) -> list[int]:
-    return sorted(random.Random(0).sample(range(total), number))  # noqa: S311 - no secret
+def _draw(total: int, number: int) -> list[int]:
+    drawn = random.Random(0).sample(range(total), min(number, total))  # noqa: S311 - no secret
+    return sorted(drawn)
 
 
-def _points(spec: SweepSpec) -> Iterator[Dims]:
+def _all_dims(spec: SweepSpec) -> Iterator[Dims]:
     for sizes in itertools.product(*spec.scales.values()):
         yield tuple(zip(spec.scales, sizes, strict=True))
 
 
-def _point(spec: SweepSpec, place: int) -> Dims:
-    """The point at this place of the product, whose last dimension changes first."""
+def _dims_at(spec: SweepSpec, place: int) -> Dims:
+    """The sizes at this place of the product, whose last dimension changes first."""
     found: list[tuple[str, int]] = []
     for name, sizes in reversed(list(spec.scales.items())):
         place, at = divmod(place, len(sizes))
@@ -143,19 +151,36 @@ def _point(spec: SweepSpec, place: int) -> Dims:
     return tuple(found)
 
 
-def _filter(spec: SweepSpec, where: str) -> Callable[[Dims, JobConfig, Phase], bool]:
+def _points_by_sizes(
+    sizes: Iterable[Dims], configs: Sequence[JobConfig], wanted: Callable[[SweepPoint], bool]
+) -> Iterator[list[SweepPoint]]:
+    """The points that are wanted, those of the same sizes together."""
+    settings = [asdict(config) for config in configs]
+    for dims in sizes:
+        points = [SweepPoint(dims=dims, **each) for each in settings]
+        chosen = [point for point in points if wanted(point)]
+        if chosen:
+            yield chosen
+
+
+def _filter(spec: SweepSpec, where: str) -> Callable[[SweepPoint], bool]:
     if not where:
-        return lambda _dims, _config, _phase: True
+        return lambda _: True
     holds = filter_of(where, [*spec.scales, *CONFIG_FIELDS])
 
-    def wanted(dims: Dims, config: JobConfig, phase: Phase) -> bool:
+    def wanted(point: SweepPoint) -> bool:
         values = {
-            **dict(dims), "dtype": config.dtype, "backend": config.backend,
-            "phase": phase.value, "threads": config.threads,
+            **dict(point.dims), "dtype": point.dtype, "backend": point.backend,
+            "phase": point.phase.value, "threads": point.threads,
         }  # fmt: skip
         return holds(values)
 
     return wanted
+
+
+def _init_sizes(spec: SweepSpec, point: SweepPoint) -> tuple[int, ...]:
+    """What the model is initialised with."""
+    return tuple(size for name, size in point.dims if name in spec.init)
 
 
 def _statement(spec: SweepSpec) -> str:

@@ -17,7 +17,7 @@ from torchmark.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-LARGEST = 2**40
+_LARGEST = 2**40
 """No tensor has more elements than that along one dimension: a mistake, not a size."""
 
 _FORMS_TEXT = (
@@ -40,7 +40,7 @@ def logspace(start: float, end: float, steps: int, base: float = 10) -> list[int
     >>> logspace(0, 10, 6, base=2)
     [1, 4, 16, 64, 256, 1024]
     """
-    if base <= 0 or max(abs(start), abs(end)) * abs(math.log2(base)) > math.log2(LARGEST):
+    if base <= 0 or max(abs(start), abs(end)) * abs(math.log2(base)) > math.log2(_LARGEST):
         raise InvalidArgumentError(
             f"logspace({start}, {end}, {steps}, base={base}) goes from {base}**{start} to "
             f"{base}**{end}, as torch.logspace does; for 1 to 1024 write "
@@ -104,7 +104,7 @@ def _whole(dim: str, value: Any) -> int:
         raise InvalidArgumentError(
             f"the dimension {dim!r} has the size {value!r}, which is no whole number"
         )
-    if abs(number) > LARGEST:
+    if abs(number) > _LARGEST:
         raise InvalidArgumentError(f"the dimension {dim!r} has the size {value}: too large")
     return number
 
@@ -117,11 +117,11 @@ def _by_name(dim: str, given: Mapping[Any, Any]) -> Iterable[int]:
         )
     ((name, arguments),) = given.items()
     if isinstance(arguments, Mapping):
-        return _made(dim, name, (), arguments)
-    return _made(dim, name, arguments if isinstance(arguments, list | tuple) else [arguments], {})
+        return _make(dim, name, (), arguments)
+    return _make(dim, name, arguments if isinstance(arguments, list | tuple) else [arguments], {})
 
 
-def _made(
+def _make(
     dim: str, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Iterable[int]:
     try:
@@ -143,12 +143,10 @@ def _read(dim: str, text: str) -> Iterable[Any]:
         if not isinstance(node, ast.Call):
             value = ast.literal_eval(node)
             return value if isinstance(value, list | tuple) else [value]
-        if not isinstance(node.func, ast.Name) or node.func.id not in _FORMS:
-            raise mistake
         arguments = [ast.literal_eval(argument) for argument in node.args]
         keywords = {word.arg or "": ast.literal_eval(word.value) for word in node.keywords}
     except (SyntaxError, ValueError, RecursionError) as error:
-        if isinstance(error, InvalidArgumentError):
-            raise
         raise mistake from error
-    return _made(dim, node.func.id, arguments, keywords)
+    if not isinstance(node.func, ast.Name) or node.func.id not in _FORMS:
+        raise mistake
+    return _make(dim, node.func.id, arguments, keywords)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from torchmark.define.suites.loading import run_file
 from torchmark.define.sweep.configs import JobConfig, configs_of
-from torchmark.define.sweep.inputs import Input, inputs_of
 from torchmark.define.sweep.scales import sizes_of
 from torchmark.errors import (
     DefinitionError,
@@ -27,8 +26,29 @@ if TYPE_CHECKING:
 
 NAMES = ("model", "model_init_params", "input_params", "input_scales", "job_configs")
 
-CONFIG_FIELDS = ("dtype", "backend", "phase", "threads")
+CONFIG_FIELDS = tuple(field.name for field in fields(JobConfig))
 """What a filter knows beside the dimensions, which therefore have other names."""
+
+_FLOATING = "floating"
+"""Elements of the job config's dtype, drawn from a normal distribution."""
+
+_INTEGERS = ("int64", "int32")
+"""Elements that are drawn evenly from 0 up to `below`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One input of the model."""
+
+    dims: tuple[str | int, ...]
+    """The name of a dimension, or a size that is always the same."""
+
+    dtype: str = _FLOATING
+    below: str | int | None = None
+    """Of integers: all are smaller; the name of a dimension or a number."""
+
+    def shape(self, sizes: Mapping[str, int]) -> list[int]:
+        return [sizes[dim] if isinstance(dim, str) else dim for dim in self.dims]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +88,8 @@ class SweepSpec:
     @property
     def input_names(self) -> tuple[str, ...]:
         """The dimensions of the inputs, each once."""
-        return tuple(dict.fromkeys(name for each in self.inputs for name in each.names))
+        used = (name for each in self.inputs for name in (*each.dims, each.below))
+        return tuple(dict.fromkeys(name for name in used if isinstance(name, str)))
 
     def with_sizes(self, settings: Mapping[str, tuple[int, ...]]) -> SweepSpec:
         """The same with other sizes of some dimensions."""
@@ -105,7 +126,7 @@ def spec_of(
     spec = SweepSpec(
         model=model,
         init=_init_names(model_init_params),
-        inputs=inputs_of(input_params),
+        inputs=_inputs(input_params),
         scales={str(name): sizes_of(str(name), sizes) for name, sizes in input_scales.items()},
         configs=configs_of(job_configs),
         file=file,
@@ -129,6 +150,70 @@ def read_spec(file: Path) -> SweepSpec:
         return spec_of(**{name: found[name] for name in NAMES}, file=file)
     except (DefinitionError, InvalidArgumentError) as error:
         raise SuiteFileError(str(error), file=str(file)) from error
+
+
+def indices(*dims: str | int, below: str | int, dtype: str = "int64") -> dict[str, Any]:
+    """An input of integers from 0 up to `below`, such as the rows of a table.
+
+    >>> indices("batch", "bag", below="rows")
+    {'dims': ['batch', 'bag'], 'dtype': 'int64', 'below': 'rows'}
+    """
+    return {"dims": list(dims), "dtype": dtype, "below": below}
+
+
+def _inputs(given: Any) -> tuple[Input, ...]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise DefinitionError(
+            f"input_params is {given!r}; write a list with one list of dimension names for each "
+            'input: [["batch", "features"]]'
+        )
+    return tuple(
+        _input(f"input {number} of input_params", each) for number, each in enumerate(given, 1)
+    )
+
+
+def _input(what: str, given: Any) -> Input:
+    if not isinstance(given, Mapping):
+        return Input(dims=_dims(what, given))
+    if "dims" not in given or not set(given) <= {"dims", "dtype", "below"}:
+        raise DefinitionError(
+            f"{what} is {dict(given)!r}; it has dims, and may have dtype and below"
+        )
+    dtype, below = str(given.get("dtype", _FLOATING)).removeprefix("torch."), given.get("below")
+    if dtype not in (_FLOATING, *_INTEGERS):
+        raise DefinitionError(
+            f"{what} has the dtype {dtype!r}; "
+            f"there are {', '.join(_INTEGERS)}, or none for the job config's own"
+        )
+    if (dtype in _INTEGERS) != (below is not None):
+        raise DefinitionError(
+            f"{what} has the dtype {dtype} and below={below!r}; "
+            "integers need below, others do not know it"
+        )
+    if below is not None and not _is_dim(below):
+        raise DefinitionError(
+            f"{what} has below={below!r}; write the name of a dimension or a number from 1 on"
+        )
+    return Input(dims=_dims(what, given["dims"]), dtype=dtype, below=below)
+
+
+def _dims(what: str, given: Any) -> tuple[str | int, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise DefinitionError(
+            f'{what} is {given!r}; write the names of its dimensions: ["batch", "features"]'
+        )
+    for dim in given:
+        if not _is_dim(dim):
+            raise DefinitionError(
+                f"{what} has the dimension {dim!r}; write a name or a size from 1 on"
+            )
+    return tuple(given)
+
+
+def _is_dim(dim: Any) -> bool:
+    if isinstance(dim, str):
+        return bool(dim)
+    return isinstance(dim, int) and not isinstance(dim, bool) and dim >= 1
 
 
 def _init_names(given: Any) -> tuple[str, ...]:

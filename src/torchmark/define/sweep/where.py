@@ -15,19 +15,18 @@ from torchmark.errors import MarkedTextError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    Where = Callable[[Mapping[str, Any]], bool]
+    Values = Mapping[str, Any]
+    Where = Callable[[Values], bool]
 
 _REMEDY = "Write it like \"batch * features <= 65536 and backend != 'ort'\"."
 
-_ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-}
-_COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -36,19 +35,20 @@ _COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.GtE: operator.ge,
     ast.In: lambda value, several: value in several,
     ast.NotIn: lambda value, several: value not in several,
-}
-_UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
+_LEAVES = (ast.Name, ast.Constant, ast.boolop, ast.expr_context)
+_BRANCHES = (ast.BoolOp, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List)
+_UNKNOWN = {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}
 
 
 class WhereError(MarkedTextError):
     """A filter that cannot be read."""
 
     def __init__(self, message: str, *, text: str, position: int) -> None:
-        super().__init__(message, text=text, position=position, remedy=_REMEDY)
+        super().__init__(f"--where{message}", text=text, position=position, remedy=_REMEDY)
 
 
 def filter_of(text: str, names: Collection[str]) -> Where:
@@ -58,53 +58,37 @@ def filter_of(text: str, names: Collection[str]) -> Where:
     ...     {"batch": 4, "backend": "pt"})
     True
     """
+    text = text.strip()
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError) as error:
         offset = getattr(error, "offset", None)
-        position = offset - 1 if offset else len(text.strip())  # what ends too early has none
+        position = offset - 1 if offset else len(text)  # what ends too early has none
         said = getattr(error, "msg", str(error))
-        raise WhereError(f"--where: {said}", text=text.strip(), position=position) from error
-    _check(tree, text.strip(), names)
+        raise WhereError(f": {said}", text=text, position=position) from error
+    for node in ast.walk(tree):
+        _check(node, text, names)
 
-    def holds(values: Mapping[str, Any]) -> bool:
+    def holds(values: Values) -> bool:
         try:
             return bool(_value(tree, values))
         except (TypeError, ArithmeticError, ValueError) as error:
-            raise WhereError(f"--where: {error}", text=text.strip(), position=0) from error
+            raise WhereError(f": {error}", text=text, position=0) from error
 
     return holds
 
 
 def _check(node: ast.AST, text: str, names: Collection[str]) -> None:
-    known = (
-        ast.BoolOp | ast.Compare | ast.BinOp | ast.UnaryOp | ast.Name | ast.Constant
-        | ast.Tuple | ast.List | ast.boolop | ast.cmpop | ast.operator | ast.unaryop
-        | ast.expr_context
-    )  # fmt: skip
     position = getattr(node, "col_offset", 0)
-    if not isinstance(node, known) or (
-        isinstance(node, ast.operator | ast.cmpop | ast.unaryop)
-        and type(node) not in {**_ARITHMETIC, **_COMPARISONS, **_UNARY}
-    ):
-        raise WhereError(f"--where does not know {_kind(node)}", text=text, position=position)
+    if not isinstance(node, (*_LEAVES, *_BRANCHES)) and type(node) not in _OPERATORS:
+        kind = _UNKNOWN.get(type(node), f"this ({type(node).__name__})")
+        raise WhereError(f" does not know {kind}", text=text, position=position)
     if isinstance(node, ast.Name) and node.id not in names:
-        raise WhereError(
-            f"--where: there is no {node.id!r}; there are {', '.join(names)}",
-            text=text,
-            position=position,
-        )
-    for child in ast.iter_child_nodes(node):
-        _check(child, text, names)
+        said = f": there is no {node.id!r}; there are {', '.join(names)}"
+        raise WhereError(said, text=text, position=position)
 
 
-def _kind(node: ast.AST) -> str:
-    return {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}.get(
-        type(node), f"this ({type(node).__name__})"
-    )
-
-
-def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
+def _value(node: ast.AST, values: Values) -> Any:  # noqa: PLR0911 - one for each kind
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -112,12 +96,12 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - 
     if isinstance(node, ast.Tuple | ast.List):
         return [_value(each, values) for each in node.elts]
     if isinstance(node, ast.UnaryOp):
-        return _UNARY[type(node.op)](_value(node.operand, values))
+        return _OPERATORS[type(node.op)](_value(node.operand, values))
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left, values), _value(node.right, values)
         if isinstance(left, str | list) or isinstance(right, str | list):
             raise TypeError("arithmetic is for numbers")
-        return _ARITHMETIC[type(node.op)](left, right)
+        return _OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.BoolOp):
         parts = (_value(each, values) for each in node.values)
         return all(parts) if isinstance(node.op, ast.And) else any(parts)
@@ -125,7 +109,7 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - 
     left = _value(node.left, values)
     for comparison, each in zip(node.ops, node.comparators, strict=True):
         right = _value(each, values)
-        if not _COMPARISONS[type(comparison)](left, right):
+        if not _OPERATORS[type(comparison)](left, right):
             return False
         left = right
     return True

@@ -1,4 +1,8 @@
-"""Every kind of run, several environments, and the records of the second design.
+"""Steps from the tables of one version to those of the next, with Alembic's operations.
+
+This module is imported only where a store is of an older version: Alembic takes longer to load than
+a store takes to open. The version of a store stands in `torchmark_version`, which every torchmark
+reads before anything else, so Alembic keeps no table of its own.
 
 A record that cannot be read stays as it is: the store then names its run as damaged, as 0.1 did,
 and all others open.
@@ -11,6 +15,8 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from alembic import op
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import Column, Text, text
 
 from torchmark.model.codec import encode_result, encode_run
@@ -19,19 +25,30 @@ from torchmark.store.version_1 import METRICS, read_result, read_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-revision = "2"
-down_revision = "1"
+    from sqlalchemy.engine import Connection
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, zlib.error)
 """What reading a damaged record may raise."""
 
 
-def upgrade() -> None:
+def migrate(connection: Connection, found: int) -> None:
+    """Bring the tables from version `found` to the newest, in the transaction that is open."""
+    with Operations.context(MigrationContext.configure(connection)):
+        for step in _STEPS[found - 1 :]:
+            step()
+
+
+def _upgrade_to_2() -> None:
+    """Every kind of run, several environments, and the records of the second design."""
     _change_columns_of_runs()
     _change_columns_of_results()
     _convert_runs()
     _convert_results()
     op.execute(text("UPDATE torchmark_version SET version = 2"))
+
+
+_STEPS = (_upgrade_to_2,)
+"""The step to version 2, and those after it."""
 
 
 def _change_columns_of_runs() -> None:

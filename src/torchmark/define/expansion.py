@@ -12,11 +12,10 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torchmark.define.expansion.snippets import Snippet, snippet_of
-from torchmark.define.grouped import GroupedBenchmark
+from torchmark.define.grouped import GroupedBenchmark, TimerArgs, check_threads
 from torchmark.define.params import points
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, check_skips, skip_reason
-from torchmark.define.timer_args import TimerArgs, check_threads
+from torchmark.define.snippets import snippet_of
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Autograd, Case, Language, Runtime
 
@@ -112,13 +111,9 @@ def features_asked(suite: Suite) -> frozenset[str]:
 
 def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> Iterator[Case]:
     skip = skip_reason(check_skips(definition.skip), facts)
-    if isinstance(definition, TimerArgs):
-        yield from _expand_timer_args(label, definition, skip)
-    else:
+    if isinstance(definition, GroupedBenchmark):
         yield from _expand_group(label, definition, skip)
-
-
-def _expand_timer_args(label: Label, definition: TimerArgs, skip: str | None) -> Iterator[Case]:
+        return
     assert isinstance(definition.language, Language), "TimerArgs has looked the name up"
     for threads in check_threads(definition.num_threads):
         yield Case(
@@ -138,12 +133,12 @@ def _expand_group(label: Label, benchmark: GroupedBenchmark, skip: str | None) -
         for (language, runtime), autograd, threads in itertools.product(
             _ways(benchmark), passes, benchmark.num_threads
         ):
-            snippet: Snippet = snippet_of(benchmark, language, runtime, autograd, point)
+            snippet = snippet_of(benchmark, language, runtime, autograd, point)
             yield Case(
                 label=label,
                 stmt=snippet.stmt,
                 setup=_setup(snippet.setup, language),
-                global_setup=snippet.global_setup,
+                global_setup=benchmark.setup.global_setup if language is Language.CPP else "",
                 language=language,
                 runtime=runtime,
                 autograd=autograd,

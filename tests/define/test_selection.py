@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.expansion import selected
+from torchmark.define.selection import selected
 from torchmark.errors import PatternError
 from torchmark.model.case import Autograd, Case, Language, Runtime
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchmark.define.expansion.snippets import MODULE_NAME, setup_with_model
+from torchmark.define.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.cache import Built, Cache
 from torchmark.engine.cpp.source import CppStatement

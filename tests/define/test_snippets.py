@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torchmark import GroupedModules, GroupedSetup, GroupedStmts, Timer, materialize
-from torchmark.define.expansion import setup_with_model
+from torchmark.define.snippets import setup_with_model
 from torchmark.model.case import MODEL_PATH, Autograd, Case, Language, Runtime
 from torchmark_probe.loops.snippets import PythonLoop
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.capture.traces.files import HEADER, PLACE, call, step, tensor, written
 from torchmark.capture.traces.loading import load_trace
+from torchmark.define.recorded import definitions_of
 from torchmark.define.suites.loading import cases_of, load_suite
-from torchmark.define.suites.recorded import definitions_of
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, TraceFileError, TraceNotFoundError
 
@@ -67,7 +67,7 @@ def test_a_call_that_no_trace_can_hold_is_skipped_with_its_reason(cnt_file: Path
 def test_calls_that_look_the_same_have_labels_of_their_own(tmp_path: Path) -> None:
     lines = [HEADER, PLACE, *(call("aten.neg.default", tensor(2, offset=n)) for n in range(3)),
              call("aten.seed.default", 1), step(0)]  # fmt: skip
-    labels = [label for _, label, _ in definitions_of(load_trace(written(tmp_path, lines)))]
+    labels = list(definitions_of(load_trace(written(tmp_path, lines))))
     assert labels[:3] == [
         ("aten.neg.default", "float32[2]"),
         ("aten.neg.default", "float32[2] #2"),
@@ -76,17 +76,17 @@ def test_calls_that_look_the_same_have_labels_of_their_own(tmp_path: Path) -> No
     assert len(cases_of([load_suite(str(written(tmp_path, lines)))])) == 4
 
 
-def test_the_number_of_the_call_is_kept(cnt_file: Path) -> None:
+def test_the_order_of_the_calls_is_kept(cnt_file: Path) -> None:
     trace = load_trace(cnt_file)
     found = definitions_of(trace)
-    assert [number for number, _, _ in found] == [0, 1, 2, 3]
-    assert [trace.calls[number].op for number, _, _ in found] == [label[0] for _, label, _ in found]
+    assert len(found) == 4
+    assert [call.op for call in trace.calls] == [label[0] for label in found]
 
 
 def test_text_in_a_call_cannot_leave_its_quotes(tmp_path: Path) -> None:
     hostile = "'''\n\"\"\"\\\nimport os; os.abort()\x00\u2028\ud800{}{0}"
     lines = [HEADER, call("aten.einsum.default", hostile)]
-    (definition,) = [d for _, _, d in definitions_of(load_trace(written(tmp_path, lines)))]
+    (definition,) = definitions_of(load_trace(written(tmp_path, lines))).values()
     assert definition.setup.isascii()
     tree = ast.parse(definition.setup)
     kinds = [type(statement).__name__ for statement in tree.body]

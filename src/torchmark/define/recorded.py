@@ -1,19 +1,26 @@
-"""A trace as the plan of a replay: its distinct calls, a case for each of them and each backend.
+"""The calls of a trace as what is measured: a suite, or the plan of a replay.
 
-A case holds the record of its call as text, so that its id follows from what it runs, and is the
-same for the same call of another trace.
+Each distinct call is a case, labelled by its operator and its arguments. A case holds the record of
+its call as text in the setup, where the probe makes inputs like the recorded ones; so its id
+follows from what it runs, and is the same for the same call of another trace. In a suite, a call
+with something that no trace can hold is a case too, skipped with its reason. A replay has a case
+for each call and each backend.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchmark.define.expansion.selection import selected
-from torchmark.define.suites.recorded import call_text, definitions_of
+from torchmark.capture.traces.checking import sanitize
+from torchmark.capture.traces.signatures import signature_of
+from torchmark.define.grouped import TimerArgs
+from torchmark.define.selection import selected
+from torchmark.define.skips import SkipCondition
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
@@ -22,8 +29,16 @@ from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplayS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchmark.model.trace import Step, Trace
+    from torchmark.define.expansion import Label
+    from torchmark.model.trace import RecordedCall, Step, Trace
 
+_STMT = "op(*args, **kwargs)"
+_SETUP = """\
+from torchmark_probe.replay.calls import rebuild, settle
+settle()
+recorded = {text!r}
+op, args, kwargs = rebuild(recorded, seed=0)
+"""
 _EAGER = """\
 from torchmark_probe.replay.cases import eager
 op, args, kwargs = eager({record!r}, {seed})
@@ -32,6 +47,54 @@ _BY_BACKEND = """\
 from torchmark_probe.replay.cases import by_backend
 run = by_backend({backend!r}, {record!r}, {seed})
 """
+
+
+def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
+    """What measures each distinct call, by label, in the order of the trace."""
+    seen: Counter[Label] = Counter()
+    found: dict[Label, TimerArgs] = {}
+    for call in trace.calls:
+        label = (call.op, signature_of(call) or "()")
+        seen[label] += 1
+        if seen[label] > 1:
+            label = (label[0], f"{label[1]} #{seen[label]}")
+        opaque = _first_opaque([*call.args, *call.kwargs.values()])
+        reason = f"a trace cannot hold its argument of type {opaque}"
+        found[label] = TimerArgs(
+            _STMT,
+            setup=_SETUP.format(text=call_text(call)),
+            skip=None if opaque is None else SkipCondition(reason=reason),
+        )
+    return found
+
+
+def call_text(call: RecordedCall) -> str:
+    """The call as JSON, which the probe takes: what stands behind `call` in a line of a trace."""
+    body: dict[str, Any] = {
+        "op": call.op,
+        "schema": call.schema,
+        "args": list(call.args),
+        "kwargs": dict(call.kwargs),
+    }
+    if call.has_outputs:
+        body["outputs"] = call.outputs
+    return json.dumps(body, separators=(",", ":"), allow_nan=False)
+
+
+def _first_opaque(values: list[Any]) -> str | None:
+    for value in values:
+        inner: list[Any] = value if isinstance(value, list) else []
+        if isinstance(value, dict):
+            if "opaque" in value:
+                return sanitize(str(value["opaque"]), 80)
+            inner = [
+                *value.get("tuple", []),
+                *(part for pair in value.get("dict", ()) for part in pair),
+            ]
+        found = _first_opaque(inner)
+        if found is not None:
+            return found
+    return None
 
 
 def plan_replay(
@@ -61,17 +124,17 @@ def plan_replay(
         unseen=trace.unseen,
         calls=(),
     )
-    calls, cases = _select_calls(trace, asked, step, pattern)
-    settings = msgspec.structs.replace(asked, calls=tuple(calls))
+    found = _select_calls(trace, asked, step, pattern)
+    settings = msgspec.structs.replace(asked, calls=tuple(call for call, _ in found))
     planned = [
-        PlannedResult(case=cases[call.cases[backend]], metric=metric)
+        PlannedResult(case=cases[backend], metric=metric)
         for metric in metrics
         for backend in (backends if metric is Metric.TIME else (Backend.EAGER,))
-        for call in calls
+        for _, cases in found
     ]
     if step is None:
         return settings, planned
-    ids = {call.number: call.cases[Backend.EAGER] for call in calls}
+    ids = {call.number: call.cases[Backend.EAGER] for call in settings.calls}
     order = tuple(number for number in step.calls if number in ids)
     whole = _pass_case([ids[number] for number in order], settings)
     planned.append(PlannedResult(case=whole, metric=Metric.TIME))
@@ -110,27 +173,24 @@ def _usual_step(trace: Trace, name: str) -> Step:
 
 def _select_calls(
     trace: Trace, asked: ReplaySettings, step: Step | None, pattern: str
-) -> tuple[list[TracedCall], dict[str, Case]]:
-    """The calls that the words mean, and all cases by their ids; an error if there are none."""
-    calls: dict[str, TracedCall] = {}
-    cases: dict[str, Case] = {}
-    for call, by_backend in _calls_of(trace, asked, step):
-        cases |= {case.id: case for case in by_backend}
-        calls[by_backend[0].id] = call
+) -> list[tuple[TracedCall, dict[Backend, Case]]]:
+    """The calls that the words mean, with their cases; an error if there are none."""
+    calls = _calls_of(trace, asked, step)
     if not calls:
         raise InvalidArgumentError(f"{asked.trace}: the trace has no calls, so nothing to replay")
-    found = [calls[case.id] for case in selected(map(cases.__getitem__, calls), pattern)]
-    if not found:
+    first = [cases[asked.backends[0]] for _, cases in calls]
+    meant = {case.id for case in selected(first, pattern)}
+    if not meant:
         raise InvalidArgumentError(
             f"none of the {len(calls)} distinct calls has the words {pattern!r}; "
             f"`torchmark summary {asked.trace}` shows them"
         )
-    return found, cases
+    return [each for each, case in zip(calls, first, strict=True) if case.id in meant]
 
 
 def _calls_of(
     trace: Trace, asked: ReplaySettings, step: Step | None
-) -> list[tuple[TracedCall, list[Case]]]:
+) -> list[tuple[TracedCall, dict[Backend, Case]]]:
     """Every distinct call of the trace, or of the step, with its case for each backend."""
     pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
     places: dict[int, Counter[tuple[str, str | None]]] = {}
@@ -138,11 +198,11 @@ def _calls_of(
         place = trace.places[at]
         places.setdefault(number, Counter())[place.phase, place.module] += count
     found = []
-    for number, label, _ in definitions_of(trace):
+    for number, label in enumerate(definitions_of(trace)):
         if number not in places:
             continue
         record = call_text(trace.calls[number])
-        cases = [_case_of(label, record, backend, asked) for backend in asked.backends]
+        cases = {each: _case_of(label, record, each, asked) for each in asked.backends}
         call = TracedCall(
             number=number,
             op=label[0],
@@ -153,7 +213,7 @@ def _calls_of(
                 CallPlace(phase=phase, module=module, count=count)
                 for (phase, module), count in places[number].items()
             ),
-            cases={each: case.id for each, case in zip(asked.backends, cases, strict=True)},
+            cases={each: case.id for each, case in cases.items()},
         )
         found.append((call, cases))
     return found
@@ -163,7 +223,7 @@ def _case_of(label: Sequence[str], record: str, backend: Backend, asked: ReplayS
     is_eager = backend is Backend.EAGER
     return Case(
         label=tuple(label),
-        stmt="op(*args, **kwargs)" if is_eager else "run()",
+        stmt=_STMT if is_eager else "run()",
         setup=(_EAGER if is_eager else _BY_BACKEND).format(
             backend=backend.value, record=record, seed=asked.seed
         ),

@@ -1,0 +1,212 @@
+"""The database of a store: where it lies, the connection to it, and its failures in plain words.
+
+Several runs can write at once. SQLite: a write-ahead log, so that readers and a writer do not wait
+for each other; writers ask for the lock when they begin (BEGIN IMMEDIATE) and wait for it, instead
+of failing in the middle; a commit is on the disk before it returns. PostgreSQL does all this by
+itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from torchmark.errors import (
+    DamagedStoreError,
+    InvalidArgumentError,
+    StoreError,
+    StoreUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import Connection, Engine
+
+_POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
+"""The names under which people know it; psycopg is the driver that torchmark uses."""
+
+_WRITES = "torchmark_writes"
+"""The execution option of a connection whose transaction is going to write."""
+
+_BUSY_SECONDS = 60
+"""How long a writer waits for another; a transaction of ours takes milliseconds."""
+
+_MOVE_AWAY = "or move it away and a new one is made"
+_DAMAGED_FILE = f"the file is damaged; bring it back from a backup, {_MOVE_AWAY}"
+_NO_SERVER = (
+    "the server cannot be reached or does not let this user in; check the URL and the server"
+)
+
+# Remedies, by a part of the database's own text. Python 3.10 has no error codes of SQLite, so its
+# texts tell the causes apart; they have been the same for twenty years.
+_DAMAGE = {
+    "file is not a database": "the file is no SQLite database; name another with --store, "
+    + _MOVE_AWAY,
+    "malformed": _DAMAGED_FILE,
+}
+_HINDRANCES = {
+    "disk is full": "the disk is full; make room, or remove runs with `torchmark rm`. "
+    "What was stored is safe",
+    "readonly": "it cannot be written; change the permissions of the file and its directory, "
+    "or name another with --store",
+    "unable to open": "it cannot be opened; the file and its directory must be writable for this "
+    "user",
+    "disk i/o error": "the disk failed, or a quota is used up; make room, or name another place "
+    "with --store",
+    "locked": f"another process has kept it locked for {_BUSY_SECONDS} s; end that one and try "
+    "again",
+    "permission denied": "this user may not do that there; ask for the rights, or name another "
+    "with --store",
+    "connect": _NO_SERVER,
+    "resolve host": _NO_SERVER,
+}
+
+
+def default_path() -> Path:
+    """The store of this user, where no other is named."""
+    return Path(platformdirs.user_data_dir("torchmark", appauthor=False)) / "store.sqlite3"
+
+
+def artifact_folder(where: str, run_id: str) -> Path:
+    """Where the files of a run lie, such as its models: beside the store, or the user's own."""
+    path = Path(where)
+    folder = path.parent if path.is_file() else default_path().parent
+    return folder / "artifacts" / run_id
+
+
+def url_of(place: str | os.PathLike[str] | None) -> URL:
+    """The URL of a store that is given as one, as a path, or not at all.
+
+    >>> url_of("results.db").drivername, url_of("postgresql://team@host/marks").drivername
+    ('sqlite', 'postgresql+psycopg')
+    """
+    text = os.fspath(place if place is not None else default_path())
+    if "://" not in text:
+        return _file_url(text)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise InvalidArgumentError(f"the store {text!r} is no URL: {error}") from error
+    if url.drivername in _POSTGRES:
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in {"sqlite", "sqlite+pysqlite"}:
+        return _file_url(url.database or "")
+    raise InvalidArgumentError(
+        f"a store of kind {url.drivername!r} is not supported; give the path of a file, or a URL "
+        "such as sqlite:///results.db or postgresql+psycopg://user@host/name"
+    )
+
+
+def _file_url(text: str) -> URL:
+    if text in {"", ":memory:"} or "\0" in text:
+        raise InvalidArgumentError(
+            f"the store {text!r} names no file; give a path such as results.db"
+        )
+    return URL.create("sqlite", database=str(Path(text).expanduser()))
+
+
+def name_of(url: URL) -> str:
+    """What messages call the store: its path, or its URL without the password."""
+    if url.drivername == "sqlite":
+        return str(url.database)
+    return url.render_as_string(hide_password=True)
+
+
+def make_engine(url: URL, *, busy_seconds: int = _BUSY_SECONDS) -> Engine:
+    """An engine; nothing is connected yet, but the directory of a file is made.
+
+    `busy_seconds` is how long a writer to SQLite waits for another.
+    """
+    if url.drivername == "sqlite":
+        return _make_sqlite_engine(url, busy_seconds)
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise StoreUnavailableError(
+            f"a store in PostgreSQL needs {error.name}: pip install 'torchmark[postgres]'"
+        ) from error
+
+
+def _make_sqlite_engine(url: URL, busy_seconds: int) -> Engine:
+    directory = Path(str(url.database)).parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"the directory {directory} of the store cannot be made ({error.strerror}); "
+            "name another place with --store"
+        ) from error
+    # Fully durable commits (synchronous = FULL) are SQLite's default and are kept.
+    engine = create_engine(url, connect_args={"timeout": busy_seconds})
+    event.listen(engine, "connect", _leave_transactions_to_us)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _leave_transactions_to_us(dbapi_connection: Any, _record: Any) -> None:
+    dbapi_connection.isolation_level = None
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextlib.contextmanager
+def read_transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction that sees one state of the store, whatever is written meanwhile."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
+
+
+@contextlib.contextmanager
+def write_transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction that is committed when the block ends, or not at all."""
+    with engine.connect() as connection:
+        marked = connection.execution_options(**{_WRITES: True})
+        with marked.begin():
+            yield marked
+
+
+def prefer_write_ahead_log(engine: Engine) -> None:
+    """Switch a SQLite file to the write-ahead log, which it then keeps.
+
+    While another process is at work in it the switch is refused; the next opening makes it then.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    with engine.connect() as connection, contextlib.suppress(sqlite3.OperationalError):
+        # Not through SQLAlchemy, which would begin a transaction first.
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute("PRAGMA journal_mode = WAL")
+
+
+@contextlib.contextmanager
+def as_store_error(where: str) -> Iterator[None]:
+    """What the database raises becomes a StoreError that names the store and says what to do."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        said = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
+        for kind, remedies in ((DamagedStoreError, _DAMAGE), (StoreUnavailableError, _HINDRANCES)):
+            for cause, remedy in remedies.items():
+                if cause in said.lower():
+                    raise kind(f"the store {where} cannot be used: {remedy} ({said})") from error
+        raise StoreError(f"the store {where} cannot be used: {said}") from error
+    except UnicodeDecodeError as error:
+        # SQLite's text, or its complaint about a damaged name, was no text.
+        raise DamagedStoreError(
+            f"the store {where} cannot be used: {_DAMAGED_FILE} ({error})"
+        ) from error

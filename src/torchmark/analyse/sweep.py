@@ -40,13 +40,6 @@ class RowStatus(enum.Enum):
     FAILED = "failed"
 
 
-_STATUSES = {
-    Status.DONE: RowStatus.MEASURED,
-    Status.SKIPPED: RowStatus.SKIPPED,
-    Status.FAILED: RowStatus.FAILED,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
     """One case."""
@@ -176,7 +169,8 @@ def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
     point, facts = point_of(result.case, run.settings), result.facts
     times = _time_summary(result)
-    reason = " ".join(facts.remarks) if result.status is Status.DONE else result.reason
+    is_done = result.status is Status.DONE
+    reason = " ".join(facts.remarks) if is_done else result.reason
     return SweepRow(
         case_id=result.case.id,
         model=result.case.label[0],
@@ -200,7 +194,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
         peak_memory_bytes=facts.peak_memory_bytes,
         max_error=facts.max_error,
         prepare_s=facts.prepare_seconds,
-        status=_STATUSES[result.status],
+        status=RowStatus.MEASURED if is_done else RowStatus(result.status.value),
         reason=" ".join(reason.split()),
         environment=run.environment.id,
     )

@@ -16,7 +16,6 @@ is still a call's, where callgrind_annotate takes it for the function's own.
 from __future__ import annotations
 
 import io
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from torchmark.errors import CallgrindFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from torchmark.callgrind.profile import Profile
 
@@ -91,23 +90,6 @@ class _Reader:
         self._callee_file: str | None = None
         self._callee: int | None = None
         self._call_count: int | None = None
-        self._handlers: dict[bytes, Callable[[bytes], object]] = {
-            b"ob": self._set_object,
-            b"fl": self._set_file,
-            b"fi": self._set_file,
-            b"fe": self._set_file,
-            b"fn": self._set_function,
-            b"cob": self._set_callee_object,
-            b"cfi": self._set_callee_file,
-            b"cfl": self._set_callee_file,
-            b"cfn": self._set_callee,
-            b"calls": self._begin_call,
-            # Jumps cost nothing, but their targets may be where a name is first given.
-            b"jfi": partial(_name, self._files),
-            b"jfn": partial(_name, self._functions),
-            b"jump": len,
-            b"jcnd": len,
-        }
 
     def read(self, lines: Iterable[bytes]) -> None:
         """The hot loop: most lines are cost lines, and most of these are like an earlier one."""
@@ -145,11 +127,8 @@ class _Reader:
 
     def end(self) -> None:
         if self._in_part or not self._parts:
-            raise _DamageError(
-                "the file ends without a 'totals:' line"
-                if self.line_number
-                else "the file is empty"
-            )
+            is_cut = "the file ends without a 'totals:' line"
+            raise _DamageError(is_cut if self.line_number else "the file is empty")
 
     def _end_costs(self, exclusive: int) -> None:
         if self._function is None:
@@ -168,36 +147,37 @@ class _Reader:
         if self._call_count is not None:
             raise _DamageError("a 'calls=' line is not followed by its cost")
         key, equals, value = text.partition(b"=")
-        handle = self._handlers.get(key)
-        if equals and handle is not None:
-            handle(value)
-        elif text and not text.startswith(b"#"):
-            key, colon, value = text.partition(b":")
-            if not colon or not key.isalpha():
-                raise _DamageError(f"{_show(text)} is not a line of the format")
-            self._read_header(key, value.split())
+        match key if equals else b"":
+            case b"fn":
+                name = _name(self._functions, value)
+                self._function = self.tally.function(self._object, self._file, name)
+            case b"cfn":
+                self._set_callee(_name(self._functions, value))
+            case b"calls":
+                self._begin_call(value)
+            case b"fl" | b"fi" | b"fe":
+                self._file = _name(self._files, value)
+            case b"cfl" | b"cfi":
+                self._callee_file = _name(self._files, value)
+            case b"ob":
+                self._object = _name(self._objects, value)
+            case b"cob":
+                self._callee_object = _name(self._objects, value)
+            # Jumps cost nothing, but their targets may be where a name is first given.
+            case b"jfi":
+                _name(self._files, value)
+            case b"jfn":
+                _name(self._functions, value)
+            case b"jump" | b"jcnd":
+                pass
+            case _:
+                self._read_header(text)
 
-    def _set_object(self, value: bytes) -> None:
-        self._object = _name(self._objects, value)
-
-    def _set_file(self, value: bytes) -> None:
-        self._file = _name(self._files, value)
-
-    def _set_function(self, value: bytes) -> None:
-        name = _name(self._functions, value)
-        self._function = self.tally.function(self._object, self._file, name)
-
-    def _set_callee_object(self, value: bytes) -> None:
-        self._callee_object = _name(self._objects, value)
-
-    def _set_callee_file(self, value: bytes) -> None:
-        self._callee_file = _name(self._files, value)
-
-    def _set_callee(self, value: bytes) -> None:
+    def _set_callee(self, name: str) -> None:
         """What is not named is the caller's; an object or file that is named holds for one call."""
         object_file = self._object if self._callee_object is None else self._callee_object
         source_file = self._file if self._callee_file is None else self._callee_file
-        self._callee = self.tally.function(object_file, source_file, _name(self._functions, value))
+        self._callee = self.tally.function(object_file, source_file, name)
         self._callee_object = self._callee_file = None
 
     def _begin_call(self, value: bytes) -> None:
@@ -208,8 +188,14 @@ class _Reader:
             raise _DamageError(f"the number of calls is {count}")
         self._call_count = count
 
-    def _read_header(self, key: bytes, values: list[bytes]) -> None:
+    def _read_header(self, text: bytes) -> None:
         """Of the header only what costs mean; other keys describe the run and are passed over."""
+        if not text or text.startswith(b"#"):
+            return
+        key, colon, value = text.partition(b":")
+        if not colon or not key.isalpha():
+            raise _DamageError(f"{_show(text)} is not a line of the format")
+        values = value.split()
         if key == b"version" and values != [b"1"]:
             raise _DamageError("only version 1 of the format can be read")
         if key == b"positions":

@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from typing import Annotated, Any, NamedTuple, cast
+from numbers import Integral
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import msgspec
 
@@ -30,17 +31,22 @@ from torchmark.model.result import Record, Result
 from torchmark.model.run import Run
 from torchmark_probe.loops.sampling import Sampling
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 VERSION = 2
 """Raised with every change after which older readers would misread a record."""
 
 _Whole = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
+# Records of dataclasses have the same fields, some under other names in JSON.
 
-class MeasurementRecord(Record, frozen=True, kw_only=True):
+
+class MeasurementRecord(Record, frozen=True, kw_only=True, rename={"task_spec": "task"}):
     """A `Measurement`."""
 
-    task: TaskSpec
+    task_spec: TaskSpec
     number_per_run: _Whole
     raw_times: list[_Seconds]
     metadata: dict[str, Any] | None = None
@@ -48,32 +54,50 @@ class MeasurementRecord(Record, frozen=True, kw_only=True):
     replicates: tuple[MeasurementRecord, ...] = ()
 
 
-class FunctionCountsRecord(Record, frozen=True, kw_only=True):
+class FunctionCountsRecord(
+    Record, frozen=True, kw_only=True, rename={"_data": "functions", "_linewidth": "linewidth"}
+):
     """A `FunctionCounts`."""
 
     inclusive: bool
-    functions: tuple[FunctionCount, ...]
+    _data: tuple[FunctionCount, ...]
     truncate_rows: bool = True
-    linewidth: int | None = None
+    _linewidth: int | None = None
 
 
-class StatsRecord(Record, frozen=True, kw_only=True):
+class StatsRecord(
+    Record,
+    frozen=True,
+    kw_only=True,
+    rename=lambda name: "task" if name == "task_spec" else name.removesuffix("_stats"),
+):
     """A `CallgrindStats`."""
 
-    task: TaskSpec
+    task_spec: TaskSpec
     number_per_run: _Whole
     built_with_debug_symbols: bool
-    baseline_inclusive: FunctionCountsRecord
-    baseline_exclusive: FunctionCountsRecord
-    stmt_inclusive: FunctionCountsRecord
-    stmt_exclusive: FunctionCountsRecord
+    baseline_inclusive_stats: FunctionCountsRecord
+    baseline_exclusive_stats: FunctionCountsRecord
+    stmt_inclusive_stats: FunctionCountsRecord
+    stmt_exclusive_stats: FunctionCountsRecord
     stmt_callgrind_out: str | None = None
+
+
+_RECORDS: dict[type[Any], type[Record]] = {
+    Measurement: MeasurementRecord,
+    FunctionCounts: FunctionCountsRecord,
+    CallgrindStats: StatsRecord,
+}
+_ORIGINALS = {record: original for original, record in _RECORDS.items()}
+
+_DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
+"""Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
 
 
 class _Kind(NamedTuple):
     """What a text may hold."""
 
-    record: type[Any]
+    record: type[Record]
     oldest: int
     """The oldest version that is read here."""
 
@@ -88,10 +112,6 @@ _KINDS = {
     "callgrind stats": _Kind(StatsRecord, 1, CallgrindFileError),
 }
 """By the name in the heading of the text."""
-
-
-_DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
-"""Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
 
 
 class _Text(msgspec.Struct):
@@ -126,21 +146,21 @@ def decode_result(text: str | bytes) -> Result:
 def encode_measurement(measurement: Measurement) -> str:
     """JSON text; metadata that would come back changed are refused."""
     what = f"the measurement of {measurement.title!r}"
-    return _encoded("measurement", _record_of_measurement(measurement), what)
+    return _encoded("measurement", _convert(measurement, _RECORDS), what)
 
 
 def decode_measurement(text: str | bytes) -> Measurement:
-    return _measurement_of(_decoded("measurement", text))
+    return cast("Measurement", _convert(_decoded("measurement", text), _ORIGINALS))
 
 
 def encode_stats(stats: CallgrindStats) -> str:
     """JSON text; counts that would come back changed are refused."""
     what = f"the counts of {stats.task_spec.title!r}"
-    return _encoded("callgrind stats", _record_of_stats(stats), what)
+    return _encoded("callgrind stats", _convert(stats, _RECORDS), what)
 
 
 def decode_stats(text: str | bytes) -> CallgrindStats:
-    return _stats_of(_decoded("callgrind stats", text))
+    return cast("CallgrindStats", _convert(_decoded("callgrind stats", text), _ORIGINALS))
 
 
 def json_schema() -> dict[str, Any]:
@@ -171,7 +191,8 @@ def json_schema() -> dict[str, Any]:
 def _encoded(name: str, record: Any, what: str) -> str:
     """The text, after a check that it gives the record back."""
     try:
-        text = msgspec.json.encode(_Text(torchmark=name, version=VERSION, record=record))
+        whole = _Text(torchmark=name, version=VERSION, record=record)
+        text = msgspec.json.encode(whole, enc_hook=_as_number)
         returned = _decoded(name, text)
     except (TypeError, ValueError, OverflowError) as error:
         raise NotSerialisableError(f"{what} cannot be kept in JSON: {error}") from error
@@ -188,7 +209,12 @@ def _encoded(name: str, record: Any, what: str) -> str:
     return text.decode()
 
 
-def _decoded(name: str, text: str | bytes) -> Any:
+def _as_number(value: Any) -> float:
+    """numpy's numbers as Python's; a TypeError for all else that msgspec does not know."""
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _decoded(name: str, text: str | bytes) -> Record:
     """The record in the text, checked field by field."""
     kind = _KINDS[name]
     try:
@@ -221,14 +247,19 @@ def _refuse_unknown_keys(content: Any, record: Any, path: str) -> None:
             if not isinstance(value, dict):
                 return  # numbers or pairs: a list holds one kind of thing
             _refuse_unknown_keys(value, part, f"{path}[{index}]")
-    elif isinstance(record, _DATACLASSES):
-        known = {field.name for field in dataclasses.fields(record)}
-        for name in content.keys() - known:
+        return
+    if isinstance(record, _DATACLASSES):
+        fields = {field.name: field.name for field in dataclasses.fields(record)}
+        for name in content.keys() - fields.keys():
             raise msgspec.ValidationError(f"Object contains unknown field `{name}` - at `{path}`")
-    if isinstance(record, (*_DATACLASSES, msgspec.Struct)):
-        for name, value in content.items():
-            if isinstance(value, dict | list):
-                _refuse_unknown_keys(value, getattr(record, name), f"{path}.{name}")
+    elif isinstance(record, msgspec.Struct):
+        names, attributes = record.__struct_encode_fields__, record.__struct_fields__
+        fields = dict(zip(names, attributes, strict=True))
+    else:
+        return  # a mapping whose keys people chose
+    for name, value in content.items():
+        if isinstance(value, dict | list):
+            _refuse_unknown_keys(value, getattr(record, fields[name]), f"{path}.{name}")
 
 
 def _without_headings(content: Any) -> Any:
@@ -243,76 +274,24 @@ def _without_headings(content: Any) -> Any:
 
 def _storable(result: Result) -> Result:
     """The result without what JSON cannot hold: lone surrogates, and an error that is no number."""
-    texts = {name: _escaped(getattr(result, name)) for name in ("reason", "stdout", "stderr")}
+    texts = {
+        name: getattr(result, name).encode("utf-8", "backslashreplace").decode()
+        for name in ("reason", "stdout", "stderr")
+    }
     facts, error = result.facts, result.facts.max_error
     if error is not None and not math.isfinite(error):
         facts = msgspec.structs.replace(facts, max_error=None)
     return msgspec.structs.replace(result, facts=facts, **texts)
 
 
-def _escaped(text: str) -> str:
-    """Text without lone surrogates, which stand for bytes that were no text."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _record_of_measurement(measurement: Measurement) -> MeasurementRecord:
-    return MeasurementRecord(
-        task=measurement.task_spec,
-        number_per_run=int(measurement.number_per_run),
-        raw_times=[float(time) for time in measurement.raw_times],
-        metadata=measurement.metadata,
-        sampling=measurement.sampling,
-        replicates=tuple(map(_record_of_measurement, measurement.replicates)),
-    )
-
-
-def _measurement_of(record: MeasurementRecord) -> Measurement:
-    return Measurement(
-        number_per_run=record.number_per_run,
-        raw_times=record.raw_times,
-        task_spec=record.task,
-        metadata=record.metadata,
-        sampling=record.sampling,
-        replicates=tuple(map(_measurement_of, record.replicates)),
-    )
-
-
-def _record_of_stats(stats: CallgrindStats) -> StatsRecord:
-    return StatsRecord(
-        task=stats.task_spec,
-        number_per_run=stats.number_per_run,
-        built_with_debug_symbols=stats.built_with_debug_symbols,
-        baseline_inclusive=_record_of_counts(stats.baseline_inclusive_stats),
-        baseline_exclusive=_record_of_counts(stats.baseline_exclusive_stats),
-        stmt_inclusive=_record_of_counts(stats.stmt_inclusive_stats),
-        stmt_exclusive=_record_of_counts(stats.stmt_exclusive_stats),
-        stmt_callgrind_out=stats.stmt_callgrind_out,
-    )
-
-
-def _stats_of(record: StatsRecord) -> CallgrindStats:
-    return CallgrindStats(
-        task_spec=record.task,
-        number_per_run=record.number_per_run,
-        built_with_debug_symbols=record.built_with_debug_symbols,
-        baseline_inclusive_stats=_counts_of(record.baseline_inclusive),
-        baseline_exclusive_stats=_counts_of(record.baseline_exclusive),
-        stmt_inclusive_stats=_counts_of(record.stmt_inclusive),
-        stmt_exclusive_stats=_counts_of(record.stmt_exclusive),
-        stmt_callgrind_out=record.stmt_callgrind_out,
-    )
-
-
-def _record_of_counts(counts: FunctionCounts) -> FunctionCountsRecord:
-    return FunctionCountsRecord(
-        inclusive=counts.inclusive,
-        truncate_rows=counts.truncate_rows,
-        linewidth=counts._linewidth,  # noqa: SLF001 - a field of torch's constructor, by its name
-        functions=tuple(counts),
-    )
-
-
-def _counts_of(record: FunctionCountsRecord) -> FunctionCounts:
-    return FunctionCounts(
-        record.functions, record.inclusive, record.truncate_rows, record.linewidth
+def _convert(value: Any, kinds: Mapping[type[Any], type[Any]]) -> Any:
+    """A dataclass as its record, or back, and so for its parts; any other value as it is."""
+    if isinstance(value, tuple) and value and type(value[0]) in kinds:
+        return tuple(_convert(each, kinds) for each in value)
+    kind = kinds.get(type(value))
+    if kind is None:
+        return value
+    record = kind if issubclass(kind, Record) else type(value)
+    return kind(
+        **{name: _convert(getattr(value, name), kinds) for name in record.__struct_fields__}
     )

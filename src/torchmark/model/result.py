@@ -197,7 +197,7 @@ ResultKey: TypeAlias = tuple[str, Metric, tuple[str, ...]]
 
 
 class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A result that is to be: one case, one metric, one environment or a pair of them."""
+    """A result that is to be."""
 
     case: Case
     """As it runs in the first environment."""
@@ -215,7 +215,7 @@ class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):
-    """What was planned, and what came of it."""
+    """What came of one case, one metric, one environment or a pair of them."""
 
     status: Status
     finished: str

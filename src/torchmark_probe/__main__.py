@@ -12,7 +12,7 @@ import socket
 import sys
 import warnings
 
-from torchmark_probe.memory import placement
+from torchmark_probe import memory
 from torchmark_probe.zygote import (
     cases,  # noqa: F401 - registers what answers requests
     handlers,
@@ -51,7 +51,7 @@ def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundi
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     handlers.remember_own_lines()
     if wanted.layout is not None:
-        placement.choose(wanted.layout, wanted.torch_file)
+        memory.choose_addresses(wanted.layout, wanted.torch_file)
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = wanted.sys_path
     around = warmup.warm_up(wanted.threads, wanted.modules, tell)

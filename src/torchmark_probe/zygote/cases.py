@@ -14,6 +14,7 @@ import random
 import time
 from typing import Any, Dict, List, NamedTuple
 
+from torchmark_probe import memory
 from torchmark_probe.loops import driven, sampling
 from torchmark_probe.loops.clocks import ClockFacts, clock_facts, wall_clock
 from torchmark_probe.loops.counted import UnrolledCode, bytecodes_by_function
@@ -21,7 +22,6 @@ from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling
 from torchmark_probe.loops.snippets import Block, PythonLoop, garbage_collection_off, run_globally
-from torchmark_probe.memory import layout, placement
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.handlers import Surroundings, answers, not_answered
 from torchmark_probe.zygote.valgrind import Requests, UnwatchedImports
@@ -56,11 +56,11 @@ def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.C
     callgrind = around.callgrind
     if callgrind is None:
         raise not_answered(work)
-    layout.have_had_a_thread()
+    memory.have_had_a_thread()
     case = work.case
     if isinstance(case, messages.NativeCase):
         native = NativeLoop(str(case.library), case.symbol)
-        layout.empty_the_bins()
+        memory.empty_the_bins()
         # Machine code both: no Python runs while callgrind counts.
         toggle = callgrind.toggle_collect
         callgrind.zero_stats()
@@ -85,7 +85,7 @@ def _count_python(
 
     def ready() -> None:
         imports.end()
-        layout.empty_the_bins()
+        memory.empty_the_bins()
         callgrind.zero_stats()  # calls have been counted since instrumentation began
         start.append(time.perf_counter())
         reserve.free_before_loop()
@@ -113,10 +113,10 @@ def _sampling(started: "_Started", limits: Limits, seed: int, reference: Referen
 def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> messages.Done:
     """Blocks that alternate with another process's, as often as the control side asks for some."""
     rng = random.Random(work.shake)  # noqa: S311 - places in memory, not a secret
-    placement.move_heap(rng)
-    before = placement.written_memory()
+    memory.move_heap(rng)
+    before = memory.written_memory()
     started = _start(work.case, around)
-    placement.collapse(placement.new_since(before, placement.written_memory()))
+    memory.collapse(memory.new_since(before, memory.written_memory()))
 
     def serve() -> None:
         started.blocks.run(1)
@@ -127,7 +127,7 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
         serve_blocks(started.blocks, talk, work.cores)
 
     with garbage_collection_off():
-        placement.with_moved_stack(rng, serve)
+        memory.with_moved_stack(rng, serve)
     return messages.Done()
 
 

@@ -16,7 +16,7 @@ import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
-from torchmark_probe.memory import layout
+from torchmark_probe.memory import Reserve
 from torchmark_probe.zygote import messages
 from torchmark_probe.zygote.valgrind import Requests
 
@@ -37,7 +37,7 @@ class Surroundings(NamedTuple):
     callgrind: Optional[Requests]
     """Callgrind's requests, or None in a zygote that was launched plainly."""
 
-    reserve: Optional[layout.Reserve]
+    reserve: Optional[Reserve]
     """What a child frees before it counts, so that allocations cost the same in all of them."""
 
 

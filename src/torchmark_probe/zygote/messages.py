@@ -41,7 +41,7 @@ class Start(Message):
     sys_path: List[str]
     threads: int
     layout: Optional[int]
-    """Where libraries lie, as `memory.placement` has it; None leaves it to the kernel."""
+    """Where libraries lie, as `memory.choose_addresses` has it; None leaves it to the kernel."""
 
     torch_file: str
     modules: List[str]

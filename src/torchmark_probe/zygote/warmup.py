@@ -15,9 +15,9 @@ import sys
 import sysconfig
 from typing import Any, Callable, Dict, List
 
+from torchmark_probe import memory
 from torchmark_probe.loops.counted import UnrolledCode
 from torchmark_probe.loops.snippets import PythonLoop
-from torchmark_probe.memory import layout, placement
 from torchmark_probe.zygote import handlers, messages, valgrind, wire
 from torchmark_probe.zygote.handlers import Surroundings, offer
 
@@ -68,15 +68,15 @@ def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Su
     gc.collect()
     gc.freeze()
     gc.disable()
-    reserve = layout.Reserve() if callgrind else None
+    reserve = memory.Reserve() if callgrind else None
     if callgrind:
-        layout.have_had_a_thread()
-        layout.empty_the_bins()
+        memory.have_had_a_thread()
+        memory.empty_the_bins()
         tell("starting instrumentation")
         callgrind.start_instrumentation()
         tell("warming up callgrind")
         _rehearse(torch, statement)
-        layout.empty_the_bins()
+        memory.empty_the_bins()
     return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
 
 
@@ -94,7 +94,7 @@ def facts(torch: Any) -> Dict[str, Any]:
         "executable": sys.executable,
         "pid": os.getpid(),
         "threads": torch.get_num_threads(),
-        "fixed_addresses": placement.are_fixed(),
+        "fixed_addresses": memory.are_addresses_fixed(),
     }
 
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from torchmark.engine.zygote.session import blocks_of_role
 from torchmark.errors import CaseFailedError, CaseTimeoutError
+from torchmark_probe import memory
 from torchmark_probe.loops.clocks import clock_facts
 from torchmark_probe.loops.driven import BLOCK_SECONDS
 from torchmark_probe.loops.sampling import block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
-from torchmark_probe.memory import placement
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.cases import serve_blocks
 from torchmark_probe.zygote.serving import die_with_parent
@@ -137,8 +137,8 @@ def _be_the_child(work: Callable[[int], None], shake: int, talk: int) -> NoRetur
         die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
-        placement.move_heap(rng)
-        placement.with_moved_stack(rng, lambda: work(talk))
+        memory.move_heap(rng)
+        memory.with_moved_stack(rng, lambda: work(talk))
     except BaseException:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
             wire.send(talk, messages.Raised(traceback.format_exc(), is_memory=False))

@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from tests.engine.zygote_cases import case
 from torchmark.engine.environments import activate_environment
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark_probe.memory import placement
-from torchmark_probe.memory.placement import (
+from torchmark_probe import memory
+from torchmark_probe.memory import (
     HUGE_PAGE,
     Range,
     collapse,
+    empty_the_bins,
     new_since,
     written_memory,
 )
@@ -85,8 +87,8 @@ def test_without_a_layout_the_kernel_draws(
 def moved(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The sizes of all that is taken from the heap by this seed."""
     held: list[list[bytes] | bytearray] = []
-    monkeypatch.setattr(placement, "_held", held)
-    placement.move_heap(random.Random(seed))
+    monkeypatch.setattr(memory, "_held", held)
+    memory.move_heap(random.Random(seed))
     return [[len(each)] if isinstance(each, bytearray) else list(map(len, each)) for each in held]
 
 
@@ -109,9 +111,9 @@ def depth() -> int:
 
 
 def test_the_stack_is_moved_by_what_is_drawn_and_the_result_comes_back() -> None:
-    depths = [placement.with_moved_stack(random.Random(seed), depth) for seed in range(20)]
+    depths = [memory.with_moved_stack(random.Random(seed), depth) for seed in range(20)]
     assert len(set(depths)) > 10
-    again = [placement.with_moved_stack(random.Random(seed), depth) for seed in range(20)]
+    again = [memory.with_moved_stack(random.Random(seed), depth) for seed in range(20)]
     assert depths == again
 
 
@@ -123,12 +125,12 @@ def test_what_the_work_raises_passes_through_and_it_runs_once() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        placement.with_moved_stack(random.Random(1), work)
+        memory.with_moved_stack(random.Random(1), work)
     assert runs == [1]
 
 
 def test_a_torch_without_a_library_is_left_to_itself() -> None:
-    placement.choose(0, "/nowhere/torch/__init__.py")
+    memory.choose_addresses(0, "/nowhere/torch/__init__.py")
 
 
 MEGABYTE = 1 << 20
@@ -164,7 +166,7 @@ class Advised:
 
 def test_only_whole_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     libc = Advised()
-    monkeypatch.setattr(placement, "_libc", libc)
+    monkeypatch.setattr(memory, "_libc", libc)
     page = HUGE_PAGE
     collapse([Range(page - 1, 3 * page + 1), Range(5 * page + 1, 7 * page - 1)])
     assert libc.asked == [(page, 2 * page)]
@@ -172,7 +174,7 @@ def test_only_whole_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_more_than_any_cache_holds_is_left_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     libc = Advised()
-    monkeypatch.setattr(placement, "_libc", libc)
+    monkeypatch.setattr(memory, "_libc", libc)
     collapse([Range(0, 200 * MEGABYTE), Range(300 * MEGABYTE, 400 * MEGABYTE)])
     assert libc.asked == []
 
@@ -199,3 +201,42 @@ def test_new_memory_is_huge_afterwards_and_holds_what_it_held() -> None:
         assert huge_bytes(Path("/proc/self/smaps").read_text(), address) >= 4 * MEGABYTE
         assert made[:] == bytes(range(256)) * (8 * MEGABYTE // 256)
         del view
+
+
+_HALF_TAKEN = """
+import sys
+from torchmark_probe.memory import _POOL, Reserve
+
+reserve = Reserve()
+pools = {id(thing) // _POOL for thing in reserve._before_loop}
+lengths = [size - sys.getsizeof(b"") for size in range(48, 513, 16)]
+reserve.free_before_setup()
+reserve.free_before_loop()
+made = list(map(bytes, lengths))  # with nothing freed in between
+assert len(pools) == 32
+assert all(id(thing) // _POOL in pools for thing in made)
+"""
+
+
+def test_what_is_freed_last_is_where_the_next_objects_lie() -> None:
+    subprocess.run([sys.executable, "-c", _HALF_TAKEN], check=True)
+
+
+def test_emptying_the_bins_harms_nobody() -> None:
+    for _ in range(3):
+        empty_the_bins()
+    assert bytearray(100_000) == bytes(100_000)
+
+
+_SINGLE = "import ctypes; seen = ctypes.c_char.in_dll(ctypes.CDLL(None), '__libc_single_threaded')"
+
+
+def test_the_c_library_takes_no_short_ways_after_a_thread() -> None:
+    script = f"""
+from torchmark_probe.memory import have_had_a_thread
+{_SINGLE}
+assert seen.value == b"\\x01"
+have_had_a_thread()
+assert seen.value == b"\\x00"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,8 +1,24 @@
-"""Where objects lie, brought to the same state before every count.
+"""Where memory lies: alike in two processes that are timed, and the same before every count.
 
-What an allocation costs depends on what was allocated and freed before, down to the length of a
-path or the names of the files in a directory on sys.path. It moved counts by up to 1.3 %, and it
-says nothing about the statement. Two allocators are at work.
+Times. A small op is faster or slower by two to four per cent for the life of a process because of
+where the kernel happened to put torch's libraries, and by half a per cent because of where its heap
+and its stack lie. None of that is what an A/B comparison asks for.
+
+*Code.* Zygotes that are compared are started without random addresses, and load torch's libraries
+before anything that may differ between them: the same library then lies at the same place in both.
+Another start has them elsewhere, again in both.
+
+*Heap and stack* differ between any two environments, so every process draws its own.
+
+*Huge pages.* Which pages the kernel happens to give to a process decides where its data lies in the
+caches: ten processes that copied the same 8 MB took 205 to 237 us, each of them the same time again
+and again. In pages of 2 MB process pairs spread less than half as much. Only what the setup made is
+moved: what a statement allocates it allocates as always, in other pages at every run. The kernel
+does it at once and in place (MADV_COLLAPSE, Linux 6.1 and newer). Where it cannot, nothing happens.
+
+Counts. What an allocation costs depends on what was allocated and freed before, down to the length
+of a path or the names of the files in a directory on sys.path. It moved counts by up to 1.3 %, and
+it says nothing about the statement. Two allocators are at work.
 
 *Python's* keeps objects of up to 512 bytes in pools, one size to a pool. To free an object of a
 full pool, or to take the last place in one, costs more than usual, and a statement may run into
@@ -16,10 +32,139 @@ piece of memory that begins at a page of its own. It also takes shorter ways, in
 mutexes, until a process has its first thread; a program with torch in it has several.
 """
 
+import contextlib
 import ctypes
+import functools
+import glob
+import mmap
+import os
+import random
+import re
 import sys
 from itertools import repeat
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+
+
+class _Mallinfo(ctypes.Structure):
+    """The C library's own numbers; the last is the size of what it cuts new pieces from."""
+
+    _fields_ = [(name, ctypes.c_int) for name in "abcdefghi"] + [("keepcost", ctypes.c_int)]
+
+
+def _c_library() -> Any:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_size_t
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.free.restype = None
+    libc.free.argtypes = [ctypes.c_size_t]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if hasattr(libc, "mallinfo"):
+        libc.mallinfo.restype = _Mallinfo
+        libc.mallinfo.argtypes = []
+    return libc
+
+
+_libc = _c_library()
+
+_PAGES = 549
+"""Pages by which one layout's libraries lie below those of the one before: 2 MiB, to which the
+largest libraries are aligned, and an odd number more, which moves the others."""
+
+_held: List[Any] = []
+
+_ADDR_NO_RANDOMIZE = 0x0040000
+
+HUGE_PAGE = 2 << 20
+_MADV_COLLAPSE = 25
+
+_MOST_COLLAPSED = 256 << 20
+"""Bytes. What is larger lies in no cache, and moving it takes milliseconds for each page."""
+
+_WRITTEN = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0\b")
+"""In /proc/self/maps: what this process may write to, with no file behind it."""
+
+
+def choose_addresses(layout: int, torch_file: str) -> None:
+    """Let what is mapped from now on lie where this layout has it, torch's libraries first."""
+    if layout:
+        _held.append(mmap.mmap(-1, layout * _PAGES * mmap.PAGESIZE))
+    for extension in glob.glob(os.path.join(os.path.dirname(torch_file), "_C.*so")):
+        # A torch that must be imported first cannot be loaded so: its place is left to chance.
+        with contextlib.suppress(OSError):
+            _held.append(ctypes.CDLL(extension))
+
+
+def are_addresses_fixed() -> bool:
+    """Whether the kernel was told to draw no addresses for this process."""
+    try:
+        with open("/proc/self/personality") as file:
+            return bool(int(file.read(), 16) & _ADDR_NO_RANDOMIZE)
+    except (OSError, ValueError):
+        return False
+
+
+def move_heap(rng: random.Random) -> None:
+    """Take some memory of every small size, and some larger pieces, so that what comes is moved."""
+    for size in range(1, 512, 16):
+        _held.append([bytes(size) for _ in range(rng.randrange(64))])
+    for _ in range(rng.randrange(16)):
+        _held.append(bytearray(rng.randrange(1024, 65536)))
+
+
+def with_moved_stack(rng: random.Random, work: Callable[[], Any]) -> Any:
+    """Do the work some calls of C deeper, each of which takes a piece of the stack."""
+    return _deeper(rng.randrange(32), work)
+
+
+def _deeper(calls: int, work: Callable[[], Any]) -> Any:
+    if calls == 0:
+        return work()
+    return functools.reduce(lambda _, __: _deeper(calls - 1, work), (None, None))
+
+
+class Range(NamedTuple):
+    """Addresses from `start` on, up to `end`."""
+
+    start: int
+    end: int
+
+
+def written_memory() -> List[Range]:
+    """What this process has for its data, by address."""
+    with open("/proc/self/maps") as maps:
+        found = [_WRITTEN.match(line) for line in maps]
+    return [Range(int(each[1], 16), int(each[2], 16)) for each in found if each]
+
+
+def collapse(ranges: Sequence[Range]) -> None:
+    """Put these into huge pages, as far as they fill such pages and the kernel can."""
+    if sum(end - start for start, end in ranges) > _MOST_COLLAPSED:
+        return
+    for start, end in ranges:
+        first, last = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+        if first < last:
+            _libc.madvise(first, last - first, _MADV_COLLAPSE)
+
+
+def new_since(before: Sequence[Range], now: Sequence[Range]) -> List[Range]:
+    """What of `now` was not there before; both by address, without overlaps.
+
+    >>> new_since([Range(0, 4), Range(8, 12)], [Range(0, 6), Range(7, 16)])
+    [Range(start=4, end=6), Range(start=7, end=8), Range(start=12, end=16)]
+    """
+    new = []
+    for each in now:
+        start, end = each
+        for old in before:
+            if old.end <= start or end <= old.start:
+                continue
+            if start < old.start:
+                new.append(Range(start, old.start))
+            start = old.end
+        if start < end:
+            new.append(Range(start, end))
+    return new
+
 
 _POOL = 16384 if sys.version_info >= (3, 10) else 4096
 """Bytes of a pool of Python's, at a multiple of its size."""
@@ -112,27 +257,6 @@ def _objects(size: int, count: int) -> List[Any]:
     if size == 32:
         return list(map(int, repeat("1000000", count)))
     return list(map(bytes, repeat(size - sys.getsizeof(b""), count)))
-
-
-class _Mallinfo(ctypes.Structure):
-    """The C library's own numbers; the last is the size of what it cuts new pieces from."""
-
-    _fields_ = [(name, ctypes.c_int) for name in "abcdefghi"] + [("keepcost", ctypes.c_int)]
-
-
-def _c_library() -> Any:
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_size_t
-    libc.malloc.argtypes = [ctypes.c_size_t]
-    libc.free.restype = None
-    libc.free.argtypes = [ctypes.c_size_t]
-    if hasattr(libc, "mallinfo"):
-        libc.mallinfo.restype = _Mallinfo
-        libc.mallinfo.argtypes = []
-    return libc
-
-
-_libc = _c_library()
 
 
 def have_had_a_thread() -> None:

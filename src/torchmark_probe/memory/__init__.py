@@ -1,1 +1,0 @@
-"""Where memory lies: addresses, layouts, huge pages."""

@@ -158,18 +158,18 @@ class _Builder:
         source = render({number: self._statements[number] for number in unit.members})
         header = unit.header
         with self._cache.workspace() as workspace, self._prelude(header, workspace) as prelude:
-            file, library, depends = (workspace / f"unit.{end}" for end in ("cpp", "so", "d"))
+            file = workspace / "unit.cpp"
             with or_unusable():
                 file.write_text(source, encoding="utf-8", errors="surrogatepass")
             needs_python = header is Header.PYTHON
-            said = self._toolchain.build(file, prelude, library, depends, uses_python=needs_python)
+            said = self._toolchain.build(file, prelude, uses_python=needs_python)
             if said is not None:
                 if _NO_SPACE in said:
                     raise CacheUnusableError(_NO_SPACE)
                 return said
-            read = _files_read(depends, besides=(file, prelude))
+            read = _files_read(file.with_suffix(".d"), besides=(file, prelude))
             symbols = {self._keys[number]: f"{RUN_SYMBOL}{number}" for number in unit.members}
-            self._done |= self._cache.keep(library, symbols, read)
+            self._done |= self._cache.keep(file.with_suffix(".so"), symbols, read)
         return None
 
     @contextmanager

@@ -76,19 +76,18 @@ class Toolchain:
         facts = [*self.command, self.version, *self.flags, *self.link_flags, self.torch_build]
         return hashlib.sha256("\0".join([*facts, *outside]).encode()).hexdigest()
 
-    def build(
-        self, source: Path, prelude: Path, library: Path, depends: Path, *, uses_python: bool
-    ) -> str | None:
-        """Make a shared object of the source; None, or what was said against it.
+    def build(self, source: Path, prelude: Path, *, uses_python: bool) -> str | None:
+        """Make a shared object beside the source; None, or what was said against it.
 
-        `depends` gets the files that it read.
+        A file that ends in `.d` gets the names of the files that it read.
         """
+        library, depends = source.with_suffix(".so"), source.with_suffix(".d")
         # The interpreter has Python's own symbols, not a library that could be named here.
         more = ["-Wl,-z,undefs"] if uses_python else []
         return self._run(
             [*self.flags, "-MMD", "-MF", str(depends), "-iquote", os.getcwd(),
              "-include", str(prelude), str(source), "-o", str(library), *self.link_flags, *more],
-            library.parent,
+            source.parent,
         )  # fmt: skip
 
     def precompile(self, header: Path, output: Path) -> bool:

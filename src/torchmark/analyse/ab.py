@@ -42,8 +42,6 @@ class TimeRow:
     case: Case
     other: Case | None
     a_seconds: float
-    """One run in A."""
-
     effect: Effect
     """The ratio of B to A with its interval, and the detectable change."""
 
@@ -71,11 +69,9 @@ class CountRow:
     case: Case
     other: Case | None
     a: Fraction
-    """Of one run in A, in the middle of its layouts."""
+    """Of one run in A, in the middle of its layouts; likewise `b`."""
 
     b: Fraction
-    """Of one run in B."""
-
     spread: Fraction
     """How far the layouts of one environment lie apart, of the one where it is more."""
 
@@ -84,7 +80,6 @@ class CountRow:
     """What differs by function, biggest first."""
 
     python_calls: tuple[PythonCalls, ...]
-    """Python functions behind a change, what grew most first."""
 
     @property
     def difference(self) -> Fraction:

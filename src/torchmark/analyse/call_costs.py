@@ -69,29 +69,25 @@ class Nature(enum.Enum):
     or does so below the speed of a plain copy or matrix product."""
 
 
-def share_explained(
+def explain_time(
     seconds: float,
     call: RecordedCall,
     moved: int | None,
     flops: int | None,
     speeds: MachineSpeeds,
-) -> float | None:
-    """The part of a call's time that its bytes or FLOPs need at the machine's best speed.
+) -> tuple[float | None, Nature | None]:
+    """The part of a call's time that its bytes or FLOPs need (at most 1), and what it goes into.
 
-    At most 1; None where neither is known.
+    None where neither bytes nor FLOPs are known.
     """
     needed = seconds_needed(call, moved, flops, speeds)
     if needed is None:
-        return None
-    return min(1.0, needed / seconds) if seconds else 1.0
-
-
-def nature_of(seconds: float, explained: float, speeds: MachineSpeeds) -> Nature:
-    """What the time of a call goes into."""
+        return None, None
+    explained = min(1.0, needed / seconds) if seconds else 1.0
     if explained >= WORK_FROM:
-        return Nature.WORK
+        return explained, Nature.WORK
     is_short = seconds <= MOST_OVERHEAD * speeds.small_call_seconds
-    return Nature.OVERHEAD if is_short else Nature.SLOW
+    return explained, Nature.OVERHEAD if is_short else Nature.SLOW
 
 
 def seconds_needed(

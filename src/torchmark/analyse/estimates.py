@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 
 
 class Verdict(enum.Enum):
-    """What became of a figure from the first to the second."""
+    """What became of a time or a number of instructions from the first to the second."""
 
     SLOWER = "slower"
     FASTER = "faster"
     MORE = "more"
-    """Takes more instructions."""
-
     FEWER = "fewer"
-    """Takes fewer instructions."""
-
     SAME = "same"
     """A time within the margin of equivalence, or a count that is equal to the instruction."""
 

@@ -3,10 +3,9 @@
 Cases of the suite `overrides` that share all of their labels but the last make a ladder, and the
 one whose last label is the plain kind is what the others are compared with.
 
-*Times* come from different processes, so the errors of two medians have nothing to do with each
-other. The interval of their difference reaches down by the root of the squares of how much lower
-the one and how much higher the other may be, and up likewise; that of their ratio does the same
-with logarithms. What differs from process to process no interval of one measurement can know.
+*Times* come from different processes, so the errors of two medians are independent: the interval
+of their difference adds them as squares, and that of their ratio does so with logarithms. What
+differs from process to process no interval of one measurement can know.
 
 *Counts* of one zygote repeat to the instruction, so their difference is exact.
 """
@@ -52,7 +51,6 @@ class TimeOverhead:
     """The median over that of the plain call."""
 
     ratio_interval: Interval
-    """The 95 % interval of the ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +60,9 @@ class Rung:
     case: Case
 
     time: Result | None
-    """None where no time was asked for, or it is not there yet."""
+    """None where no time was asked for, or it is not there yet; likewise `count`."""
 
     count: Result | None
-    """None where no count was asked for, or it is not there yet."""
 
     time_overhead: TimeOverhead | None = None
     """None for the plain call, and where one of the two has no time."""
@@ -89,8 +86,6 @@ class Ladder:
     """One call with every kind of input."""
 
     stmt: str
-    """What is called."""
-
     rungs: tuple[Rung, ...]
     """In the order in which the results name them."""
 

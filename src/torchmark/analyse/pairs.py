@@ -2,30 +2,26 @@
 
 A process pair is a fresh process of each that alternate in short blocks, so what changes on the
 machine changes for both, and the log ratio of their rounds is very steady. But it belongs to the
-pair: where the memory of either process lies moves it by half a per cent, and of two processes the
-one that was started first is slower by one or two per cent where memory is the limit. So two
-process pairs make a crossover, one started A-first and one B-first, and both environments are
-launched anew for every replicate.
+pair: where the memory of either process lies moves it by half a per cent, and the process that was
+started first is slower by one or two per cent where memory is the limit. So two process pairs make
+a crossover, one started A-first and one B-first, and every replicate launches both environments
+anew.
 
-Replicates differ from each other by no more than their process pairs do where both environments
-are the same torch, and by much more where they are not. They differ by less where the pages that
-the first of two processes was given go to the first of the next two, which is the other side: then
-what the pages do is in both process pairs, with opposite signs. Taken as if only replicates
-counted, five of them say little of their spread; taken as if all process pairs were alike,
-replicates that do differ would be overlooked, and those that agree would not be believed. So
-process pairs count as far as they spread as replicates do, for the spread and for its degrees of
-freedom, and they never make the spread smaller than that of replicates. With made-up numbers, from
-replicates that agree better than their process pairs to replicates that differ much more, the 95 %
-interval of five to ten replicates holds the truth in 92 to 97 % of all trials.
+Replicates of the same torch spread no more than their process pairs, and less where the second
+process pair gets the memory pages of the first with the sides exchanged. Replicates of different
+builds spread much more. Five replicates say little of their spread, and process pairs alone would
+hide replicates that differ. So process pairs count as far as they spread as replicates do, for the
+spread and for its degrees of freedom, and never make the spread smaller than that of replicates.
+With made-up numbers of all these kinds, the 95 % interval of five to ten replicates holds the truth
+in 92 to 97 % of all trials.
 
 Looking several times costs: a p-value is multiplied by the penalty of the look that ended the
-measurement, and over several cases the false discovery rate is held (Benjamini and Hochberg). Who
-stops at the look at which a change is clear stops more often where it looks larger and steadier
-than it is, so the interval is wider after such a look too.
+measurement, and over several cases the false discovery rate is held (Benjamini and Hochberg).
+Stopping once a change is clear favours changes that look larger and steadier than they are, so the
+interval is wider after such a look too.
 
-Two environments that load different files differ in places where nobody changed anything: their
-objects lie elsewhere in memory, and no number of launches brings them to the same places. A change
-has to lie beyond that.
+Environments that load different files differ where nobody changed anything: their objects lie
+elsewhere in memory, whatever the launch. A change has to lie beyond that.
 """
 
 from __future__ import annotations
@@ -108,14 +104,10 @@ class Effect:
     """B's time over A's."""
 
     interval: Interval
-    """The 95 % interval of the ratio."""
-
     p: float
     """How likely such a ratio is where there is no difference, with the penalty for looking."""
 
     replicates: int
-    """Fresh launches of both."""
-
     detectable: float
     """The detectable change: the smallest that is found with 80 % power, as a share."""
 

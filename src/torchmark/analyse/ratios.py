@@ -31,8 +31,6 @@ class Ratio:
     """The median of the ratios of the rounds."""
 
     interval: Interval
-    """Its 95 % interval."""
-
     rounds: int
     """Rounds that count: both blocks ran while the machine was quiet, where enough did."""
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.call_costs import Nature, bytes_moved, nature_of, share_explained
+from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
 from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.capture.traces.checking import check_call
 from torchmark.model.result import Counts, Facts, Metric, Status
@@ -40,8 +40,6 @@ class Outcome:
     """Why it is not DONE, for a person; the first line says the most."""
 
     time: MeasuredTime | None
-    """None where it was not timed."""
-
     instructions: float | None
     """Of one call; None where they were not counted."""
 
@@ -98,11 +96,9 @@ class OperatorRow:
 
     share: float | None
     flops: int | None
-    """Of all calls in the trace; None where one is not known."""
+    """Of all calls in the trace; None where one is not known. Likewise `bytes`."""
 
     bytes: int | None
-    """Of all calls in the trace; None where one is not known."""
-
     nature: Nature | None
     """That of most of its time."""
 
@@ -171,10 +167,7 @@ class PartRow:
     """How many modules it is inside of."""
 
     count: int
-    """Calls in the trace."""
-
     share: float
-    """Of all that was measured."""
 
 
 def analyse_replay(run: Run) -> ReplayAnalysis:
@@ -262,10 +255,10 @@ def _row(
     moved = bytes_moved(record)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
     time = next((each.time for each in outcomes if each.backend is first), None)
-    explained = nature = None
+    explained: float | None = None
+    nature: Nature | None = None
     if time is not None and speeds is not None:
-        explained = share_explained(time.median, record, moved, flops, speeds)
-        nature = None if explained is None else nature_of(time.median, explained, speeds)
+        explained, nature = explain_time(time.median, record, moved, flops, speeds)
     return CallRow(
         call=call,
         outcomes=outcomes,

@@ -2,11 +2,10 @@
 
 Cases are matched by their ids, so only what is the same text is compared.
 
-*Times* of two runs were not taken together, and the machine may have changed between them, which
-no interval of one measurement can know. The ratio of the medians has an interval that holds the
-uncertainty of both (their own 95 % intervals, combined on the logarithmic scale), and a verdict
-needs that interval to lie beyond a threshold. An A/B run finds smaller changes and can be believed
-more.
+*Times* of two runs were not taken together, and no interval knows what the machine did between
+them. The ratio of the medians has an interval that combines those of both on the logarithmic scale,
+and a verdict needs that interval to lie beyond a threshold. An A/B run finds smaller changes and
+can be believed more.
 
 *Ratios* of two A/B runs are compared like times: B's time over A's, then and now. Each ratio was
 taken within one run, so what the machine did between the runs is not in it.
@@ -72,11 +71,7 @@ class TimeChange:
 
     case: Case
     before: MeasuredTime
-    """In the first run."""
-
     after: MeasuredTime
-    """In the second run."""
-
     interval: Interval
     """Where the ratio lies with 95 % confidence, as far as the samples of the two runs know."""
 

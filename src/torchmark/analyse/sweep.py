@@ -45,8 +45,6 @@ class SweepRow:
     """One case."""
 
     case_id: str
-    """Sixteen hexadecimal digits that follow from all that defines the case."""
-
     model: str
     dims: Dims
     dtype: str
@@ -67,11 +65,9 @@ class SweepRow:
     p95_s: float | None = None
     std_s: float | None = None
     low_s: float | None = None
-    """The 95 % interval of the median, from here."""
+    """The 95 % interval of the median, from here to `high_s`."""
 
     high_s: float | None = None
-    """To here."""
-
     flops: int | None = None
     """Of one run; None where nobody knows."""
 

@@ -33,8 +33,6 @@ class OperatorSummary:
     op: str
     calls: int
     share: float
-    """Of all calls."""
-
     distinct: int
     """Calls that differ."""
 
@@ -84,8 +82,6 @@ class TraceSummary:
     """Calls of graphs that torch.compile has turned into kernels."""
 
     threads: int
-    """Threads that calls came from."""
-
     tree: Branch
 
 

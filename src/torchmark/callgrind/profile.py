@@ -4,10 +4,9 @@ A profile is exact: its `total` is the sum of the exclusive costs of its functio
 own totals were compared with that sum when it was read. Functions are told apart by object, file
 and name, so two libraries with a function of the same name stay two functions.
 
-Callgrind writes for each call what the callee cost, and a function's inclusive cost is the sum
-over the calls of it. Under recursion that sum counts the inner calls again with the outer ones: a
-function that calls itself n levels deep would get n times its cost, and `callgrind_annotate`
-prints such numbers, larger than the whole program. The rule for inclusive costs here:
+Callgrind writes for each call what the callee cost, and the sum over all calls of a function is its
+inclusive cost. Under recursion that sum counts inner calls again with the outer ones, and
+`callgrind_annotate` prints numbers larger than the whole program. The rule here:
 
 - a function that nobody calls: its exclusive cost and the cost of the calls it makes;
 - a function that is called: the sum over the calls of it, its calls of itself left out;
@@ -180,8 +179,7 @@ def _limits(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
 def cycles(functions: int, calls: Sequence[Call]) -> list[int]:
     """For each function the number of its cycle; a function in no cycle is alone in its own.
 
-    Kosaraju's strongly connected components: of functions in the order in which a search along the
-    calls leaves them, the last one's cycle is what a search against the calls reaches from it.
+    Strongly connected components by Kosaraju's two searches: along the calls, then against them.
 
     >>> cycles(3, [Call(0, 1, 1, 9), Call(1, 2, 1, 5), Call(2, 1, 1, 5)])
     [0, 1, 1]

@@ -11,7 +11,7 @@ another file has an entry of its own, `header:function`, without the object. Thr
 - Functions of one file and name in several objects keep an entry each; callgrind_annotate adds
   them up under the object that it read last.
 - A function whose count is the whole program's is kept; torch leaves it out, to be rid of calls
-  that were under way when collection began. Such calls are no exclusive cost here to begin with.
+  that were under way when collection began, which are no exclusive cost here.
 - The inclusive cost of recursive functions follows `torchmark.callgrind.profile`, and never
   exceeds the total.
 """

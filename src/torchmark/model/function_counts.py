@@ -3,27 +3,25 @@
 The interface, the order and the printed text are those of `torch.utils.benchmark`'s
 `FunctionCounts`, so scripts and eyes that know the one read the other.
 
-What `denoise` takes away, and why: what follows from where things lie, and not from what is done.
+`denoise` takes away what follows from where things lie in memory, and not from what is done:
 
-*Dictionary probing.* Where a dictionary's entries lie follows from the hashes of its keys, and
-those from the hash seed and from addresses, so how often a lookup probes differs between runs of
-the same code. Measured on CPython 3.8, 3.11 and 3.13 with other seeds and environments (11 to 14
-million instructions): 85 % and more of what moved was in the probing loops. torch looks for
-`dictobject.c:lookdict_unicode`, the loop's name until CPython 3.10, so nothing is removed on a
-later one; here the loops of 3.8 to 3.14 are known by all their names, with debug symbols and
-without.
+*Dictionary probing.* Where a dictionary's entries lie follows from the hash seed and from
+addresses, so how often a lookup probes differs between runs of the same code. On CPython 3.8, 3.11
+and 3.13 with other seeds and environments (11 to 14 million instructions), 85 % and more of what
+moved was in the probing loops. torch looks for `dictobject.c:lookdict_unicode`, the loop's name
+until CPython 3.10, and removes nothing on a later one; here the loops of 3.8 to 3.14 are known by
+all their names, with debug symbols and without.
 
 *Misses of the type attribute cache.* Which attributes share a place in it follows from the
-addresses of their names: another version of torchmark's own probe, and so another layout, moved
-`BatchNorm2d` by 2.9 %, nearly all of it in the search after a miss (`find_name_in_mro`) and its
-dictionary lookups. The lookup in the cache itself (`_PyType_Lookup`) stays: it is work that people
-measure.
+addresses of their names: another version of torchmark's own probe moved `BatchNorm2d` by 2.9 %,
+nearly all of it in the search after a miss (`find_name_in_mro`). The lookup in the cache itself
+(`_PyType_Lookup`) stays: it is work that people measure.
 
 *The C library's bookkeeping.* Which freed piece a request gets, how it is cut and joined, and how
-far it is from an alignment of 64 (every tensor asks for one) follows from all that the process did
-before. Between torch's own process and ours it moved `torch.cat` of two small tensors by 2 %, and
-without it ten statements agree within 0.4 %. `malloc`, `free` and `posix_memalign` themselves
-stay: one allocation more still shows.
+far it is from an alignment of 64 follows from all that the process did before. Between torch's own
+process and ours it moved `torch.cat` of two small tensors by 2 %; without it ten statements agree
+within 0.4 %. `malloc`, `free` and `posix_memalign` themselves stay: one allocation more still
+shows.
 """
 
 from __future__ import annotations

@@ -77,18 +77,14 @@ def find_sampling_warnings(sampling: Sampling) -> tuple[ResultWarning, ...]:
     return tuple(warning for warning in found if warning is not None)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _too_few(samples: Sequence[float]) -> ResultWarning | None:
     if len(samples) >= MIN_SAMPLES:
         return None
+    found = f"only {len(samples)} sample{'' if len(samples) == 1 else 's'}"
     return ResultWarning(
         kind=WarningKind.TOO_FEW_SAMPLES,
         figures={"samples": len(samples), "recommended": MIN_SAMPLES},
-        text=f"only {_counted(len(samples), 'sample')} ({MIN_SAMPLES} recommended); "
-        "give it more time",
+        text=f"{found} ({MIN_SAMPLES} recommended); give it more time",
     )
 
 

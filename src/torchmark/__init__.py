@@ -26,25 +26,25 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.compare import Compare as Compare
     from torchmark.compiling import bench_all as bench_all
     from torchmark.compiling import benchmark_compile as benchmark_compile
-    from torchmark.define import EnvironmentFacts as EnvironmentFacts
-    from torchmark.define import GroupedBenchmark as GroupedBenchmark
-    from torchmark.define import GroupedModules as GroupedModules
-    from torchmark.define import GroupedSetup as GroupedSetup
-    from torchmark.define import GroupedStmts as GroupedStmts
-    from torchmark.define import GroupedVariants as GroupedVariants
-    from torchmark.define import SkipCondition as SkipCondition
-    from torchmark.define import TimerArgs as TimerArgs
-    from torchmark.define import skip_if as skip_if
     from torchmark.define.expansion import materialize as materialize
     from torchmark.define.fuzz import FuzzedParameter as FuzzedParameter
     from torchmark.define.fuzz import FuzzedSparseTensor as FuzzedSparseTensor
     from torchmark.define.fuzz import FuzzedTensor as FuzzedTensor
     from torchmark.define.fuzz import Fuzzer as Fuzzer
     from torchmark.define.fuzz import ParameterAlias as ParameterAlias
+    from torchmark.define.grouped import GroupedBenchmark as GroupedBenchmark
+    from torchmark.define.grouped import GroupedModules as GroupedModules
+    from torchmark.define.grouped import GroupedSetup as GroupedSetup
+    from torchmark.define.grouped import GroupedStmts as GroupedStmts
+    from torchmark.define.grouped import GroupedVariants as GroupedVariants
+    from torchmark.define.grouped import TimerArgs as TimerArgs
     from torchmark.define.selection import selected as selected
-    from torchmark.define.sweep import indices as indices
-    from torchmark.define.sweep import linspace as linspace
-    from torchmark.define.sweep import logspace as logspace
+    from torchmark.define.skips import EnvironmentFacts as EnvironmentFacts
+    from torchmark.define.skips import SkipCondition as SkipCondition
+    from torchmark.define.skips import skip_if as skip_if
+    from torchmark.define.sweep.scales import linspace as linspace
+    from torchmark.define.sweep.scales import logspace as logspace
+    from torchmark.define.sweep.spec import indices as indices
     from torchmark.engine.local_torch import set_torch_threads as set_torch_threads
     from torchmark.engine.transfer import CopyIfCallgrind as CopyIfCallgrind
     from torchmark.errors import TorchmarkError as TorchmarkError

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define import (
-    EnvironmentFacts,
+from torchmark.define.expansion import features_asked, materialize
+from torchmark.define.grouped import (
     GroupedModules,
     GroupedSetup,
     GroupedStmts,
     GroupedVariants,
     TimerArgs,
-    skip_if,
 )
-from torchmark.define.expansion import features_asked, materialize
+from torchmark.define.skips import EnvironmentFacts, skip_if
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Autograd, Case, Language, Runtime
 

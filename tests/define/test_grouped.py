@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from torchmark.define import GroupedBenchmark, GroupedModules, GroupedSetup, GroupedStmts, TimerArgs
-from torchmark.define.grouped import check_threads
+from torchmark.define.grouped import (
+    GroupedBenchmark,
+    GroupedModules,
+    GroupedSetup,
+    GroupedStmts,
+    TimerArgs,
+    check_threads,
+)
 from torchmark.errors import DefinitionError, InvalidArgumentError, UnknownLanguageError
 from torchmark.model.case import Language
 

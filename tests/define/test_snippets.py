@@ -17,7 +17,7 @@ from .running import NO_SCRIPT_WARNING, build_cpp, run_cpp, run_python, save_mod
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchmark.define import GroupedBenchmark
+    from torchmark.define.grouped import GroupedBenchmark
 
 # fmt: off
 benchmark = GroupedStmts(

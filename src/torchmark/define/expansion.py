@@ -101,12 +101,12 @@ def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tup
 
 def features_asked(suite: Suite) -> frozenset[str]:
     """The features of torch on which a skip in the suite depends: what EnvironmentFacts needs."""
-    conditions = (
-        condition
+    return frozenset(
+        condition.missing
         for _, definition in label_definitions(suite)
         for condition in check_skips(definition.skip)
+        if condition.missing
     )
-    return frozenset(condition.missing for condition in conditions if condition.missing)
 
 
 def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> Iterator[Case]:

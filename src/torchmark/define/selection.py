@@ -32,8 +32,6 @@ class _Token(NamedTuple):
     """In lower case, without quotes; empty at the end."""
 
     start: int
-    """Where it stands in the pattern."""
-
     is_plain: bool
     """Not in quotes: a word like `or` or a parenthesis has its meaning."""
 

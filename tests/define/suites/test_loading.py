@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.define import EnvironmentFacts
+from torchmark.define.skips import EnvironmentFacts
 from torchmark.define.suites.loading import LoadedSuite, cases_of, load_suite
 from torchmark.errors import SuiteNotFoundError
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.define.sweep.specs import spec
-from torchmark.define.sweep import indices
-from torchmark.define.sweep.spec import read_spec
+from torchmark.define.sweep.spec import indices, read_spec
 from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
 
 if TYPE_CHECKING:

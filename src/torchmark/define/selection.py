@@ -72,34 +72,37 @@ class _Parser:
 
     def _any(self) -> Condition:
         options = [self._all()]
-        while self._next.means("or"):
-            self._tokens.pop(0)
+        while self._accept("or"):
             options.append(self._all())
         return lambda text: any(option(text) for option in options)
 
     def _all(self) -> Condition:
         parts = [self._each()]
         while not self._next.means("or", ")", ""):
-            if self._next.means("and"):
-                self._tokens.pop(0)
+            self._accept("and")
             parts.append(self._each())
         return lambda text: all(part(text) for part in parts)
 
     def _each(self) -> Condition:
-        token = self._next
-        if token.means("", "and", "or", ")"):
+        if self._next.means("", "and", "or", ")"):
             self._fail("a word expected")
-        self._tokens.pop(0)
-        if token.means("not"):
+        if self._accept("not"):
             part = self._each()
             return lambda text: not part(text)
-        if token.means("("):
+        if self._accept("("):
             inside = self._any()
-            if not self._next.means(")"):
+            if not self._accept(")"):
                 self._fail("')' expected")
-            self._tokens.pop(0)
             return inside
-        return lambda text: token.text in text
+        word = self._tokens.pop(0).text
+        return lambda text: word in text
+
+    def _accept(self, mark: str) -> bool:
+        """Whether this comes next; it is then behind us."""
+        is_next = self._next.means(mark)
+        if is_next:
+            self._tokens.pop(0)
+        return is_next
 
     def _fail(self, message: str) -> NoReturn:
         raise PatternError(

@@ -122,16 +122,11 @@ class _Parser:
         args: list[Variable] = []
         while self._ahead != ")":
             args.append(self._variable({variable.name for variable in args}))
-            if self._ahead != ",":
+            if not self._accept(","):
                 break
-            self._advance()
         self._mark(")")
         self._mark("->")
-        output = None
-        if self._ahead == "None":
-            self._advance()
-        else:
-            output = self._output_list(set(), end="")
+        output = None if self._accept("None") else self._output_list(set(), end="")
         if self._ahead:
             self._fail("the end expected")
         return Signature(name=name, args=tuple(args), output=output)
@@ -140,17 +135,15 @@ class _Parser:
         """Outputs between commas, up to the token `end`; one without a comma is no tuple."""
         parts = [self._output(seen)]
         is_tuple = False
-        while self._ahead == ",":
+        while self._accept(","):
             is_tuple = True
-            self._advance()
             if self._ahead == end:
                 break
             parts.append(self._output(seen))
         return tuple(parts) if is_tuple else parts[0]
 
     def _output(self, seen: set[str]) -> Output:
-        if self._ahead == "(":
-            self._advance()
+        if self._accept("("):
             inside = self._output_list(seen, end=")")
             self._mark(")")
             return inside
@@ -164,9 +157,8 @@ class _Parser:
         if self._ahead in RESERVED:
             self._fail(f"{self._ahead} is a name that torchmark uses itself:", got=False)
         name = self._name("a variable")
-        if self._ahead != ":":
+        if not self._accept(":"):
             return Variable(name=name)
-        self._advance()
         start, kind = self._start, self._type().removeprefix("torch.")
         if types is not None and kind not in types:
             self._start = start
@@ -175,8 +167,7 @@ class _Parser:
 
     def _type(self) -> str:
         text = self._name("a type")
-        while self._ahead == ".":
-            self._advance()
+        while self._accept("."):
             text += f".{self._name('a type')}"
         if self._ahead == "[":
             inside: list[str] = []
@@ -199,9 +190,15 @@ class _Parser:
         return name
 
     def _mark(self, mark: str) -> None:
-        if self._ahead != mark:
+        if not self._accept(mark):
             self._fail(f"{mark!r} expected")
-        self._advance()
+
+    def _accept(self, text: str) -> bool:
+        """Whether this comes next; it is then behind us."""
+        is_next = self._ahead == text
+        if is_next:
+            self._advance()
+        return is_next
 
     def _advance(self) -> None:
         match = _TOKEN.match(self._text, self._end)

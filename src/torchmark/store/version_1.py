@@ -1,7 +1,7 @@
 """Runs and results as torchmark 0.1 kept them, read as the records of today.
 
 0.1 knew times and instructions, one environment for each run, and a row of figures for each case of
-a sweep. The records below are its own, field by field; nothing here writes them.
+a sweep. The records below are its own; nothing here writes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel
+from torchmark.model.case import Case, Language
 from torchmark.model.codec import decode_measurement, decode_stats
 from torchmark.model.result import (
     Counts,
@@ -35,25 +35,32 @@ METRICS = {"time": Metric.TIME, "count": Metric.INSTRUCTIONS}
 
 _NOTHING = msgspec.Raw(b"null")
 
+_SUMMARY = {
+    "samples": "samples",
+    "median": "median_s",
+    "low": "low_s",
+    "high": "high_s",
+    "mean": "mean_s",
+    "least": "min_s",
+    "p95": "p95_s",
+    "deviation": "std_s",
+}
+"""What the columns of a sweep's row are today in a TimeSummary."""
 
-class _Case(msgspec.Struct):
-    label: tuple[str, ...]
-    stmt: str
-    setup: str
-    global_setup: str
-    language: Literal["PYTHON", "CPP"]
-    runtime: Runtime
-    autograd: Autograd
-    num_threads: int
-    params: tuple[tuple[str, str], ...]
-    model: str | None
-    skip: str | None
+_FACTS = {
+    "flops": "flops",
+    "bytes": "bytes",
+    "peak_memory_bytes": "peak_memory_bytes",
+    "max_error": "max_error",
+    "prepare_seconds": "prepare_s",
+}
+"""What they are in Facts."""
 
 
 class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
     id: str
     started: str
-    cases: list[_Case]
+    cases: list[dict[str, Any]]
     plan: list[tuple[Annotated[int, msgspec.Meta(ge=0)], Literal["time", "count"]]]
     """Indices into the cases, and what was measured of them."""
 
@@ -61,28 +68,8 @@ class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
     environment: dict[str, Any]
 
 
-class _SweepRow(msgspec.Struct):
-    """What a sweep knew of a case beside its samples; dimensions and the like are in the case."""
-
-    samples: int = 0
-    median_s: float | None = None
-    mean_s: float | None = None
-    min_s: float | None = None
-    p95_s: float | None = None
-    std_s: float | None = None
-    low_s: float | None = None
-    high_s: float | None = None
-    flops: int | None = None
-    bytes: int | None = None
-    peak_memory_bytes: int | None = None
-    max_error: float | None = None
-    prepare_s: float | None = None
-    reason: str = ""
-    """Of a case that was measured: how its output differs from eager's."""
-
-
 class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
-    case: _Case
+    case: dict[str, Any]
     kind: Literal["time", "count"]
     outcome: Status
     finished: str
@@ -93,7 +80,8 @@ class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
     measurement: msgspec.Raw = _NOTHING
     counts: msgspec.Raw = _NOTHING
     compile_seconds: float | None = None
-    sweep: _SweepRow | None = None
+    sweep: dict[str, Any] | None = None
+    """What a sweep knew of a case beside its samples, by column."""
 
 
 def read_run(text: bytes) -> Run:
@@ -141,11 +129,10 @@ def read_result(text: bytes) -> Result:
     )
 
 
-def _case_of(record: _Case) -> Case:
-    fields = msgspec.structs.asdict(record)
-    fields["language"] = Language[record.language]
-    fields["model"] = None if record.model is None else ScriptedModel(source=record.model)
-    return Case(**fields)
+def _case_of(record: dict[str, Any]) -> Case:
+    language, model = Language[record["language"]].value, record["model"]
+    model = None if model is None else {"source": model}
+    return msgspec.convert({**record, "language": language, "model": model}, Case)
 
 
 def _payload_of(record: _Result) -> Timing | TimeSummary | Counts | None:
@@ -153,19 +140,11 @@ def _payload_of(record: _Result) -> Timing | TimeSummary | Counts | None:
         return counts_of_stats(decode_stats(bytes(record.counts)))
     if record.measurement != _NOTHING:
         return _times_of(decode_measurement(bytes(record.measurement)))
-    row = record.sweep
-    if row is None or row.median_s is None or row.low_s is None or row.high_s is None:
+    row = record.sweep or {}
+    figures = {name: row.get(column) for name, column in _SUMMARY.items()}
+    if None in (figures["median"], figures["low"], figures["high"]):
         return None
-    return TimeSummary(
-        samples=row.samples,
-        median=row.median_s,
-        low=row.low_s,
-        high=row.high_s,
-        mean=row.mean_s,
-        least=row.min_s,
-        p95=row.p95_s,
-        deviation=row.std_s,
-    )
+    return msgspec.convert(figures, TimeSummary)
 
 
 def _times_of(measurement: Measurement) -> Timing | TimeSummary | None:
@@ -193,12 +172,7 @@ def _facts_of(record: _Result) -> Facts:
     row = record.sweep
     if row is None:
         return Facts(prepare_seconds=record.compile_seconds)
-    is_remark = record.outcome is Status.DONE and row.reason
-    return Facts(
-        flops=row.flops,
-        bytes=row.bytes,
-        peak_memory_bytes=row.peak_memory_bytes,
-        max_error=row.max_error,
-        prepare_seconds=row.prepare_s,
-        remarks=(row.reason,) if is_remark else (),
-    )
+    facts = {name: row.get(column) for name, column in _FACTS.items()}
+    # The reason of a case that was measured: how its output differs from eager's.
+    is_remark = record.outcome is Status.DONE and row.get("reason")
+    return msgspec.convert({**facts, "remarks": [row["reason"]] if is_remark else []}, Facts)

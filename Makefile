@@ -1,5 +1,5 @@
 # `make run` and `make test` do everything on a fresh machine; the second call starts at once.
-.PHONY: run test setup test-tools lint types contracts wheel bench clean
+.PHONY: run test setup test-tools checks lint types contracts wheel bench clean
 PY := .venv/bin/python
 WHEEL_SITE := build/wheel-site
 
@@ -7,9 +7,13 @@ run: setup
 	@mkdir -p build && .venv/bin/torchmark run --quick --html build/run.html
 	@echo "The same as a page: build/run.html"
 
-# Two workers; the tests of a file stay together, so that they share their zygotes and builds.
-test: lint types contracts wheel test-tools
+# The checks run two at a time. The tests run in two workers; those of a file stay together, so that
+# they share their zygotes and builds.
+test: setup
+	@$(MAKE) --no-print-directory -j2 -Otarget checks
 	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest -n 2 --dist loadfile tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
+
+checks: test-tools lint types contracts wheel
 
 setup:
 	@scripts/setup.sh

@@ -6,10 +6,8 @@ Names are loaded when they are first used, so that importing torchmark does not 
 
 from __future__ import annotations
 
-import ast
 import importlib
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -80,8 +78,11 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
 @cache
 def _find_homes() -> dict[str, str]:
     """The module of every public name, by the imports above."""
-    source = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
+    import ast  # noqa: PLC0415 - importing torchmark stays quick
+    import pkgutil  # noqa: PLC0415
+
+    source = pkgutil.get_data(__name__, "__init__.py") or b""  # from a zip archive too
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
     return {name.asname: str(node.module) for node in imports for name in node.names if name.asname}
 
 

@@ -213,14 +213,14 @@ def test_its_text_is_what_torchs_would_be() -> None:
           Median: 2.20 us
           IQR:    0.20 us (2.10 to 2.30)
           5 measurements, 10 runs per measurement, 2 threads""")
-    assert text_of([0.02]) == "x + y\n  2.00 ms\n  1 measurement, 10 runs, 1 thread"
+    assert text_of([0.02]) == "x + y\n  2.00 ms\n  1 measurement, 10 runs , 1 thread"
     assert text_of([]) == "x + y\n  no measurements, 1 thread"
 
 
 def test_a_wide_spread_is_warned_of_in_its_text() -> None:
     assert text_of([1.0, 2.0, 3.0, 4.0]).endswith(
-        "  WARNING: Interquartile range is 60.0% of the median.\n"
-        "           Something else is probably using the machine."
+        "  WARNING: Interquartile range is 60.0% of the median measurement.\n"
+        "           This suggests significant environmental influence."
     )
 
 

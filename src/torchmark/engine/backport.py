@@ -46,9 +46,9 @@ _PROBE_FILES = (
     "loops/__init__.py",
     "loops/clocks.py",
     "loops/intervals.py",
+    "loops/measurement.py",
     "loops/snippets.py",
     "backport/__init__.py",
-    "backport/measurement.py",
     "backport/timer.py",
 )
 """What the Timer needs of the probe; these files name each other relatively."""

@@ -1,8 +1,9 @@
 """The result of timing one statement: its samples, and the statistics that follow from them.
 
 The interface and the arithmetic are those of `torch.utils.benchmark.Measurement`, so that old
-and new numbers compare. Beyond it a measurement knows how its samples were taken, has an
-interval for its median, and names what is doubtful about it.
+and new numbers compare; what an old environment's Timer returns too is in the probe. Beyond it a
+measurement knows how its samples were taken, has an interval for its median, and names what is
+doubtful about it.
 """
 
 from __future__ import annotations
@@ -16,24 +17,20 @@ from typing import TYPE_CHECKING, Any
 from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, InvalidMeasurementError
 from torchmark.model.case import TaskSpec
 from torchmark.model.result_warnings import (
-    IQR_DOUBTFUL,
     ResultWarning,
     find_sampling_warnings,
     find_warnings,
 )
 from torchmark.model.units import log10_single, mean_double, select_unit, single, std_single
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
+from torchmark_probe.loops.measurement import MOST_FIGURES, SURELY_NOISE, Z_90
+from torchmark_probe.loops.measurement import Measurement as BareMeasurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchmark_probe.loops.intervals import Interval
     from torchmark_probe.loops.sampling import Sampling
-
-_IQR_GROSS = 0.25
-_MAX_SIGNIFICANT_FIGURES = 4
-_MIN_CONFIDENCE_INTERVAL = 25e-9
-"""Seconds; torch trusts no estimate below the cost of reading a clock."""
 
 
 def _is_time(value: Any) -> bool:
@@ -45,7 +42,7 @@ def _is_time(value: Any) -> bool:
 
 
 @dataclass(repr=False)
-class Measurement:
+class Measurement(BareMeasurement):
     """One or more timings of a statement, `number_per_run` executions each.
 
     >>> m = Measurement(number_per_run=10, raw_times=[2e-5, 3e-5, 4e-5],
@@ -54,21 +51,14 @@ class Measurement:
     (3.0, 'too few samples')
     """
 
-    number_per_run: int
-    """How often the statement ran in each of the raw times."""
-
-    raw_times: list[float]
-    """Seconds for `number_per_run` executions; of the samples that count."""
-
     task_spec: TaskSpec
-    metadata: dict[Any, Any] | None = None
-    """The user's own; torchmark never reads it."""
-
     sampling: Sampling | None = None
     """Every sample as it was taken, of a measurement made by `Timer.measure`."""
 
     replicates: tuple[Measurement, ...] = ()
     """The measurements of which this one was merged, as they were."""
+
+    _empty_error = EmptyMeasurementError
 
     def __post_init__(self) -> None:
         if isinstance(self.number_per_run, bool) or self.number_per_run < 1:
@@ -93,33 +83,8 @@ class Measurement:
         )
 
     @property
-    def times(self) -> list[float]:
-        """Seconds for one execution, of every sample that counts."""
-        return [time / self.number_per_run for time in self.raw_times]
-
-    def _samples(self) -> list[float]:
-        if not self.raw_times:
-            raise EmptyMeasurementError(
-                f"the measurement of {self.task_spec.title!r} has no times, so no statistics"
-            )
-        return self.times
-
-    @cached_property
-    def _ordered(self) -> tuple[float, ...]:
-        return tuple(sorted(self._samples()))
-
-    @property
-    def median(self) -> float:
-        return quantile_of_sorted(self._ordered, 0.5)
-
-    @property
     def mean(self) -> float:
         return mean_double(self._ordered)
-
-    @property
-    def iqr(self) -> float:
-        """The width of the middle half of the samples."""
-        return quantile_of_sorted(self._ordered, 0.75) - quantile_of_sorted(self._ordered, 0.25)
 
     @property
     def std(self) -> float:
@@ -169,106 +134,27 @@ class Measurement:
     @property
     def significant_figures(self) -> int:
         """How many figures of the median carry information: 1 to 4, by torch's estimate."""
-        ordered = self._ordered
-        points = ordered[len(ordered) // 4 : math.ceil(3 * len(ordered) / 4)]
-        error = 1.645 * std_single(points) / single(math.sqrt(len(points)))
-        ratio = self.median / max(error, _MIN_CONFIDENCE_INTERVAL)
+        points = self._middle_half()
+        error = Z_90 * std_single(points) / single(math.sqrt(len(points)))
+        ratio = self.median / max(error, SURELY_NOISE)
         figures = math.floor(log10_single(ratio)) if single(ratio) > 0 else 1
-        return min(max(figures, 1), _MAX_SIGNIFICANT_FIGURES)
+        return min(max(figures, 1), MOST_FIGURES)
 
-    def meets_confidence(self, threshold: float = IQR_DOUBTFUL) -> bool:
-        """Whether the interquartile range is below this share of the median."""
-        if self.median == 0:
-            return self.iqr == 0
-        return self.iqr / self.median < threshold
-
-    @property
-    def has_warnings(self) -> bool:
-        return bool(self._warnings())
-
-    def _warnings(self) -> list[str]:
-        if self.meets_confidence(IQR_DOUBTFUL):
-            return []
-        share = f"{self.iqr / self.median * 100:.1f}%" if self.median else "more than 100%"
-        cause = (
-            "This could indicate system fluctuation."
-            if self.meets_confidence(_IQR_GROSS)
-            else "This suggests significant environmental influence."
-        )
-        headline = f"  WARNING: Interquartile range is {share} of the median measurement."
-        return [f"{headline}\n           {cause}"]
-
-    # The fields of the task, by the names under which scripts read them here.
-
-    @property
-    def stmt(self) -> str:
-        return self.task_spec.stmt
-
-    @property
-    def setup(self) -> str:
-        return self.task_spec.setup
-
-    @property
-    def global_setup(self) -> str:
-        return self.task_spec.global_setup
-
-    @property
-    def label(self) -> str | None:
-        return self.task_spec.label
-
-    @property
-    def sub_label(self) -> str | None:
-        return self.task_spec.sub_label
-
-    @property
-    def description(self) -> str | None:
-        return self.task_spec.description
-
-    @property
-    def num_threads(self) -> int:
-        return self.task_spec.num_threads
-
-    @property
-    def title(self) -> str:
-        return self.task_spec.title
-
-    @property
-    def env(self) -> str:
-        return self.task_spec.env if self.task_spec.env is not None else "Unspecified env"
-
-    @property
-    def as_row_name(self) -> str:
-        return self.sub_label or self.stmt or "[Unknown]"
-
-    def __repr__(self) -> str:
-        """torch's text, and for samples taken by `measure` the interval and the warnings."""
-        lines = [object.__repr__(self), self.task_spec.summarize()]
-        count = len(self.raw_times)
-        threads = f"{self.num_threads} thread{'s' if self.num_threads > 1 else ''}"
-        if not count:
-            return "\n".join([*lines, f"  no measurements, {threads}"])
-        lines += self._summary_lines()
-        per_run = "per measurement," if count > 1 else ","
-        plural = "s" if count > 1 else ""
-        lines.append(
-            f"  {count} measurement{plural}, {self.number_per_run} runs {per_run} {threads}"
-        )
-        lines += self._warnings()
-        if self.sampling is not None:
-            lines += [f"  WARNING: {warning}" for warning in self.warnings]
-        return "\n".join("\n".join(lines).strip().splitlines())
+    def _unit(self) -> tuple[str, float]:
+        return select_unit(self.median)
 
     def _summary_lines(self) -> list[str]:
-        unit, scale = select_unit(self.median)
-        count = len(self.raw_times)
-        lines = [f"  {'Median: ' if count > 1 else ''}{self.median / scale:.2f} {unit}"]
-        if count >= 4:
-            low, high = self.percentile(25) / scale, self.percentile(75) / scale
-            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({low:.2f} to {high:.2f})")
+        """torch's, and for samples taken by `measure` the interval."""
+        lines = super()._summary_lines()
         if self.sampling is not None:
+            unit, scale = self._unit()
             low, high = (bound / scale for bound in self.median_interval)
             lines.append(f"  95% CI: {low:.3f} to {high:.3f} {unit} for the median")
         return lines
+
+    def _warning_lines(self) -> list[str]:
+        named = () if self.sampling is None else self.warnings
+        return [*self._warnings(), *(f"  WARNING: {warning}" for warning in named)]
 
     @staticmethod
     def merge(measurements: Iterable[Measurement]) -> list[Measurement]:

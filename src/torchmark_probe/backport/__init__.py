@@ -5,7 +5,7 @@ torch, where nothing of torchmark is installed. So they name each other relative
 the same to the byte. The control side never uses this Timer: it has its own.
 """
 
-from .measurement import Measurement, TaskSpec
+from ..loops.measurement import Measurement, TaskSpec
 from .timer import Language, Timer, timer
 
 __all__ = ["Language", "Measurement", "TaskSpec", "Timer", "timer"]

@@ -14,8 +14,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 import torch
 
 from ..loops.clocks import Clock, wall_clock
+from ..loops.measurement import Measurement, TaskSpec
 from ..loops.snippets import PythonLoop, SnippetSyntaxError
-from .measurement import Measurement, TaskSpec
 
 _SHORTEST_TIME = 1e-9
 """Seconds; torch's floor for a block, which also keeps divisions by it safe."""

@@ -68,7 +68,7 @@ def test_a_case_has_changed_if_b_lies_further_from_a_than_layouts_lie_apart(
 
 def test_the_count_is_the_middle_of_the_layouts_whatever_their_order() -> None:
     row = judge_counts(layouts([104, 100, 101], [90, 10, 80]))
-    assert [row.a, row.b, row.difference] == [101, 80, -21]
+    assert [row.before, row.after, row.difference] == [101, 80, -21]
     assert row.share == pytest.approx(-21 / 101)
 
 
@@ -85,8 +85,8 @@ def test_the_loop_counts_where_it_is_not_known_of_all() -> None:
     bare = msgspec.structs.replace(each.payload.b[0], loop=nothing)
     row = judge_counts(with_counts(PairedCounts(a=each.payload.a, b=(bare,))))
     assert row.verdict is Verdict.SAME
-    assert row.a == Fraction(100 * 100 + 500, 100)
-    assert judge_counts(each).a == 100
+    assert row.before == Fraction(100 * 100 + 500, 100)
+    assert judge_counts(each).before == 100
 
 
 def test_what_follows_from_where_things_lie_does_not_count() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.analyse.estimates import Compared, Verdict, counted_its_loop, relative_change
+from torchmark.analyse.estimates import Compared, CountChange, Verdict, counted_its_loop
 from torchmark.analyse.pairs import effect_in, effect_of, verdicts_of
 from torchmark.model.case import spec_of
 from torchmark.model.result import Metric, PairedCounts, PairedTiming, Status, stats_of_counts
@@ -63,33 +63,20 @@ class FunctionDifference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountRow:
-    """The instructions of one case in both environments, without what only layouts move."""
+class CountRow(CountChange):
+    """The instructions of one case in A and in B, each in the middle of its layouts.
 
-    case: Case
+    They are without what only layouts move.
+    """
+
     other: Case | None
-    a: Fraction
-    """Of one run in A, in the middle of its layouts; likewise `b`."""
-
-    b: Fraction
     spread: Fraction
     """How far the layouts of one environment lie apart, of the one where it is more."""
 
-    verdict: Verdict
     functions: tuple[FunctionDifference, ...]
     """What differs by function, biggest first."""
 
     python_calls: tuple[PythonCalls, ...]
-
-    @property
-    def difference(self) -> Fraction:
-        """Instructions that B takes more."""
-        return self.b - self.a
-
-    @property
-    def share(self) -> float:
-        """The difference as a share of A; infinite where A takes none."""
-        return relative_change(self.a, self.b)
 
 
 class Control(NamedTuple):
@@ -204,8 +191,8 @@ def judge_counts(result: Result) -> CountRow:
     return CountRow(
         case=result.case,
         other=result.other,
-        a=a[len(a) // 2],
-        b=b[len(b) // 2],
+        before=a[len(a) // 2],
+        after=b[len(b) // 2],
         spread=spread,
         verdict=_count_verdict(a, b, spread),
         functions=_functions_that_differ(first[0], second[0]),

@@ -12,6 +12,7 @@ from torchmark.model.result import TimeSummary
 from torchmark_probe.loops.intervals import Interval
 
 if TYPE_CHECKING:
+    from torchmark.model.case import Case
     from torchmark.model.measurement import Measurement
     from torchmark.model.result import Counts, Result
     from torchmark.model.result_warnings import ResultWarning
@@ -40,6 +41,27 @@ class Verdict(enum.Enum):
     @property
     def is_regression(self) -> bool:
         return self in (Verdict.SLOWER, Verdict.MORE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountChange:
+    """The instructions of one case in two runs, or in two environments."""
+
+    case: Case
+    before: Fraction
+    """Instructions of one run of the statement, in the first of the two."""
+
+    after: Fraction
+    verdict: Verdict
+
+    @property
+    def difference(self) -> Fraction:
+        return self.after - self.before
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the first; infinite where that has none."""
+        return relative_change(self.before, self.after)
 
 
 class Compared:

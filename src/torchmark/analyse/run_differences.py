@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import (
     Compared,
+    CountChange,
     MeasuredTime,
     Verdict,
     counted_its_loop,
@@ -83,27 +84,6 @@ class TimeChange:
     def ratio(self) -> float:
         """The median of the second over that of the first; above 1 is slower."""
         return self.after.median / self.before.median
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountChange:
-    """The instructions of one case in two runs."""
-
-    case: Case
-    before: Fraction
-    """Instructions of one run of the statement, in the first run."""
-
-    after: Fraction
-    verdict: Verdict
-
-    @property
-    def difference(self) -> Fraction:
-        return self.after - self.before
-
-    @property
-    def share(self) -> float:
-        """The difference as a share of the first run; infinite where that has none."""
-        return relative_change(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +207,7 @@ def _compare_counts(before: Result, after: Result, limits: Thresholds) -> CountC
         verdict = judge_count(few, many, limits.count)
     elif _has_both(old) and _has_both(new):
         first, second = judge_counts(before), judge_counts(after)
-        few, many = first.b, second.b
+        few, many = first.after, second.after
         verdict = judge_count(few, many, limits.count)
         if verdict.is_change and abs(many - few) <= max(first.spread, second.spread):
             verdict = Verdict.CLOSE

@@ -16,17 +16,22 @@ is still a call's, where callgrind_annotate takes it for the function's own.
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchmark.callgrind.profile import Tally
+from torchmark.callgrind.profile import (
+    Call,
+    Profile,
+    ProfiledFunction,
+    SourceShare,
+    inclusive_costs,
+)
 from torchmark.errors import CallgrindFileError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-
-    from torchmark.callgrind.profile import Profile
 
 EVENT = b"Ir"
 """Instructions read: the event that is counted."""
@@ -62,7 +67,7 @@ def _parse(lines: Iterable[bytes], name: str) -> Profile:
             f"{name}, line {reader.line_number}: {reason}; "
             "the callgrind file is damaged or incomplete, so count again"
         ) from error
-    return reader.tally.profile()
+    return reader.profile()
 
 
 class _DamageError(Exception):
@@ -70,11 +75,15 @@ class _DamageError(Exception):
 
 
 class _Reader:
-    """The state that the lines so far have left; the costs go to `tally`."""
+    """The state that the lines so far have left, and the costs that they gave."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
         self.line_number = 0
+        self._total = 0
+        self._indices: dict[tuple[str, str, str], int] = {}
+        self._exclusive: dict[tuple[int, str], int] = defaultdict(int)
+        self._called: dict[tuple[int, str], int] = defaultdict(int)
+        self._calls: dict[tuple[int, int], tuple[int, int]] = {}
         self._position_columns = 1
         self._cost_column: int | None = None
         self._known_costs: dict[bytes, int] = {}
@@ -133,14 +142,18 @@ class _Reader:
     def _end_costs(self, exclusive: int) -> None:
         if self._function is None:
             raise _DamageError("a cost comes before the first 'fn='")
-        self.tally.add_exclusive(self._function, self._file, exclusive)
+        self._exclusive[self._function, self._file] += exclusive
+        self._total += exclusive
         self._in_part = True
 
     def _end_call(self, cost: int) -> None:
         assert self._function is not None
         assert self._callee is not None
         assert self._call_count is not None
-        self.tally.add_call(self._function, self._file, self._callee, self._call_count, cost)
+        arc = (self._function, self._callee)
+        count, inclusive = self._calls.get(arc, (0, 0))
+        self._calls[arc] = (count + self._call_count, inclusive + cost)
+        self._called[self._function, self._file] += cost
         self._callee = self._call_count = None
 
     def _read_other(self, text: bytes) -> None:
@@ -150,7 +163,7 @@ class _Reader:
         match key if equals else b"":
             case b"fn":
                 name = _name(self._functions, value)
-                self._function = self.tally.function(self._object, self._file, name)
+                self._function = self._index_of(self._object, self._file, name)
             case b"cfn":
                 self._set_callee(_name(self._functions, value))
             case b"calls":
@@ -177,8 +190,12 @@ class _Reader:
         """What is not named is the caller's; an object or file that is named holds for one call."""
         object_file = self._object if self._callee_object is None else self._callee_object
         source_file = self._file if self._callee_file is None else self._callee_file
-        self._callee = self.tally.function(object_file, source_file, name)
+        self._callee = self._index_of(object_file, source_file, name)
         self._callee_object = self._callee_file = None
+
+    def _index_of(self, object_file: str, source_file: str, name: str) -> int:
+        """The index of a function, a new one if it was not seen before."""
+        return self._indices.setdefault((object_file, source_file, name), len(self._indices))
 
     def _begin_call(self, value: bytes) -> None:
         if self._callee is None or self._function is None:
@@ -214,12 +231,31 @@ class _Reader:
             raise _DamageError("'totals:' comes before 'events:'")
         column = self._cost_column - self._position_columns
         expected = int(values[column]) if len(values) > column else 0
-        found = self.tally.total - self._total_at_part_start
+        found = self._total - self._total_at_part_start
         if found != expected:
             raise _DamageError(f"the costs add up to {found}, and the totals say {expected}")
-        self._total_at_part_start = self.tally.total
+        self._total_at_part_start = self._total
         self._in_part = False
         self._parts += 1
+
+    def profile(self) -> Profile:
+        calls = tuple(Call(*arc, *costs) for arc, costs in self._calls.items())
+        exclusive = [0] * len(self._indices)
+        for (function, _), cost in self._exclusive.items():
+            exclusive[function] += cost
+        inclusive = inclusive_costs(exclusive, calls)
+        return Profile(
+            total=self._total,
+            functions=tuple(
+                ProfiledFunction(*key, exclusive[function], inclusive[function])
+                for key, function in self._indices.items()
+            ),
+            shares=tuple(
+                SourceShare(*key, self._exclusive.get(key, 0), self._called.get(key, 0))
+                for key in dict.fromkeys((*self._exclusive, *self._called))
+            ),
+            calls=calls,
+        )
 
 
 def _name(known: dict[bytes, str], value: bytes) -> str:

@@ -97,51 +97,6 @@ class Profile:
     """One entry for each pair of caller and callee."""
 
 
-class Tally:
-    """Costs as they come in; `profile` is their sum."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._functions: dict[tuple[str, str, str], int] = {}
-        self._exclusive: dict[tuple[int, str], int] = defaultdict(int)
-        self._called: dict[tuple[int, str], int] = defaultdict(int)
-        self._calls: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def function(self, object_file: str, source_file: str, name: str) -> int:
-        """The index of a function, a new one if it was not seen before."""
-        return self._functions.setdefault((object_file, source_file, name), len(self._functions))
-
-    def add_exclusive(self, function: int, source_file: str, cost: int) -> None:
-        self._exclusive[function, source_file] += cost
-        self.total += cost
-
-    def add_call(
-        self, caller: int, source_file: str, callee: int, count: int, inclusive: int
-    ) -> None:
-        old_count, old_inclusive = self._calls.get((caller, callee), (0, 0))
-        self._calls[caller, callee] = (old_count + count, old_inclusive + inclusive)
-        self._called[caller, source_file] += inclusive
-
-    def profile(self) -> Profile:
-        calls = tuple(Call(*arc, *costs) for arc, costs in self._calls.items())
-        exclusive = [0] * len(self._functions)
-        for (function, _), cost in self._exclusive.items():
-            exclusive[function] += cost
-        inclusive = inclusive_costs(exclusive, calls)
-        return Profile(
-            total=self.total,
-            functions=tuple(
-                ProfiledFunction(*key, exclusive[function], inclusive[function])
-                for key, function in self._functions.items()
-            ),
-            shares=tuple(
-                SourceShare(*key, self._exclusive.get(key, 0), self._called.get(key, 0))
-                for key in dict.fromkeys((*self._exclusive, *self._called))
-            ),
-            calls=calls,
-        )
-
-
 def inclusive_costs(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
     """By the rule above, for functions 0, 1, 2, … with these exclusive costs.
 

@@ -139,7 +139,7 @@ def test_one_installation_has_one_zygote_and_one_layout_however_near_the_counts(
     assert (both.a.layouts, both.b.layouts) == ([0], [])
     assert verdict(each) is Verdict.MORE
     row = judge_counts(each.result())
-    assert [row.a, row.b] == [1001, 1002], "of one run, without the loop"
+    assert [row.before, row.after] == [1001, 1002], "of one run, without the loop"
 
 
 @pytest.mark.parametrize("side", ["A", "B"])
@@ -251,7 +251,7 @@ def test_the_same_statement_takes_the_same_to_the_instruction(exactly: Exactly) 
     cases, _ = exactly
     row = judge_counts(cases["identical"].result())
     assert row.verdict is Verdict.SAME
-    assert row.a == row.b > 1000
+    assert row.before == row.after > 1000
     assert row.functions == ()
     assert cases["identical"].counts[0][0].runs == NUMBER
 

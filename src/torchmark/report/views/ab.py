@@ -202,8 +202,8 @@ def _counts(judged: Judged, suffix: str, lead: str) -> Section:
     kind, (a, b) = Kind.INSTRUCTIONS, _column_names(judged)
     fields: list[Field[CountRow]] = [
         field("case", names.of),
-        field(a, lambda row: float(row.a), kind),
-        field(b, lambda row: float(row.b), kind),
+        field(a, lambda row: float(row.before), kind),
+        field(b, lambda row: float(row.after), kind),
         field(
             "ΔI",
             lambda row: _signed_cell(float(row.difference)),
@@ -248,7 +248,7 @@ def _signed_cell(count: float) -> Cell:
 
 def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
     def show_share(each: FunctionDifference) -> Cell:
-        share = float(each.instructions / row.a) if row.a else None
+        share = float(each.instructions / row.before) if row.before else None
         return Cell(share, None if share is None else f"{share * 100:+,.2f} %")
 
     fields: list[Field[FunctionDifference]] = [
@@ -334,8 +334,8 @@ def _facts(result: Result) -> dict[str, Value]:
 def _count_figures(row: CountRow) -> dict[str, Value]:
     return {
         "verdict": row.verdict.value,
-        "a": float(row.a),
-        "b": float(row.b),
+        "a": float(row.before),
+        "b": float(row.after),
         "difference": float(row.difference),
         "share": _share_of(row),
         "spread": float(row.spread),

@@ -29,13 +29,8 @@ from torchmark.report.views.common import fact_table, title_of, verdict_cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.analyse.run_differences import (
-        CountChange,
-        RunDifferences,
-        TimeChange,
-        Unmatched,
-    )
+    from torchmark.analyse.estimates import CountChange, MeasuredTime
+    from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
     from torchmark.model.run import Run
     from torchmark.report.view import Value
 

@@ -279,7 +279,7 @@ def print_counts(count: int, side: UnderTest) -> None:
     last = rows[-1]
     print(
         f"counts: {alarms} of {len(rows) - 1} A/A called a change; {float(last.difference):+.1f} "
-        f"in {float(last.a):.0f} instructions: {last.verdict.value}"
+        f"in {float(last.before):.0f} instructions: {last.verdict.value}"
     )
 
 

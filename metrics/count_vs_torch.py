@@ -29,7 +29,7 @@ import torch.utils.benchmark
 
 import torchmark
 from torchmark.callgrind.parse import parse_file
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.pool import process_pool
 from torchmark.engine.zygote.process import Launch

@@ -32,12 +32,13 @@ from examples.models import MODELS
 from tests.operator_samples import captured, operators
 from tests.record_checks import failures
 from torchmark.define.recorded import call_text
-from torchmark.engine.replay_order import replay_in_order
+from torchmark.engine.replaying_in_order import replay_in_order
+from torchmark.engine.under_test import SETUP_MODULES
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.report.formats.markdown import pipe_table
-from torchmark_probe.loops.sampling import Limits
+from torchmark_probe.loops.sampling import Limits, Sampling
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = Limits(precision=0.02, min_run_time=0.5, max_run_time=3.0)
@@ -101,6 +102,11 @@ def check_samples(zygote: Zygote, seeds: int, most: int) -> bool:
     return min(shares) >= 0.99
 
 
+def median_run(sampling: Sampling) -> float:
+    """Seconds of one run, of the blocks that count."""
+    return statistics.median(sampling.wall[at] for at in sampling.counted()) / sampling.number
+
+
 def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
     rows, is_good = [], True
     for name in MODELS:
@@ -111,11 +117,9 @@ def check_order(zygote: Zygote, scale: int, rounds: int) -> bool:
         )
         ratios, sums = [], []
         for _ in range(rounds):
-            whole = zygote.sample(step, limits=LIMITS).sampling
-            counted = statistics.median(whole.wall[index] for index in whole.counted())
-            uninstrumented = counted / whole.number
+            uninstrumented = median_run(zygote.sample(step, limits=LIMITS).sampling)
             replay = replay_in_order(zygote, texts, order, limits=LIMITS)
-            ratios.append(statistics.median(replay.seconds_of_passes()) / uninstrumented)
+            ratios.append(median_run(replay.sampling) / uninstrumented)
             sums.append(sum(replay.seconds) / uninstrumented)
         long = sum(seconds for seconds in replay.seconds if seconds >= LONG) / sum(replay.seconds)
         ratio, sum_ratio = statistics.median(ratios), statistics.median(sums)
@@ -191,7 +195,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=16, help="of the models, for the third part")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    with Zygote(Launch(path=(str(ROOT),))) as zygote:
+    with Zygote(Launch(path=(str(ROOT),), modules=SETUP_MODULES)) as zygote:
         show_drift(zygote)
         results = [
             check_models(zygote),

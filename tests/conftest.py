@@ -17,6 +17,7 @@ from hypothesis import settings
 import torchmark
 from tests.browsing import browser, visit  # noqa: F401 - fixtures for every test of a page
 from torchmark.engine.pace import process_reference_loop
+from torchmark.engine.under_test import SETUP_MODULES
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
@@ -77,14 +78,14 @@ def fresh_reference_loop() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def plain_zygote() -> Iterator[Zygote]:
-    with Zygote(at_once=2) as zygote:
+    with Zygote(Launch(modules=SETUP_MODULES), at_once=2) as zygote:
         zygote.start()
         yield zygote
 
 
 @pytest.fixture(scope="session")
 def callgrind_zygote() -> Iterator[Zygote]:
-    with Zygote(Launch(under_callgrind=True), at_once=2) as zygote:
+    with Zygote(Launch(under_callgrind=True, modules=SETUP_MODULES), at_once=2) as zygote:
         zygote.start()
         yield zygote
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.define.sweep.scales import linspace as linspace
     from torchmark.define.sweep.scales import logspace as logspace
     from torchmark.define.sweep.spec import indices as indices
-    from torchmark.engine.local_torch import set_torch_threads as set_torch_threads
-    from torchmark.engine.transfer import CopyIfCallgrind as CopyIfCallgrind
+    from torchmark.engine.machine import set_torch_threads as set_torch_threads
+    from torchmark.engine.user_code import CopyIfCallgrind as CopyIfCallgrind
     from torchmark.errors import TorchmarkError as TorchmarkError
     from torchmark.model.callgrind_stats import CallgrindStats as CallgrindStats
     from torchmark.model.case import Language as Language

@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from torchmark.arguments import check_count
-from torchmark.engine.local_torch import import_torch, set_torch_threads
+from torchmark.engine.machine import import_torch, set_torch_threads
 from torchmark.errors import TorchmarkError
 from torchmark.report.formats.markdown import pipe_table
 from torchmark.timers import Timer, timer

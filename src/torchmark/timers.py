@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import check_count, check_positive
-from torchmark.engine.call_text import describe_call
 from torchmark.engine.cpp.build import CppLoop
-from torchmark.engine.local_torch import import_torch, set_torch_threads
+from torchmark.engine.machine import import_torch, set_torch_threads
 from torchmark.engine.rounds import Task, time_blocks
-from torchmark.engine.transfer import CopyIfCallgrind, recipes_for
-from torchmark.engine.user_errors import as_user_error, users_frames_only
+from torchmark.engine.user_code import (
+    CopyIfCallgrind,
+    as_user_error,
+    describe_call,
+    recipes_for,
+    users_frames_only,
+)
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import InvalidArgumentError, NotSupportedError
 from torchmark.model.case import Language, TaskSpec, find_language, trimmed

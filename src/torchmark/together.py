@@ -9,11 +9,11 @@ from torchmark.arguments import check_count, check_positive
 from torchmark.engine.counting import count, first_failure
 from torchmark.engine.cpp.build import CppLoop, build_together
 from torchmark.engine.files import discard, make_private_directory
-from torchmark.engine.local_torch import set_torch_threads
+from torchmark.engine.machine import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds
-from torchmark.engine.user_errors import users_frames_only
-from torchmark.engine.zygote.cases import TIME_LIMIT
+from torchmark.engine.user_code import users_frames_only
 from torchmark.errors import CaseFailedError, InvalidArgumentError
+from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:

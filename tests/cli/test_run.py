@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from torchmark.cli import cli
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import Workers
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import RunState
 from torchmark.store import open_store

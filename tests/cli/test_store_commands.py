@@ -17,7 +17,7 @@ import torchmark
 from tests import records
 from torchmark.cli import main
 from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.engine.reservations import own_run
+from torchmark.engine.files import own_run
 from torchmark.errors import (
     CaseFailedError,
     CompileError,

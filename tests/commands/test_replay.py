@@ -14,7 +14,7 @@ from tests.replay_traces import NOPE, OPAQUE, WRONG, product, relu, write_trace
 from torchmark.commands import replay as command
 from torchmark.commands.live_files import LiveFile
 from torchmark.engine import replaying_in_order
-from torchmark.engine.replay_zygotes import ReplayZygotes
+from torchmark.engine.replaying import ReplayZygotes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Run, RunKind, RunState, Stage

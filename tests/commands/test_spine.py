@@ -9,8 +9,8 @@ import pytest
 
 from tests import records
 from torchmark.commands.spine import begin_run, carry_out, effort_of, find_run, reserve_cores
+from torchmark.engine.files import own_run
 from torchmark.engine.measuring import failed_result, skipped_result
-from torchmark.engine.reservations import own_run
 from torchmark.errors import (
     InvalidArgumentError,
     RunInterruptedError,

@@ -11,7 +11,7 @@ from torchmark.define.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.cache import Built, Cache
 from torchmark.engine.cpp.source import CppStatement
-from torchmark.engine.local_torch import set_torch_threads
+from torchmark.engine.machine import set_torch_threads
 from torchmark_probe.loops.native import NativeLoop
 from torchmark_probe.loops.snippets import PythonLoop
 

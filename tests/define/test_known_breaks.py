@@ -17,9 +17,8 @@ from torchmark.define.suites import standard
 from torchmark.define.suites.loading import cases_of, load_suite
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.environments import ask_interpreter
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepare_cases
-from torchmark.engine.workers import Workers
+from torchmark.engine.preparing import Models, prepare_cases
+from torchmark.engine.under_test import Workers
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import KnownBreaksError, TorchmarkError
 from torchmark.model.case import Autograd, Case, Language, Runtime, ScriptedModel

@@ -64,7 +64,6 @@ def environment_at(torch_file: Path, name: str = "A") -> ActivatedEnvironment:
             executable=sys.executable,
             sys_path=(),
             torch_file=str(torch_file),
-            torch_version="1.0",
         ),
         variables=(),
         directory="",
@@ -392,7 +391,7 @@ from tests.engine.test_backport import environment_at
 from torchmark.engine.backport import patch
 environment = environment_at(Path(sys.argv[1]))
 print("ready", flush=True)
-print(patch(environment).action.value)
+print(patch(environment).action.name)
 """
 
 
@@ -414,5 +413,5 @@ def test_of_several_that_patch_at_once_one_writes_and_the_others_find_it(
         assert patcher.stdout.readline() == "ready\n"
     os.close(lock)
     said = sorted(patcher.communicate(timeout=900)[0].strip() for patcher in patchers)
-    assert said == ["already there", "already there", "already there", "written"]
+    assert said == ["ALREADY_THERE", "ALREADY_THERE", "ALREADY_THERE", "WRITTEN"]
     assert sorted(os.listdir(folder.parent)) == ["__init__.py", "utils", FOLDER]

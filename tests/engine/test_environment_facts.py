@@ -10,11 +10,8 @@ import torch
 from tests import records
 from torchmark import __version__
 from torchmark.engine.cpp.compiler import find_compiler_version
-from torchmark.engine.environment_facts import (
-    describe_checkout,
-    describe_environment,
-    describe_torch,
-)
+from torchmark.engine.machine import describe_checkout
+from torchmark.engine.under_test import describe_environment, describe_torch
 from torchmark.model.codec import decode_run, encode_run
 from torchmark_probe.zygote import warmup
 

@@ -52,7 +52,6 @@ def test_a_relative_python_path_is_found_from_where_the_command_ended(tmp_path: 
 def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:
     found = activate_environment("A", HERE)
     assert Path(found.interpreter.torch_file).samefile(torch.__file__)
-    assert found.interpreter.torch_version == str(torch.__version__)
     assert found.variables == (), "PATH alone changed, and nothing that is measured reads it"
     assert found.directory == str(Path.cwd())
 
@@ -60,8 +59,7 @@ def test_a_command_leads_to_the_python_that_is_first_after_it() -> None:
 def test_an_old_torch_of_another_python_is_found_and_runs() -> None:
     folder = shlex.quote(str(Path(OLD_PYTHON).parent))
     found = activate_environment("A", f"export PATH={folder}")
-    assert found.interpreter.torch_version is not None
-    assert found.interpreter.torch_version.startswith("1.")
+    assert found.interpreter.executable != sys.executable
     with Zygote(Launch(interpreter=found.interpreter, environment=found.variables)) as zygote:
         assert zygote.start()["torch"].startswith("1.")
 
@@ -77,12 +75,11 @@ def test_a_torch_in_the_directory_that_the_command_enters_is_found(tmp_path: Pat
     package = tmp_path / "torch"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "version.py").write_text("__version__ = '9.9'\n")
     found = activate_environment("A", f"{HERE}; cd {shlex.quote(str(tmp_path))}")
-    assert found.interpreter.torch_version == "9.9"
+    assert found.interpreter.torch_file == str(package / "__init__.py")
     assert str(tmp_path) in found.interpreter.sys_path
     beside = activate_environment("B", f"{HERE}; export PYTHONPATH={shlex.quote(str(tmp_path))}")
-    assert beside.interpreter.torch_version == "9.9"
+    assert beside.interpreter.torch_file == str(package / "__init__.py")
     assert dict(beside.variables)["PYTHONPATH"] == str(tmp_path)
 
 

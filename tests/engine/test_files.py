@@ -1,4 +1,4 @@
-"""Directories that nobody holds any more are removed, and no others."""
+"""Directories that nobody holds any more are removed, and a run that is carried out is taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import (
+    check_free,
+    discard,
+    is_owned,
+    make_private_directory,
+    own_run,
+)
+from torchmark.errors import RunInUseError
 
 _KILLED = """
 import os, signal, tempfile
@@ -78,3 +85,28 @@ def test_directories_that_are_made_at_the_same_time_all_stay() -> None:
     assert all(path.is_dir() for path in kept)
     for path in kept:
         discard(path)
+
+
+_KILLED_OWNER = """
+import os, signal
+from torchmark.engine.files import own_run
+with own_run("a-run"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_is_owned_while_it_is_carried_out() -> None:
+    assert not is_owned("a-run")
+    with own_run("a-run"):
+        assert is_owned("a-run")
+        with pytest.raises(RunInUseError, match="a-run is being measured"):
+            check_free("a-run")
+        check_free("another")
+    check_free("a-run")
+
+
+def test_a_process_that_is_killed_owns_nothing() -> None:
+    subprocess.run([sys.executable, "-c", _KILLED_OWNER], check=False)
+    assert not is_owned("a-run")
+    with own_run("a-run"):
+        assert is_owned("a-run")

@@ -9,8 +9,7 @@ from tests.engine.running.fakes import FakeWorld
 from torchmark.engine import preparing
 from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import Toolchain
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepare_cases
+from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import LibtorchMissingError
 from torchmark.model.case import Case, Language

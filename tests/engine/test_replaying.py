@@ -26,7 +26,7 @@ from torchmark.model.run import Effort, Run, RunKind
 from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.model.trace import Place, Step, Trace
 from torchmark_probe.loops.sampling import Sampling
-from torchmark_probe.zygote.messages import ReplayedInOrder
+from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -73,6 +73,8 @@ class FakeZygote:
         """The numbers of calls that were timed, and their budgets."""
 
         self.orders: list[list[int]] = []
+        self.left_out: list[LeftOut] = []
+        """Of the passes, by their places in the order."""
 
     def sample(self, case: Any, *, limits: Any, **_: Any) -> Sample:
         number = self._number_of(case)
@@ -82,7 +84,7 @@ class FakeZygote:
             raise CaseFailedError("the case was stopped", kind="timeout")
         spread = 0.5 if number in self._wide else 0.001
         (sampling,) = records.timed(self._seconds[number], spread=spread).processes
-        return Sample(sampling=sampling, first_run=1.0, output=self._output(), seconds=1.0)
+        return Sample(sampling, first_run=1.0, output=self._output())
 
     def run(self, case: Any, **_: Any) -> Output:
         self._check(self._number_of(case))
@@ -91,10 +93,11 @@ class FakeZygote:
     def hold(self, work: Any, **_: Any) -> Ending:
         self.orders.append(work.order)
         sampling = Sampling(1, (4.0,) * 9, (4.0,) * 9, (1.0,) * 9, 1.0, 1e-9)
-        seconds = [float(at) for at in range(len(work.order))]
+        left_out = {each.number for each in self.left_out}
+        seconds = [float(at) for at, place in enumerate(work.order) if place not in left_out]
         return Ending(
-            outcome=ReplayedInOrder(sampling, seconds, []),
-            status=0, pid=1, output=self._output(), seconds=4.0, limit=None,
+            outcome=ReplayedInOrder(sampling, seconds, self.left_out),
+            status=0, pid=1, output=self._output(), limit=None,
         )  # fmt: skip
 
     def _number_of(self, case: Any) -> int:
@@ -239,6 +242,20 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert whole.measurement is not None
     assert whole.measurement.median == 4.0
     assert len(results) == len(ORDER.plan)
+
+
+def test_in_order_a_call_that_the_passes_leave_out_fails_and_the_others_keep_their_times() -> None:
+    zygote = FakeZygote([1.0] * 3)
+    zygote.left_out = [LeftOut(1, "no memory is free")]
+    results = {shape_of(each): each for each in measure(OrderReplay, ORDER, zygote)}
+    left_out = results["float32[1]"]
+    assert (left_out.status, left_out.reason) == (Status.FAILED, "no memory is free")
+    assert left_out.facts.bytes == 8, "known from the record"
+    times = {shape: results[shape].payload for shape in ("float32[0]", "float32[2]")}
+    assert times == {
+        "float32[0]": TimeSummary(samples=2, median=1.0, low=0.0, high=2.0),
+        "float32[2]": TimeSummary(samples=1, median=3.0, low=3.0, high=3.0),
+    }
 
 
 @pytest.mark.parametrize("stored", range(5))

@@ -17,8 +17,7 @@ from tests.engine.zygote_cases import case
 from torchmark.cli.exit_codes import ExitCode, code_of
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.sampling_profiler import Recording, py_spy, record, recording_of
-from torchmark.engine.zygote.cases import NativeCase
-from torchmark.engine.zygote.loop import LOOP_FRAME
+from torchmark.engine.zygote.cases import LOOP_FRAME, NativeCase
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
@@ -226,20 +225,6 @@ def test_a_long_look_has_the_time_that_it_needs(fake_py_spy: Path) -> None:
     assert float(str(caught.value)) >= 900
 
 
-def test_samples_that_py_spy_could_not_take_are_counted(
-    plain_zygote: Zygote, fake_py_spy: Path
-) -> None:
-    frames = ";".join(IN_LOOP)
-    script(
-        fake_py_spy,
-        'while [ "$1" != --output ]; do shift; done\n'
-        f"echo '{frames} 5' > \"$2\"\n"
-        "echo \"py-spy> Wrote raw flamegraph data to '$2'. Samples: 5 Errors: 3\"",
-    )
-    recording = record(plain_zygote, case("pass"), seconds=1, native=False)
-    assert (recording.samples, recording.missed) == (5, 3)
-
-
 def test_py_spy_gets_no_more_than_it_needs(plain_zygote: Zygote, fake_py_spy: Path) -> None:
     script(fake_py_spy, 'echo "$@" >&2; exit 1')
     said = str(failed(plain_zygote))
@@ -256,7 +241,7 @@ IN_LOOP = (
 
 
 def recorded(*stacks: Stack) -> Recording:
-    return recording_of(stacks, missed=0, seconds_per_run=1e-6)
+    return recording_of(stacks, seconds_per_run=1e-6)
 
 
 def test_what_is_outside_of_the_loop_is_counted_and_dropped() -> None:
@@ -296,7 +281,7 @@ def test_times_per_run_add_up_and_keep_their_proportions(
     weights: list[int], seconds: float
 ) -> None:
     stacks = [Stack((*IN_LOOP, f"f{index}"), weight) for index, weight in enumerate(weights)]
-    recording = recording_of(stacks, missed=0, seconds_per_run=seconds)
+    recording = recording_of(stacks, seconds_per_run=seconds)
     per_run = {stack.frames: stack.weight for stack in recording.per_run()}
     total = max(1, round(seconds * 1e9))
     assert sum(per_run.values()) == total

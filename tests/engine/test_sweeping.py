@@ -12,7 +12,6 @@ from torchmark.define.sweep.spec import read_spec
 from torchmark.engine.cores import Division
 from torchmark.engine.sweeping import (
     WantedCase,
-    lane_for,
     make_sweep_workers,
     measure_in_workers,
     results_of,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torchmark.engine.workers import Workers
+    from torchmark.engine.under_test import Workers
 
 SPEC = """
 import ctypes, os
@@ -118,6 +117,6 @@ def test_what_a_process_tells_becomes_a_result_for_each_metric(tmp_path: Path) -
 
 def test_a_case_is_timed_on_as_many_cores_as_it_has_threads() -> None:
     division = Division(lanes=((2, 3),), others=(0, 1), everything=(0, 1, 2, 3))
-    assert lane_for(1, division) == (2,)
-    assert lane_for(2, division) == (2, 3)
-    assert lane_for(4, division) == (0, 1, 2, 3)
+    assert division.cores_for(1) == (2,)
+    assert division.cores_for(2) == (2, 3)
+    assert division.cores_for(4) == (0, 1, 2, 3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import SETUP_MODULES, Workers
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import ZygoteError
@@ -133,8 +133,8 @@ def test_a_fork_leaves_the_zygotes_to_its_parent(pool: ZygotePool, made: list[Fa
 def test_an_environment_imports_its_modules_only_where_times_are_taken(pool: ZygotePool) -> None:
     workers = Workers(Launch(modules=("wave",), layout=0), pool)
     assert workers.start(2, under_callgrind=False).launch == Launch(
-        threads=2, modules=("wave",), layout=0
+        threads=2, modules=(*SETUP_MODULES, "wave"), layout=0
     )
     assert workers.fresh(1, layout=5, under_callgrind=True).launch == Launch(
-        under_callgrind=True, layout=5
+        under_callgrind=True, modules=SETUP_MODULES, layout=5
     )

@@ -10,11 +10,11 @@ import click
 
 from torchmark import __version__
 from torchmark.cli.exit_codes import ExitCode
-from torchmark.engine.local_torch import import_torch
 from torchmark.engine.machine import (
     describe_machine,
     find_tool,
     first_line_of,
+    import_torch,
     why_py_spy_cannot_attach,
 )
 from torchmark.engine.pace import measure_noise, path

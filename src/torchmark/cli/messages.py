@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchmark.engine.user_errors import format_users_frames
+from torchmark.engine.user_code import format_users_frames
 
 if TYPE_CHECKING:
     from torchmark.errors import StatementSyntaxError

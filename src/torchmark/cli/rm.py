@@ -7,7 +7,7 @@ import shutil
 import click
 
 from torchmark.cli.stores import opened, store_option
-from torchmark.engine.reservations import check_free
+from torchmark.engine.files import check_free
 from torchmark.store import artifact_folder
 
 

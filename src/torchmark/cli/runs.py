@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from torchmark.cli.stores import columns, opened, store_option
-from torchmark.engine.reservations import is_owned
+from torchmark.engine.files import is_owned
 from torchmark.model.run import RunState
 from torchmark.model.units import ordered_unique
 from torchmark.report.formats import text

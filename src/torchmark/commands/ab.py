@@ -19,9 +19,9 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.commands.suites import Selection, load_suites
-from torchmark.engine.background import begin
 from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
+from torchmark.engine.cores import begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, open_environment, remarks_on

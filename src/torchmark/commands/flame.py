@@ -6,13 +6,12 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from torchmark.engine.counted_stacks import UNIT as COUNTED_UNIT
-from torchmark.engine.counted_stacks import counted_stacks
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepare_cases
+from torchmark.engine.counting import STACKS_UNIT as COUNTED_UNIT
+from torchmark.engine.counting import counted_stacks
+from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.engine.sampling_profiler import py_spy, record
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import Workers
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import difference_svg, flame_svg, png_of
@@ -122,9 +121,9 @@ def _stacks_of(
         progress(Stage(text="starting the counter, 25 to 60 s"))
         zygote = workers.start(case.num_threads, under_callgrind=True)
         progress(Stage(text=f"counting {case.name}"))
-        counted = counted_stacks(zygote, ready)
-        amount = f"{counted.instructions:,.0f} instructions a run"
-        return StatementStacks(name=case.title, stacks=counted.stacks, amount=amount)
+        stacks, instructions = counted_stacks(zygote, ready)
+        amount = f"{instructions:,.0f} instructions a run"
+        return StatementStacks(name=case.title, stacks=stacks, amount=amount)
     progress(Stage(text=f"looking at {case.name} for {how.seconds} s"))
     recording = record(zygote, ready, seconds=how.seconds, native=how.native)
     return StatementStacks(

@@ -19,12 +19,10 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.define.recorded import plan_replay
-from torchmark.engine.environment_facts import describe_environment
-from torchmark.engine.machine import free_memory
-from torchmark.engine.machine_speeds import measure_speeds
-from torchmark.engine.replay_zygotes import ReplayZygotes
-from torchmark.engine.replaying import BUDGET, HotReplay, element_types, limits_for
+from torchmark.engine.machine import free_memory, measure_speeds
+from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
+from torchmark.engine.under_test import describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import TIME_LIMIT, Effort, RunKind, Stage

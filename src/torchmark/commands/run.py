@@ -15,10 +15,9 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.commands.suites import Selection, let_cases_import, load_suites, select_cases
-from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import Workers, describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult

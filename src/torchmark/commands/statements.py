@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchmark.engine.environment_facts import describe_environment
-from torchmark.engine.local_torch import import_torch
-from torchmark.engine.user_errors import as_user_error
+from torchmark.engine.machine import import_torch
+from torchmark.engine.under_test import describe_environment
+from torchmark.engine.user_code import as_user_error
 from torchmark.model.case import Case, Language
 from torchmark.model.result import (
     Metric,

@@ -17,7 +17,7 @@ from torchmark.model.case import Language
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchmark.engine.workers import Workers
+    from torchmark.engine.under_test import Workers
     from torchmark.model.case import Case
     from torchmark.settings import Settings
 

@@ -33,16 +33,14 @@ from torchmark.define.sweep.points import (
 )
 from torchmark.define.sweep.scales import sizes_of
 from torchmark.define.sweep.spec import read_spec, spec_of
-from torchmark.engine.environment_facts import describe_environment
-from torchmark.engine.local_torch import import_torch
-from torchmark.engine.machine_speeds import measure_speeds
+from torchmark.engine.machine import import_torch, measure_speeds
 from torchmark.engine.sweeping import (
     WantedCase,
-    lane_for,
     make_sweep_workers,
     measure_here,
     measure_in_workers,
 )
+from torchmark.engine.under_test import describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import RunKind, Stage
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.points import SweepCase
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.engine.cores import Division
-    from torchmark.engine.workers import Workers
+    from torchmark.engine.under_test import Workers
     from torchmark.model.run import Environment, Progress, Run
     from torchmark.store import Store
 
@@ -290,7 +288,7 @@ def _measure(
         speeds = measure_speeds(
             workers.start(threads, under_callgrind=False),
             _torch_dtypes(run),
-            lane_for(threads, division),
+            division.cores_for(threads),
         )
         yield Stage(text=text, is_over=True)
         yield msgspec.structs.replace(run, speeds=speeds)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.commands.spine import begin_run
 from torchmark.commands.sweep_csv import check_file
-from torchmark.engine.reservations import check_free
+from torchmark.engine.files import check_free
 from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import Effort, RunKind
 from torchmark.model.run_settings import point_of, sizes_setting

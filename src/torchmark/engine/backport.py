@@ -16,7 +16,6 @@ import enum
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -24,7 +23,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from torchmark import __version__
 from torchmark.errors import BackportError, ForeignBackportError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 FOLDER = "utils_backport"
 MARKER = "TORCHMARK"
-"""The file that makes the folder ours: JSON, with our version, a hash, and what we wrote."""
+"""The file that makes the folder ours: a `_Marker` as JSON."""
 
 _STAGING = ".torchmark-utils_backport-"
 """Begins the names of folders in torch that are there while something is written or removed."""
@@ -71,13 +72,16 @@ _WAYS_IN = {
 
 
 class PatchAction(enum.Enum):
-    """What was done, or why there was nothing to do."""
+    """What was done, or why there was nothing to do, in the words of a report."""
 
-    WRITTEN = "written"
-    REPLACED = "replaced"
-    ALREADY_THERE = "already there"
-    REMOVED = "removed"
-    NOT_THERE = "not there"
+    WRITTEN = (
+        "the Timer is now in {folder}; scripts there begin with\n"
+        "  from torch.utils_backport.benchmark import Timer"
+    )
+    REPLACED = "the Timer in {folder} was replaced; torchmark {replaced} had written the one before"
+    ALREADY_THERE = "the Timer is already in {folder}; nothing was done"
+    REMOVED = "{folder} was removed"
+    NOT_THERE = "there is no {folder}; nothing was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +101,8 @@ class PatchReport:
     """The version of torchmark that had written the copy before; None if none was replaced."""
 
     def __str__(self) -> str:
-        said = {
-            PatchAction.WRITTEN: f"the Timer is now in {self.folder}; scripts there begin with\n"
-            "  from torch.utils_backport.benchmark import Timer",
-            PatchAction.REPLACED: f"the Timer in {self.folder} was replaced; torchmark "
-            f"{self.replaced} had written the one before",
-            PatchAction.ALREADY_THERE: f"the Timer is already in {self.folder}; nothing was done",
-            PatchAction.REMOVED: f"{self.folder} was removed",
-            PatchAction.NOT_THERE: f"there is no {self.folder}; nothing was done",
-        }
-        return f"{self.environment}: {said[self.action]}"
+        said = self.action.value.format(folder=self.folder, replaced=self.replaced)
+        return f"{self.environment}: {said}"
 
 
 def patch(environment: ActivatedEnvironment) -> PatchReport:
@@ -123,7 +119,7 @@ def patch(environment: ActivatedEnvironment) -> PatchReport:
         else:
             _refuse_strangers(folder, found)
             _put(folder, _files())
-            action, replaced = PatchAction.REPLACED, found.version
+            action, replaced = PatchAction.REPLACED, found.torchmark
     return PatchReport(
         environment=environment.name, folder=folder, action=action, replaced=replaced
     )
@@ -139,18 +135,21 @@ def unpatch(environment: ActivatedEnvironment) -> PatchReport:
         else:
             _refuse_strangers(folder, found)
             with _staging(folder.parent) as staging:
-                folder.rename(staging / "old")
+                folder.rename(Path(staging, "old"))
             action = PatchAction.REMOVED
     return PatchReport(environment=environment.name, folder=folder, action=action)
 
 
-class _Marker(NamedTuple):
+class _Marker(msgspec.Struct):
     """What the marker of a folder says."""
 
-    version: str
-    """Of the torchmark that wrote it."""
+    torchmark: str
+    """The version that wrote it."""
 
-    files: frozenset[str]
+    sha256: str
+    """Of all else that it wrote."""
+
+    files: list[str]
     """All that it wrote, as paths in the folder."""
 
 
@@ -163,12 +162,8 @@ def _files() -> dict[str, bytes]:
     content = hashlib.sha256()
     for name, data in sorted(files.items()):
         content.update(f"{name} {len(data)}\n".encode() + data)
-    marker = {
-        "torchmark": __version__,
-        "sha256": content.hexdigest(),
-        "files": sorted([*files, MARKER]),
-    }
-    return {**files, MARKER: (json.dumps(marker, indent=1) + "\n").encode()}
+    marker = _Marker(__version__, content.hexdigest(), sorted([*files, MARKER]))
+    return {**files, MARKER: msgspec.json.format(msgspec.json.encode(marker), indent=1) + b"\n"}
 
 
 def _folder_of(environment: ActivatedEnvironment) -> Path:
@@ -181,21 +176,15 @@ def _folder_of(environment: ActivatedEnvironment) -> Path:
     return torch.parent / FOLDER
 
 
-_NOT_A_MARKER = (
-    FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, KeyError, TypeError,
-)  # fmt: skip
-
-
 def _read_marker(folder: Path) -> _Marker | None:
     """What stands there says of itself; None if nothing stands there."""
     if not os.path.lexists(folder):
         return None
     try:
         if folder.is_symlink():
-            raise ValueError("a link is never ours")
-        said = json.loads((folder / MARKER).read_bytes())
-        return _Marker(version=str(said["torchmark"]), files=frozenset(said["files"]))
-    except _NOT_A_MARKER as error:
+            raise FileNotFoundError("a link is never ours")
+        return msgspec.json.decode((folder / MARKER).read_bytes(), type=_Marker)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.DecodeError) as error:
         raise ForeignBackportError(
             f"{folder} is there and torchmark has not written it (it has no readable {MARKER} "
             "file); move or remove it yourself if it is not needed, then try again"
@@ -224,42 +213,30 @@ def _holds(folder: Path, wanted: dict[str, bytes]) -> bool:
 
 
 def _put(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files beside the folder, then let them take its place."""
+    """Write the files beside the folder, then let them take its place, which is whole if it fails.
+
+    What is renamed was made inside of the staging folder, so that others may read it: that one is
+    for this user alone.
+    """
     with _staging(folder.parent) as staging:
-        new = staging / "new"
+        new, old = Path(staging, "new"), Path(staging, "old")
         for name, data in files.items():
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        _take_place(new, folder, staging / "old")
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
 
 
-def _take_place(new: Path, folder: Path, old: Path) -> None:
-    """Rename the new folder into place; what stood there is then `old`, or is back if it fails."""
-    with contextlib.suppress(FileNotFoundError):
-        folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
-
-
-@contextlib.contextmanager
-def _staging(torch: Path) -> Iterator[Path]:
-    """A folder in torch that goes with all that is in it.
-
-    What is renamed out of it was made inside it, so that others may read it: the folder itself is
-    for this user alone.
-    """
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=torch))
-    try:
-        yield staging
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    shutil.rmtree(staging)
+def _staging(torch: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder in torch that goes with all that is in it."""
+    return tempfile.TemporaryDirectory(prefix=_STAGING, dir=torch)
 
 
 @contextlib.contextmanager

@@ -1,22 +1,36 @@
-"""Which cores take times, and which do everything else.
+"""Which cores take times, and which do everything else, beside what is measured.
 
 A time is taken on a core that is kept for it; counting and compiling fill the others, since they
 only take longer when they are disturbed. Where the machine has several memory nodes each gets a
 lane of its own, so that two lanes do not share a memory bus. The other hardware thread of a core
 that takes times stays idle if there are enough cores.
+
+A core that takes times is reserved by a lock, so that two processes of a user do not take the same
+one. Where all are taken, or no lock can be had, a run goes on all the same: the reference loop
+shows that something else used the core, and the results carry that warning.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import math
 import os
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from torchmark.engine.files import cache_directory, is_locked, make_folder, take_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+_Result = TypeVar("_Result")
 
 _SYSTEM = Path("/sys/devices/system")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -56,6 +70,10 @@ class Division:
         """Threads that a lane has a core for."""
         return len(self.lanes[0])
 
+    def cores_for(self, threads: int) -> tuple[int, ...]:
+        """The cores on which one case after the other, of so many threads, is timed."""
+        return self.everything if threads > self.lane_width else self.lanes[0][:threads]
+
 
 def divide_cores(cores: Iterable[Core], widest: int, taken: Collection[int] = ()) -> Division:
     """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that.
@@ -64,12 +82,13 @@ def divide_cores(cores: Iterable[Core], widest: int, taken: Collection[int] = ()
     """
     ordered = sorted(cores)
     everything = tuple(core.number for core in ordered)
-    firsts = _one_of_each_physical(ordered)
+    firsts = [next(same) for _, same in groupby(ordered, attrgetter("physical"))]
     if len(firsts) == 1:
         return Division(lanes=(everything[:1],), others=(), everything=everything)
     width = max(1, min(widest, len(firsts) // 2))
     free = [core for core in firsts if core.number not in taken]
-    lanes = [lane for node in _by_node(free) if (lane := _lane(node, width, len(ordered)))]
+    nodes = [list(node) for _, node in groupby(free, attrgetter("node"))]
+    lanes = [lane for node in nodes if (lane := _lane(node, width, len(ordered)))]
     if not lanes:
         lanes = [tuple([*free, *(core for core in firsts if core not in free)][:width])]
     busy = {core.physical for lane in lanes for core in lane}
@@ -90,18 +109,30 @@ def _lane(node: Sequence[Core], width: int, all_cores: int) -> tuple[Core, ...]:
     return tuple(node[:width])
 
 
-def _one_of_each_physical(cores: Sequence[Core]) -> list[Core]:
-    firsts: dict[tuple[int, int], Core] = {}
-    for core in cores:
-        firsts.setdefault(core.physical, core)
-    return list(firsts.values())
+@contextmanager
+def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
+    """Divide these cores; lanes are on cores that nobody else has reserved, if possible."""
+    folder = cache_directory() / "cores"
+    with contextlib.ExitStack() as held:
+        with _one_at_a_time(folder):
+            taken = {core.number for core in cores if is_locked(folder / str(core.number))}
+            division = divide_cores(cores, widest, taken)
+            for number in (number for lane in division.lanes for number in lane):
+                descriptor = take_lock(folder / str(number))
+                if descriptor is not None:
+                    held.callback(os.close, descriptor)
+        yield division
 
 
-def _by_node(cores: Iterable[Core]) -> list[list[Core]]:
-    nodes: dict[int, list[Core]] = {}
-    for core in cores:
-        nodes.setdefault(core.node, []).append(core)
-    return list(nodes.values())
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process at a time look at the locks and take some."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a cache that cannot be written: nobody is asked
+            descriptor = os.open(make_folder(folder) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def usable_cores(system: Path = _SYSTEM, quota: Path = _QUOTA) -> list[Core]:
@@ -169,3 +200,23 @@ def _numbers(text: str) -> list[int]:
         if first:
             numbers += range(int(first), int(last or first) + 1)
     return numbers
+
+
+def begin(work: Callable[[], _Result], name: str) -> Future[_Result]:
+    """Work in a thread beside what is measured; the future gives, or raises, what it does.
+
+    Not in a pool of concurrent.futures: those are joined when the interpreter ends, and this must
+    never hold that up.
+    """
+    future: Future[_Result] = Future()
+
+    def do() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # it is the future that raises it
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    Thread(target=do, name=f"torchmark {name}", daemon=True).start()
+    return future

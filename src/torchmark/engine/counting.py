@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from torchmark.callgrind.parse import parse_file, read_text
-from torchmark.engine.background import begin
-from torchmark.engine.zygote.cases import TIME_LIMIT, PythonCase
+from torchmark.engine.cores import begin
+from torchmark.engine.under_test import Workers
+from torchmark.engine.zygote.cases import LOOP_FRAME, PythonCase
 from torchmark.engine.zygote.pool import process_pool
-from torchmark.engine.zygote.process import Launch, valgrind
+from torchmark.engine.zygote.process import valgrind
 from torchmark.errors import CaseFailedError
+from torchmark.flame.counted import average_stacks
+from torchmark.flame.stacks import Stack
 from torchmark.model.callgrind_stats import stats_from_profiles
+from torchmark.model.run import TIME_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +29,12 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.callgrind_stats import CallgrindStats
     from torchmark.model.case import TaskSpec
+
+STACKS_UNIT = "instructions per run"
+"""Of the weights of `counted_stacks`."""
+
+_STACKS_NUMBER = 100
+"""Runs that are counted for stacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +99,17 @@ def begin_counts(
     keep_text: bool = False,
 ) -> list[Future[CountedCase]]:
     """Count each case in its zygote, as many at once as a zygote has seats; in the order given."""
-
-    def begin_one(zygote: Zygote, case: Ready) -> Future[CountedCase]:
-        return begin(
-            lambda: count_in(
-                zygote,
-                case,
-                number=number,
-                time_limit=time_limit,
-                without_loop=without_loop,
-                keep_text=keep_text,
-            ),
-            "count",
-        )
-
-    return [begin_one(zygote, case) for zygote, case in zip(zygotes, cases, strict=True)]
+    count_one = partial(
+        count_in,
+        number=number,
+        time_limit=time_limit,
+        without_loop=without_loop,
+        keep_text=keep_text,
+    )
+    return [
+        begin(partial(count_one, zygote, case), "count")
+        for zygote, case in zip(zygotes, cases, strict=True)
+    ]
 
 
 _loops: WeakKeyDictionary[Zygote, dict[int, Profile]] = WeakKeyDictionary()
@@ -119,6 +126,18 @@ def _loop_profile(zygote: Zygote, number: int) -> Profile:
         return profiles[number]
 
 
+def counted_stacks(zygote: Zygote, case: Ready) -> tuple[list[Stack], float]:
+    """Where the instructions of one run go, exact to the instruction, and their number."""
+    profile = count_in(zygote, case, number=_STACKS_NUMBER, without_loop=False).profile
+    stacks = average_stacks(profile, _STACKS_NUMBER)
+    # What evaluates a statement in Python, or calls one in C++, is the loop. That of C++ would not
+    # go by its name: callgrind takes it for a part of libffi, which calls it with its own stack.
+    has_one_root = len({stack.frames[0] for stack in stacks}) == 1
+    below = 1 if has_one_root else 0
+    under_loop = [Stack((LOOP_FRAME, *stack.frames[below:]), stack.weight) for stack in stacks]
+    return under_loop, profile.total / _STACKS_NUMBER
+
+
 def count(
     task_specs: Sequence[TaskSpec],
     cases: Sequence[Ready],
@@ -126,8 +145,8 @@ def count(
     number: int,
     collect_baseline: bool,
     retain_out_file: bool,
-    time_limit: float = TIME_LIMIT,
-    progress: Callable[[str], None] | None = None,
+    time_limit: float,
+    progress: Callable[[str], None] | None,
 ) -> list[CallgrindStats | CaseFailedError]:
     """The counts of every case in zygotes of this process, in the order given.
 
@@ -157,8 +176,8 @@ def first_failure(
     task_specs: Sequence[TaskSpec],
     cases: Sequence[Ready],
     *,
-    time_limit: float = TIME_LIMIT,
-    progress: Callable[[str], None] | None = None,
+    time_limit: float,
+    progress: Callable[[str], None] | None,
 ) -> tuple[int, CaseFailedError] | None:
     """Run each case once in a plain zygote, while the counting ones start: the first that fails.
 
@@ -171,7 +190,7 @@ def first_failure(
         return None
     for zygote in counting:
         # Whoever counts starts it again if this fails, and is told.
-        begin(lambda zygote=zygote: zygote.start(progress), "start")  # type: ignore[misc]
+        begin(partial(zygote.start, progress), "start")
     plain = _zygotes(task_specs, under_callgrind=False)
     for index, (zygote, case) in enumerate(zip(plain, cases, strict=True)):
         try:
@@ -182,7 +201,8 @@ def first_failure(
 
 
 def _zygotes(task_specs: Sequence[TaskSpec], *, under_callgrind: bool) -> list[Zygote]:
+    workers = Workers(pool=process_pool)
     return [
-        process_pool.zygote(Launch(threads=spec.num_threads, under_callgrind=under_callgrind))
+        process_pool.zygote(workers.launch(spec.num_threads, under_callgrind=under_callgrind))
         for spec in task_specs
     ]

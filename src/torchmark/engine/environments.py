@@ -12,15 +12,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from torchmark.engine.files import discard, make_private_directory
-from torchmark.errors import MissingToolError, MissingTorchError, ZygoteError
+from torchmark.engine.files import private_directory
+from torchmark.engine.machine import need_tool, run_tool
+from torchmark.errors import MissingTorchError, ZygoteError
 
 _SECONDS = 120
 """How long a source command may take, and an interpreter to start; conda on a slow disk takes
@@ -32,9 +32,6 @@ _COSMETIC = frozenset(
 )  # fmt: skip
 """Changed by nearly every source command, and read by nothing that is measured. Every byte of the
 environment moves where objects lie, so what is not needed stays away."""
-
-_ALWAYS_KEPT = frozenset({"PYTHONPATH"})
-"""Kept even where the command did not change it: a sitecustomize may lie there."""
 
 _SAY_WHAT_IS_LOADED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
@@ -65,15 +62,7 @@ for left_out in ([here], given):
     fewer = [entry for entry in path if entry not in left_out]
     if origin(fewer) == torch:
         path = fewer
-try:
-    with open(os.path.join(os.path.dirname(torch), "version.py")) as file:
-        names = {}
-        exec(file.read(), names)
-    version = names.get("__version__")
-except Exception:
-    version = None
-answer = {"executable": sys.executable, "path": path, "torch": torch,
-          "version": version and str(version), "error": error,
+answer = {"executable": sys.executable, "path": path, "torch": torch, "error": error,
           "variables": dict(os.environ), "directory": here}
 with open(os.environ["TORCHMARK_ANSWER"], "w") as file:
     json.dump(answer, file)
@@ -120,9 +109,6 @@ class Interpreter:
 
     torch_file: str
     """The file that `import torch` would load."""
-
-    torch_version: str | None
-    """As torch's own version file has it, if that could be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +169,9 @@ def _ask_once(executable: str, _python_path: str) -> Interpreter:
 
 def activate_environment(name: str, command: str) -> ActivatedEnvironment:
     """Run the source command and ask what it leads to; an error carries its own text."""
-    bash = shutil.which("bash")
-    if bash is None:
-        raise MissingToolError(
-            "source commands are run by bash, which is not on PATH; install the package 'bash'"
-        )
+    bash = need_tool(
+        "bash", "source commands are run by bash, which is not on PATH; install the package 'bash'"
+    )
     try:
         done, said = _ask([bash, "-c", _SCRIPT.format(command=command, ask=shlex.quote(_ASK))])
     except subprocess.TimeoutExpired as error:
@@ -217,60 +201,40 @@ def _ask(
     arguments: list[str],
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any] | None]:
     """Run a command that ends in Python, and what that Python answered; None if it failed."""
-    folder = make_private_directory()
-    try:
+    with private_directory() as folder:
         question, answer = folder / "question.py", folder / "answer.json"
         question.write_text(_QUESTION)
-        done = subprocess.run(  # noqa: S603 - an interpreter, or the user's own source command
-            arguments,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={
-                **os.environ,
-                "TORCHMARK_QUESTION": str(question),
-                "TORCHMARK_ANSWER": str(answer),
-                "TORCHMARK_PYTHON": sys.executable,
-            },
-        )
+        variables = {
+            "TORCHMARK_QUESTION": str(question),
+            "TORCHMARK_ANSWER": str(answer),
+            "TORCHMARK_PYTHON": sys.executable,
+        }
+        done = run_tool(arguments, _SECONDS, variables=variables, takes_ctrl_c=True)
         if done.returncode != 0 or not answer.exists():
             return done, None
         return done, json.loads(answer.read_text())
-    finally:
-        discard(folder)
 
 
 def _interpreter(executable: str, said: dict[str, Any]) -> Interpreter:
     return Interpreter(
-        executable=executable,
-        sys_path=tuple(said["path"]),
-        torch_file=said["torch"],
-        torch_version=said["version"],
+        executable=executable, sys_path=tuple(said["path"]), torch_file=said["torch"]
     )
 
 
 def _changed_variables(said: dict[str, Any]) -> dict[str, str]:
+    given = said["variables"]
     changed = {
         key: value
-        for key, value in said["variables"].items()
-        if (os.environ.get(key) != value or key in _ALWAYS_KEPT)
-        and key not in _COSMETIC
-        and not key.startswith("CONDA_")
+        for key, value in given.items()
+        if os.environ.get(key) != value and key not in _COSMETIC and not key.startswith("CONDA_")
     }
-    if "PYTHONPATH" in changed:
-        changed["PYTHONPATH"] = _as_seen_from(said["directory"], changed["PYTHONPATH"])
+    if "PYTHONPATH" in given:
+        # Kept even where the command did not change it: a sitecustomize may lie there. With whole
+        # paths: what is measured runs in another directory.
+        changed["PYTHONPATH"] = os.pathsep.join(
+            os.path.normpath(os.path.join(said["directory"], entry))
+            if entry and not os.path.isabs(entry)
+            else entry
+            for entry in given["PYTHONPATH"].split(os.pathsep)
+        )
     return changed
-
-
-def _as_seen_from(directory: str, python_path: str) -> str:
-    """With whole paths: what is measured runs in another directory."""
-    entries = python_path.split(os.pathsep)
-    return os.pathsep.join(
-        os.path.normpath(os.path.join(directory, entry))
-        if entry and not os.path.isabs(entry)
-        else entry
-        for entry in entries
-    )

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import queue
 import threading
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.engine.cores import on_cores
+from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.measuring import count_case, failed_result, skipped_result, time_case
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import PreparedCase, prepare_cases
+from torchmark.engine.preparing import Models, PreparedCase, prepare_cases
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
 from torchmark.model.result import Metric
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.engine.cores import Division
-    from torchmark.engine.workers import Workers
+    from torchmark.engine.under_test import Workers
+    from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
-    from torchmark.model.result import PlannedResult, Result
-    from torchmark.model.run import Effort, Progress
+    from torchmark.model.run import Effort, PlannedResult, Progress
 
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
@@ -43,100 +44,85 @@ _MOST_COUNTERS = 32
 class _Job(NamedTuple):
     """A case that is ready, and what is wanted of it."""
 
-    prepared: PreparedCase
+    case: Case
+    ready: Ready
     metric: Metric
 
 
-class _Done(NamedTuple):
-    """A thread has come to its end, with the mistake of ours that ended it, if any."""
-
-    mistake: BaseException | None
+_Jobs: TypeAlias = "queue.SimpleQueue[_Job | None]"
+"""None is the last."""
 
 
+@dataclass
 class Execution:
     """One plan, carried out once."""
 
-    def __init__(
-        self,
-        plan: Sequence[PlannedResult],
-        *,
-        effort: Effort,
-        division: Division,
-        workers: Workers,
-        kept_models: Path | None = None,
-    ) -> None:
-        self._plan = plan
-        self._effort = effort
-        self._division = division
-        self._workers = workers
+    plan: Sequence[PlannedResult]
+    effort: Effort
+    division: Division
+    workers: Workers
+    kept_models: Path | None = None
+    """The directory beside the run that gets a copy of the models, if there is one."""
+
+    def __post_init__(self) -> None:
         self._stopping = threading.Event()
-        self._news: queue.SimpleQueue[Began | Stage | Result | _Done] = queue.SimpleQueue()
-        self._to_time: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._to_count: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._wide: list[_Job] = []
+        self._news: queue.SimpleQueue[Progress | Future[None]] = queue.SimpleQueue()
+        """What happens, and each thread that has come to its end."""
+
+        self._to_time: _Jobs = queue.SimpleQueue()
+        self._to_count: _Jobs = queue.SimpleQueue()
+        self._wide: _Jobs = queue.SimpleQueue()
         # One core cannot do two things at once without the one disturbing the other.
-        self._only_core = threading.Lock() if not division.others else None
-        self._kept_models = kept_models
+        self._only_core = threading.Lock() if not self.division.others else None
         self._told: set[str] = set()
 
     def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until the plan is done."""
         models = Models(
-            self._workers,
-            cores=self._division.others,
-            kept=self._kept_models,
-            time_limit=self._effort.timeout,
+            self.workers,
+            cores=self.division.others,
+            kept=self.kept_models,
+            time_limit=self.effort.timeout,
         )
         try:
-            with on_cores(self._division.others):
+            with on_cores(self.division.others):
                 yield from self._carried_out(models)
         finally:
             self._stopping.set()
             stop_compilers()
-            self._workers.close()
+            self.workers.close()
             models.close()
 
     def _carried_out(self, models: Models) -> Iterator[Progress]:
-        counters = max(1, min(len(self._division.others), _MOST_COUNTERS))
-        lanes = self._division.lanes
+        counters = max(1, min(len(self.division.others), _MOST_COUNTERS))
         yield from self._while_running(
             [
-                partial(self._prepare, models, len(lanes), counters),
-                *[self._count] * counters,
-                *[partial(self._take_times, lane) for lane in lanes],
+                partial(self._prepare, models, counters),
+                *[partial(self._work_off, self._to_count, ())] * counters,
+                *[partial(self._work_off, self._to_time, lane) for lane in self.division.lanes],
             ]
         )
         # What needs more cores than a lane has gets all of them, while nothing else runs.
-        yield from self._while_running([self._take_wide_times])
+        everything = self.division.everything
+        yield from self._while_running([partial(self._work_off, self._wide, everything)])
 
     def _while_running(self, work: Sequence[Callable[[], None]]) -> Iterator[Progress]:
-        for function in work:
-            threading.Thread(
-                target=self._live, args=(function,), name="torchmark run", daemon=True
-            ).start()
+        for function in work:  # on the cores of this thread
+            begin(function, "run").add_done_callback(self._news.put)
         running = len(work)
         while running:
             news = self._news.get()
-            if not isinstance(news, _Done):
+            if isinstance(news, Future):
+                news.result()  # raises the mistake of ours that ended the thread, if any
+                running -= 1
+            else:
                 yield news
-                continue
-            if news.mistake is not None:
-                raise news.mistake
-            running -= 1
 
-    def _live(self, function: Callable[[], None]) -> None:
-        mistake: BaseException | None = None
-        try:
-            function()  # on the cores of the thread that started this one
-        except BaseException as error:  # it is raised where the results are read
-            mistake = error
-        self._news.put(_Done(mistake))
-
-    def _prepare(self, models: Models, lanes: int, counters: int) -> None:
+    def _prepare(self, models: Models, counters: int) -> None:
         """Hand out what is ready; at the end tell everybody that nothing more will come."""
         wanted: dict[str, list[Metric]] = {}
         cases: dict[str, Case] = {}
-        for planned in self._plan:
+        for planned in self.plan:
             case, metric = planned.case, planned.metric
             reason = reason_to_skip(case, metric)
             if reason is not None:
@@ -150,12 +136,10 @@ class Execution:
             )
             while (each := self._next_of(coming)) is not None and not self._stopping.is_set():
                 for metric in wanted[each.case.id]:
-                    self._hand_out(_Job(each, metric))
+                    self._hand_out(each, metric)
         finally:
-            for _ in range(lanes):
-                self._to_time.put(None)
-            for _ in range(counters):
-                self._to_count.put(None)
+            for jobs in (self._to_time, self._to_count, self._wide):
+                jobs.put(None)
 
     @contextmanager
     def _stage(self, text: str) -> Iterator[None]:
@@ -174,46 +158,42 @@ class Execution:
         with self._only_core or nullcontext():
             return next(coming, None)
 
-    def _hand_out(self, job: _Job) -> None:
-        case, ready = job.prepared
+    def _hand_out(self, prepared: PreparedCase, metric: Metric) -> None:
+        case, ready = prepared
         if isinstance(ready, TorchmarkError):
-            self._news.put(failed_result(case, job.metric, ready))
-        elif job.metric is Metric.INSTRUCTIONS:
-            self._to_count.put(job)
-        elif case.num_threads > self._division.lane_width:
-            self._wide.append(job)
+            self._news.put(failed_result(case, metric, ready))
+        elif metric is Metric.INSTRUCTIONS:
+            self._to_count.put(_Job(case, ready, metric))
+        elif self._is_wide(case):
+            self._wide.put(_Job(case, ready, metric))
         else:
-            self._to_time.put(job)
+            self._to_time.put(_Job(case, ready, metric))
 
-    def _take_times(self, lane: Sequence[int]) -> None:
-        while (job := self._to_time.get()) is not None and not self._stopping.is_set():
-            self._do(job, lane[: job.prepared.case.num_threads])
+    def _is_wide(self, case: Case) -> bool:
+        return case.num_threads > self.division.lane_width
 
-    def _take_wide_times(self) -> None:
-        for job in self._wide:
-            if not self._stopping.is_set():
-                self._do(job, self._division.everything)
-
-    def _count(self) -> None:
-        while (job := self._to_count.get()) is not None and not self._stopping.is_set():
-            self._do(job, ())
+    def _work_off(self, jobs: _Jobs, cores: Sequence[int]) -> None:
+        """Do one job after the other; a case gets as many cores of a lane as it has threads."""
+        while (job := jobs.get()) is not None and not self._stopping.is_set():
+            is_wide = self._is_wide(job.case)
+            self._do(job, cores if is_wide else cores[: job.case.num_threads])
+        jobs.put(None)  # for whoever works on these too
 
     def _do(self, job: _Job, cores: Sequence[int]) -> None:
-        case, ready = job.prepared
-        assert not isinstance(ready, TorchmarkError)
+        case, ready, metric = job
         with self._only_core or nullcontext():
-            self._news.put(Began(case=case, metric=job.metric))
-            is_count = job.metric is Metric.INSTRUCTIONS
+            self._news.put(Began(case=case, metric=metric))
+            is_count = metric is Metric.INSTRUCTIONS
             try:
                 with self._stage(_STARTING if is_count else ""):
-                    zygote = self._workers.start(case.num_threads, under_callgrind=is_count)
+                    zygote = self.workers.start(case.num_threads, under_callgrind=is_count)
             except TorchmarkError as error:
-                self._news.put(failed_result(case, job.metric, error))
+                self._news.put(failed_result(case, metric, error))
                 return
             if is_count:
-                result = count_case(case, ready, zygote, self._effort)
+                result = count_case(case, ready, zygote, self.effort)
             else:
-                result = time_case(case, ready, zygote, self._effort, cores)
+                result = time_case(case, ready, zygote, self.effort, cores)
         if not self._stopping.is_set():  # what fails now fails because the run ends
             self._news.put(result)
 

@@ -1,8 +1,10 @@
-"""Files and directories of this user: the cache, private directories, and writes that are whole.
+"""Files of this user: the cache, whole writes, private directories, and runs that are taken.
 
-Whoever makes a private directory holds a lock on it. A process that is killed cannot clean up after
-itself, but its locks go with it, so the next process that makes a directory removes those that
-nobody holds. A process id would not do: another container may share the directory and not the ids.
+A lock is held by an open file, so it ends with the process that holds it, also where that one is
+killed. A process id would not do: another container may share the directory and not the ids. So
+whoever makes a private directory removes those that nobody holds any more. The lock of a run is
+known on this machine alone: two machines that share a store do not see each other, and the store
+keeps the first result of each case.
 """
 
 from __future__ import annotations
@@ -12,13 +14,26 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchmark.errors import RunInUseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def cache_directory() -> Path:
     """The directory, which need not exist; below nowhere for a user without a home."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(root if os.path.isabs(root) else os.devnull) / "torchmark"
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder with all above it, for this user alone."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def write_whole(file: Path, content: bytes) -> None:
@@ -41,6 +56,16 @@ _PREFIX = "torchmark-held-"
 
 _locks: dict[Path, int] = {}
 """The descriptors that hold the locks of this process."""
+
+
+@contextmanager
+def private_directory() -> Iterator[Path]:
+    """A new directory that is gone after the block."""
+    folder = make_private_directory()
+    try:
+        yield folder
+    finally:
+        discard(folder)
 
 
 def make_private_directory() -> Path:
@@ -68,14 +93,12 @@ def discard(path: Path) -> None:
 
 
 def _remove_abandoned() -> None:
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
-                with contextlib.suppress(OSError):  # somebody holds it, or it is another user's
-                    _remove_if_free(entry.path)
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # somebody holds it, or it is another user's, or a link
+            _remove_if_free(path)
 
 
-def _remove_if_free(path: str) -> None:
+def _remove_if_free(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,3 +106,60 @@ def _remove_if_free(path: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(descriptor)
+
+
+def take_lock(path: Path) -> int | None:
+    """A descriptor that holds the lock of a file until it is closed; None if it cannot be had."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of this file now."""
+    if not path.exists():
+        return False
+    descriptor = take_lock(path)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
+
+
+@contextmanager
+def own_run(run_id: str) -> Iterator[None]:
+    """Hold the run while it is carried out; an error if another process does."""
+    check_free(run_id)
+    path = _lock_of(run_id)
+    with contextlib.suppress(OSError):
+        make_folder(path.parent)
+    descriptor = take_lock(path)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def is_owned(run_id: str) -> bool:
+    """Whether a process of this user carries the run out now, on this machine."""
+    return is_locked(_lock_of(run_id))
+
+
+def check_free(run_id: str) -> None:
+    if is_owned(run_id):
+        raise RunInUseError(
+            f"run {run_id} is being measured by another process; wait until it has ended, "
+            "or interrupt it with Ctrl-C"
+        )
+
+
+def _lock_of(run_id: str) -> Path:
+    return cache_directory() / "runs" / run_id

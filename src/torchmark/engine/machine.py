@@ -1,4 +1,4 @@
-"""What is on this machine: the processor, its cores, free memory, and installed tools."""
+"""What is here: the processor and its best speeds, free memory, installed tools, git, and torch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,65 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from torchmark.arguments import check_count
+from torchmark.errors import MissingToolError, MissingTorchError, TorchmarkError
+from torchmark.model.run import MachineSpeeds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from torchmark.engine.zygote.zygote import Zygote
 
 _TOOL_SECONDS = 20
-"""How long a tool may take to say its version."""
+"""How long a tool may take to say its version, or git to look at a working directory; a large one
+on a slow disk needs a few."""
 
 _KEPT_FREE = 0.2
 """Of the memory that is available, which a case does not get: others need some too."""
+
+SPEED_MODULES = ("torchmark_probe.replay.work",)
+"""What a zygote imports before it can tell its speeds."""
+
+
+def import_torch() -> Any:
+    """torch in this process, or an error that says which interpreter lacks it."""
+    try:
+        import torch  # noqa: PLC0415 - importing torchmark must not import torch
+    except ImportError as error:
+        raise MissingTorchError(
+            f"{sys.executable} cannot import torch ({error}); install it with "
+            "'python -m pip install torch', or run torchmark with the interpreter that has it"
+        ) from error
+    return torch
+
+
+@contextmanager
+def set_torch_threads(n: int) -> Iterator[None]:
+    """torch works with `n` threads inside the block, and with as many as before after it.
+
+    >>> import torch
+    >>> before = torch.get_num_threads()
+    >>> with set_torch_threads(1):
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    torch = import_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(check_count("the number of threads", n))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def find_tool(name: str) -> str | None:
@@ -24,12 +74,43 @@ def find_tool(name: str) -> str | None:
     return str(scripts) if os.access(scripts, os.X_OK) else shutil.which(name)
 
 
+def need_tool(name: str, what_to_do: str) -> str:
+    """The path of a tool, or an error with this text."""
+    found = find_tool(name)
+    if found is None:
+        raise MissingToolError(what_to_do)
+    return found
+
+
+def run_tool(
+    command: Sequence[str],
+    seconds: float = _TOOL_SECONDS,
+    *,
+    variables: Mapping[str, str] | None = None,
+    takes_ctrl_c: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end and return what it printed; `variables` are added to those here.
+
+    One that cannot be started is an OSError, one that takes too long a TimeoutExpired. Ctrl-C is
+    for this process, which then ends the tool; one that starts others should take it too.
+    """
+    return subprocess.run(  # noqa: S603 - a list of arguments, no shell
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(variables or {})},
+        start_new_session=not takes_ctrl_c,
+    )
+
+
 def first_line_of(*command: str) -> str:
     """What a tool prints first, or why it could not be run."""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False
-        )
+        done = run_tool(command)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
     return (done.stdout or done.stderr).strip().partition("\n")[0]
@@ -38,18 +119,38 @@ def first_line_of(*command: str) -> str:
 def why_py_spy_cannot_attach(py_spy: str) -> str | None:
     """None if py-spy can read another process of this user; tried on this very process."""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            [py_spy, "dump", "--nonblocking", "--pid", str(os.getpid())],
-            capture_output=True,
-            text=True,
-            timeout=_TOOL_SECONDS,
-            check=False,
-        )
+        done = run_tool([py_spy, "dump", "--nonblocking", "--pid", str(os.getpid())])
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:
         return None
     return (done.stderr or done.stdout).strip().partition("\n")[0]
+
+
+def describe_checkout(directory: Path) -> dict[str, Any] | None:
+    """The commit that is checked out and whether files differ from it; None outside of git."""
+    commit = _git(directory, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    status = _git(directory, "status", "--porcelain", "--untracked-files=no")
+    return {
+        "commit": commit,
+        "branch": _git(directory, "rev-parse", "--abbrev-ref", "HEAD"),
+        "dirty": None if status is None else bool(status),
+    }
+
+
+def _git(directory: Path, *arguments: str) -> str | None:
+    """What git prints; None if it is missing, fails or takes too long."""
+    git = find_tool("git")
+    if git is None:
+        return None
+    # No locks are taken: a look at a repository must not get in anyone's way.
+    try:
+        done = run_tool([git, "--no-optional-locks", "-C", str(directory), *arguments])
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
@@ -85,3 +186,18 @@ def describe_machine() -> dict[str, Any]:
         "usable_cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
     }
+
+
+def measure_speeds(
+    zygote: Zygote, dtypes: Iterable[str], cores: Collection[int] = ()
+) -> MachineSpeeds | None:
+    """The best that this machine does for these types of elements, with the zygote's threads.
+
+    None if it cannot be had: a report is worth having without.
+    """
+    function = "torchmark_probe.replay.work.machine_speeds"
+    try:
+        speeds = zygote.call(function, sorted(set(dtypes)), cores=cores)
+    except TorchmarkError:
+        return None
+    return msgspec.convert(speeds, MachineSpeeds, str_keys=True)

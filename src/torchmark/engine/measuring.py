@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from torchmark.engine.counting import count_in
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Runtime, spec_of
@@ -19,24 +19,20 @@ from torchmark.model.result import Facts, Metric, Result, Status, Timing, counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from torchmark.engine.zygote.cases import NativeCase, Output, Sample
+    from torchmark.engine.zygote.cases import Output, Ready, Sample
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
     from torchmark.model.run import Effort
 
 
 def time_case(
-    case: Case,
-    ready: PythonCase | NativeCase,
-    zygote: Zygote,
-    effort: Effort,
-    cores: Collection[int],
+    case: Case, ready: Ready, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Result:
     """The case's times on these cores, one fresh process for each repeat."""
     is_compiled = case.runtime is Runtime.COMPILED
 
     def sample(repeat: int) -> Sample:
-        with _own_compile_cache(ready) if is_compiled else nullcontext(ready) as what:
+        with _own_compile_cache(ready, is_compiled=is_compiled) as what:
             return zygote.sample(
                 what,
                 limits=effort.limits,
@@ -48,41 +44,31 @@ def time_case(
 
     def work() -> Result:
         samples = [sample(repeat) for repeat in range(effort.repeats)]
-        return Result(
-            case=case,
-            metric=Metric.TIME,
-            status=Status.DONE,
-            finished=utc_now(),
+        first = samples[0]
+        return make_result(
+            case,
+            Metric.TIME,
             payload=Timing(processes=tuple(each.sampling for each in samples)),
-            stdout=samples[0].output.stdout,
-            stderr=samples[0].output.stderr,
-            facts=(
-                Facts(prepare_seconds=samples[0].first_run)
-                if is_compiled
-                else facts_of(samples[0].output)
-            ),
+            facts=Facts(prepare_seconds=first.first_run) if is_compiled else facts_of(first.output),
+            stdout=first.output.stdout,
+            stderr=first.output.stderr,
         )
 
     return _or_failure(case, Metric.TIME, work)
 
 
 @contextmanager
-def _own_compile_cache(ready: PythonCase | NativeCase) -> Iterator[PythonCase | NativeCase]:
-    """The case with an empty cache of torch.compile's: the first run then compiles every time."""
-    if not isinstance(ready, PythonCase):
+def _own_compile_cache(ready: Ready, *, is_compiled: bool) -> Iterator[Ready]:
+    """The case; what is compiled has an empty cache, so that the first run compiles every time."""
+    if not is_compiled or not isinstance(ready, PythonCase):
         yield ready
         return
-    folder = make_private_directory()
-    try:
+    with private_directory() as folder:
         setting = f"import os; os.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(folder)!r}"
         yield replace(ready, global_setup=f"{setting}\n{ready.global_setup}")
-    finally:
-        discard(folder)
 
 
-def count_case(
-    case: Case, ready: PythonCase | NativeCase, zygote: Zygote, effort: Effort
-) -> Result:
+def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Result:
     """The case's instructions; several repeats must agree, and where they do not it is said."""
 
     def work() -> Result:
@@ -99,11 +85,9 @@ def count_case(
         stats = [each.stats(spec_of(case)) for each in counts]
         totals = sorted(each.counts() for each in stats)
         differ = f"counts of {effort.runs} runs lie between {totals[0]} and {totals[-1]}"
-        return Result(
-            case=case,
-            metric=Metric.INSTRUCTIONS,
-            status=Status.DONE,
-            finished=utc_now(),
+        return make_result(
+            case,
+            Metric.INSTRUCTIONS,
             reason=differ if totals[0] != totals[-1] else "",
             payload=counts_of_stats(stats[0]),
             facts=facts_of(counts[0].output),
@@ -121,29 +105,25 @@ def facts_of(output: Output) -> Facts:
 
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
     """The row of a case that did not work; one that cannot be done here at all is skipped."""
-    is_unsupported = isinstance(error, CaseFailedError) and error.kind == "unsupported"
-    return Result(
-        case=case,
-        metric=metric,
-        status=Status.SKIPPED if is_unsupported else Status.FAILED,
-        finished=utc_now(),
-        reason=_syntax_reason(error) if isinstance(error, StatementSyntaxError) else str(error),
-        stdout=error.stdout if isinstance(error, CaseFailedError) else "",
-        stderr=error.stderr if isinstance(error, CaseFailedError) else "",
-    )
-
-
-def _syntax_reason(error: StatementSyntaxError) -> str:
-    """With the line at fault, since nobody sees the case beside its row."""
-    line = (error.text or "").strip()
-    return f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
+    if isinstance(error, CaseFailedError):
+        status = Status.SKIPPED if error.kind == "unsupported" else Status.FAILED
+        printed = {"stdout": error.stdout, "stderr": error.stderr}
+        return make_result(case, metric, status, reason=str(error), **printed)
+    reason = str(error)
+    if isinstance(error, StatementSyntaxError):  # nobody sees the case beside its row
+        line = (error.text or "").strip()
+        reason = f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
+    return make_result(case, metric, Status.FAILED, reason=reason)
 
 
 def skipped_result(case: Case, metric: Metric, reason: str) -> Result:
     """The row of a case that is left out."""
-    return Result(
-        case=case, metric=metric, status=Status.SKIPPED, finished=utc_now(), reason=reason
-    )
+    return make_result(case, metric, Status.SKIPPED, reason=reason)
+
+
+def make_result(case: Case, metric: Metric, status: Status = Status.DONE, **found: Any) -> Result:
+    """What came of the case now; `found` are other fields of the result."""
+    return Result(case=case, metric=metric, status=status, finished=utc_now(), **found)
 
 
 def _or_failure(case: Case, metric: Metric, work: Callable[[], Result]) -> Result:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.files import cache_directory, write_whole
+from torchmark.engine.files import cache_directory, make_folder, write_whole
 from torchmark.engine.machine import cpu_model
 from torchmark_probe.loops.intervals import quantile_of_sorted
 from torchmark_probe.loops.sampling import QUIET_PACE, ReferenceLoop
@@ -74,7 +74,7 @@ def save(pace: float) -> None:
     """Write the pace in one step, so that no other process reads half of it; or do without."""
     record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
     with contextlib.suppress(OSError):
-        path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path().parent)
         write_whole(path(), json.dumps(record).encode())
 
 

@@ -6,42 +6,124 @@ C++ is compiled. C++ statements are compiled together, in as many units as there
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 from concurrent.futures import as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.snippets import setup_with_model
-from torchmark.engine.background import begin
+from torchmark.define.snippets import MODULE_NAME, setup_with_model
+from torchmark.engine.cores import begin
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.files import (
+    cache_directory,
+    discard,
+    make_folder,
+    make_private_directory,
+    write_whole,
+)
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
-from torchmark.errors import TorchmarkError
+from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.case import Language
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from torchmark.engine.cpp.compiler import Toolchain
-    from torchmark.engine.models import Models
-    from torchmark.model.case import Case
+    from torchmark.engine.under_test import Workers
+    from torchmark.engine.zygote.cases import Ready
+    from torchmark.model.case import Case, ScriptedModel
 
 _FEWEST_IN_UNIT = 24
 """Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""
 
 _TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
+_BUILD = """
+import runpy
+runpy.run_path({source!r}, run_name={name!r})["jit_model"].save({path!r})
+"""
+
+
+@dataclass
+class Models:
+    """Scripted models, each built once in the environment under test; `close` in the end.
+
+    Each run makes its models anew, since what they import may have changed, and puts them under a
+    name in the user's cache that follows from their source and from torch: so the text of a
+    compiled case, which has the path in it, is the same in the next run.
+    """
+
+    workers: Workers
+    cores: Collection[int]
+    kept: Path | None
+    """The directory beside the run that gets a copy, if there is one."""
+
+    time_limit: float
+
+    def __post_init__(self) -> None:
+        self._private = make_private_directory()
+        self._made: dict[str, Path | CaseFailedError] = {}
+
+    def path_of(self, model: ScriptedModel) -> Path:
+        """Where the model lies; the CaseFailedError of its making, if it could not be made."""
+        if model.id not in self._made:
+            try:
+                self._made[model.id] = self._keep(self._build(model))
+            except CaseFailedError as error:
+                self._made[model.id] = error
+        made = self._made[model.id]
+        if isinstance(made, CaseFailedError):
+            raise made
+        return made
+
+    def close(self) -> None:
+        discard(self._private)
+
+    def _build(self, model: ScriptedModel) -> Path:
+        source, path = (self._private / f"{model.id}.{ending}" for ending in ("py", "pt"))
+        try:
+            source.write_text(model.source, encoding="utf-8")
+        except OSError as error:
+            raise CaseFailedError(
+                f"the scripted model cannot be written to {source}: {error.strerror}", kind="lost"
+            ) from error
+        script = _BUILD.format(path=str(path), source=str(source), name=MODULE_NAME)
+        zygote = self.workers.start(1, under_callgrind=False)
+        zygote.run(PythonCase(stmt=script), cores=self.cores, time_limit=self.time_limit)
+        return path
+
+    def _keep(self, made: Path) -> Path:
+        """The model under its lasting name; where the cache cannot be written it stays here."""
+        facts = self.workers.facts()
+        environment = hashlib.sha256(f"{facts['torch']}\n{facts['executable']}".encode())
+        with contextlib.suppress(OSError):
+            if self.kept is not None:
+                _copy(made, self.kept)
+        try:
+            return _copy(made, cache_directory() / "models" / environment.hexdigest()[:16])
+        except OSError:
+            return made
+
+
+def _copy(made: Path, folder: Path) -> Path:
+    copy = make_folder(folder) / made.name
+    write_whole(copy, made.read_bytes())  # nobody loads half a model
+    return copy
+
 
 class PreparedCase(NamedTuple):
     """A case and what a zygote is given, or why there is nothing to give."""
 
     case: Case
-    ready: PythonCase | NativeCase | TorchmarkError
+    ready: Ready | TorchmarkError
 
 
 def prepare_cases(
@@ -58,24 +140,19 @@ def prepare_cases(
     It is asked where C++ cases are, so a compiler or header that is missing costs them alone.
     """
     waiting = list(cases)
-    with_model = [case for case in waiting if case.model is not None]
-    for case in waiting:
-        if case.model is None and case.language is Language.PYTHON:
-            yield PreparedCase(case, _python_case(case))
-    filled: dict[str, Case] = {}
-    for case in with_model:
+    to_compile: dict[str, Case] = {}
+    for case in sorted(waiting, key=lambda case: case.model is not None):  # models take their time
         try:
-            filled[case.id] = _with_path(case, models)
+            filled = _with_model(case, models)
         except TorchmarkError as error:
             yield PreparedCase(case, error)
             continue
         if case.language is Language.PYTHON:
-            yield PreparedCase(case, _python_case(filled[case.id]))
-    to_build = [
-        (case, filled.get(case.id, case))
-        for case in waiting
-        if case.language is Language.CPP and (case.model is None or case.id in filled)
-    ]
+            ready = PythonCase(stmt=filled.stmt, setup=filled.setup, globals=_TORCH)
+            yield PreparedCase(case, ready)
+        else:
+            to_compile[case.id] = filled
+    to_build = [(case, to_compile[case.id]) for case in waiting if case.id in to_compile]
     if to_build:
         number = len(to_build)
         what = "a C++ statement" if number == 1 else f"{number} C++ statements"
@@ -83,12 +160,9 @@ def prepare_cases(
             yield from _build_all(to_build, units_at_once, toolchain)
 
 
-def _python_case(case: Case) -> PythonCase:
-    return PythonCase(stmt=case.stmt, setup=case.setup, globals=_TORCH)
-
-
-def _with_path(case: Case, models: Models) -> Case:
-    assert case.model is not None
+def _with_model(case: Case, models: Models) -> Case:
+    if case.model is None:
+        return case
     return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
 
 

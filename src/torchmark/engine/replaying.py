@@ -1,7 +1,8 @@
 """Distinct calls of a trace, each measured by itself in a fork of a warm process.
 
-Whoever iterates gets every result as soon as it is final. A call that raises, crashes, hangs or
-wants too much memory costs itself alone, and becomes a result with its reason.
+There is a zygote for each backend, and one that counts, started when needed. Whoever iterates gets
+every result as soon as it is final. A call that raises, crashes, hangs or wants too much memory
+costs itself alone, and becomes a result with its reason.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import msgspec
 from torchmark.analyse.call_costs import bytes_moved, computed_type
 from torchmark.analyse.estimates import time_of
 from torchmark.analyse.replay import recorded_call_of
+from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.machine import SPEED_MODULES
 from torchmark.engine.measuring import count_case, time_case
+from torchmark.engine.under_test import SETUP_MODULES
 from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import TIME_LIMIT, Began
 from torchmark.model.run_settings import Backend, settings_of
@@ -22,8 +28,9 @@ from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from typing import Any
 
-    from torchmark.engine.replay_zygotes import ReplayZygotes
+    from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
     from torchmark.model.result import Result
     from torchmark.model.run import Effort, Progress, Run
@@ -46,6 +53,62 @@ many times as long."""
 _COUNTED = ((2e-4, 100), (2e-3, 10))
 """Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they
 take some fifty times as long."""
+
+
+_PROBE = (
+    *SETUP_MODULES,
+    "torch.utils.flop_counter",
+    "torchmark_probe.replay.cases",
+    *SPEED_MODULES,
+)
+_MODULES = {
+    Backend.EAGER: _PROBE,
+    Backend.COMPILE: (*_PROBE, "torch._inductor.compile_fx", "torch._inductor.codegen.cpp"),
+    Backend.ORT: (
+        *_PROBE,
+        "onnxruntime",
+        "onnxscript",
+        "torch.onnx._internal.exporter._core",
+    ),
+}
+"""What the zygote of a backend imports, so that no child has to: torch.compile and the exporter
+take seconds to import."""
+
+
+class ReplayZygotes(ZygotePool):
+    """Whatever the replay ends with, leaving the `with` block ends every process."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self._threads = threads
+        self._kernels = make_private_directory()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            discard(self._kernels)
+
+    def facts(self) -> dict[str, Any]:
+        """What the environment says of itself; an error if torch cannot be used there."""
+        return self.of(Backend.EAGER).start()
+
+    def of(self, backend: Backend) -> Zygote:
+        # Compiled kernels go with the replay; calls compile one after the other.
+        variables = {
+            "TORCHINDUCTOR_CACHE_DIR": str(self._kernels),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
+        compiles = backend is Backend.COMPILE
+        launch = Launch(
+            threads=self._threads,
+            modules=_MODULES[backend],
+            environment=tuple(variables.items()) if compiles else (),
+        )
+        return self.zygote(launch)
+
+    def counting(self) -> Zygote:
+        return self.zygote(Launch(threads=self._threads, under_callgrind=True, modules=_PROBE))
 
 
 def limits_for(budget: float) -> Limits:

@@ -6,25 +6,26 @@ its own, which also tells its FLOPs; those that came through make the passes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from torchmark.engine.measuring import facts_of, failed_result, skipped_result
-from torchmark.engine.replay_order import replay_in_order
+from torchmark.engine.measuring import facts_of, failed_result, make_result, skipped_result
 from torchmark.engine.replaying import calls_by_case, runnable, with_bytes
+from torchmark.engine.zygote.conversation import outcome_of
 from torchmark.errors import TorchmarkError
-from torchmark.model.result import Facts, Metric, Result, Status, TimeSummary, Timing, utc_now
-from torchmark.model.run import Stage
+from torchmark.model.result import Facts, Metric, Status, TimeSummary, Timing
+from torchmark.model.run import TIME_LIMIT, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
+from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from torchmark.engine.replay_order import OrderTimes
-    from torchmark.engine.replay_zygotes import ReplayZygotes
+    from torchmark.engine.replaying import ReplayZygotes
+    from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
+    from torchmark.model.result import Result
     from torchmark.model.run import Effort, Progress, Run
 
 _PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
@@ -107,43 +108,57 @@ class OrderReplay:
         except TorchmarkError as error:
             yield from (failed_result(case, Metric.TIME, error) for case in waiting)
             return
+        left_out = {each.number: each.reason for each in passes.left_out}
+        seconds: dict[int, list[float]] = defaultdict(list)
+        was_run = [place for place in order if place not in left_out]
+        for place, each in zip(was_run, passes.seconds, strict=True):
+            seconds[place].append(each)
         for case in waiting:
             if case.id in self._calls:
-                yield self._call_result(case, places[self._calls[case.id].number], order, passes)
+                place = places[self._calls[case.id].number]
+                yield self._call_result(case, left_out.get(place), seconds[place])
             else:
-                yield _done(case, Timing(processes=(passes.sampling,)))
+                whole = Timing(processes=(passes.sampling,))
+                yield make_result(case, Metric.TIME, payload=whole)
 
     def _call_result(
-        self, case: Case, place: int, order: Sequence[int], passes: OrderTimes
+        self, case: Case, why_left_out: str | None, seconds: Sequence[float]
     ) -> Result:
-        if place in passes.left_out:
-            failed = failed_result(case, Metric.TIME, TorchmarkError(passes.left_out[place]))
-            return with_bytes(failed, self._calls[case.id])
-        result = _done(case, time_at_positions(place, order, passes))
-        facts = self._facts.get(case.id, Facts())
-        return with_bytes(msgspec.structs.replace(result, facts=facts), self._calls[case.id])
+        if why_left_out is not None:
+            result = failed_result(case, Metric.TIME, TorchmarkError(why_left_out))
+        else:
+            facts = self._facts.get(case.id, Facts())
+            time = _time_at_positions(seconds)
+            result = make_result(case, Metric.TIME, payload=time, facts=facts)
+        return with_bytes(result, self._calls[case.id])
 
 
-def time_at_positions(place: int, order: Sequence[int], passes: OrderTimes) -> TimeSummary:
+def replay_in_order(
+    zygote: Zygote,
+    calls: Sequence[str],
+    order: Sequence[int],
+    *,
+    limits: Limits,
+    seed: int = 0,
+    cores: Collection[int] = (),
+    time_limit: float = TIME_LIMIT,
+    memory_limit: int | None = None,
+) -> ReplayedInOrder:
+    """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
+
+    One that cannot be made again, or raises, is left out and said so. One that crashes ends
+    the case: run the calls one by one first, and leave out of `order` those that do.
+    """
+    work = ReplayInOrder(list(calls), list(order), limits, seed)
+    ending = zygote.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
+    return outcome_of(ending, ReplayedInOrder)
+
+
+def _time_at_positions(seconds: Sequence[float]) -> TimeSummary:
     """Of a call at all its positions: their mean, so that the sum stays; from least to most."""
-    seconds = [
-        each
-        for at, each in zip(passes.positions, passes.seconds, strict=True)
-        if order[at] == place
-    ]
     return TimeSummary(
         samples=len(seconds),
         median=sum(seconds) / len(seconds),
         low=min(seconds),
         high=max(seconds),
-    )
-
-
-def _done(case: Case, payload: Timing | TimeSummary) -> Result:
-    return Result(
-        case=case,
-        metric=Metric.TIME,
-        status=Status.DONE,
-        finished=utc_now(),
-        payload=payload,
     )

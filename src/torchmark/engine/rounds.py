@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchmark.engine.cpp.build import CppLoop, build_together
@@ -57,43 +58,28 @@ def measure_in_rounds(
     tasks: Sequence[Task], limits: Limits, rng: random.Random
 ) -> list[Measurement]:
     """One measurement for each task, all sampled in the same rounds."""
-    with garbage_collection_off():  # a setup may switch it; afterwards it is as it was
-        return _measure_in_rounds(tasks, limits, rng)
+    with garbage_collection_off(), ExitStack() as stack:  # a setup may switch the collection
+        build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
+        facts = [_facts_of(task) for task in tasks]
+        clock = ClockFacts(
+            resolution=max(fact.resolution for fact in facts), cost=max(fact.cost for fact in facts)
+        )
+        started = [stack.enter_context(closing(_start(task.loop))) for task in tasks]
+        reference = process_reference_loop()
+        samplings = sample(started, limits, rng, clock, reference)
+        remember(reference)
+    return [
+        Measurement.from_sampling(task.spec, sampling)
+        for task, sampling in zip(tasks, samplings, strict=True)
+    ]
 
 
 def time_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
     """Seconds of several blocks; they share one setup where the loop can do that."""
     if type(loop) is not PythonLoop:
         return [loop.timeit(number) for _ in range(blocks)]
-    with garbage_collection_off():
-        started = loop.blocks()
-        try:
-            return [started.run(number).wall for _ in range(blocks)]
-        finally:
-            started.close()
-
-
-def _measure_in_rounds(
-    tasks: Sequence[Task], limits: Limits, rng: random.Random
-) -> list[Measurement]:
-    build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
-    facts = [_facts_of(task) for task in tasks]
-    clock = ClockFacts(
-        resolution=max(fact.resolution for fact in facts), cost=max(fact.cost for fact in facts)
-    )
-    started: list[Blocks | CppLoop | _BlocksByTimeit] = []
-    try:
-        started.extend(_start(task.loop) for task in tasks)
-        reference = process_reference_loop()
-        samplings = sample(started, limits, rng, clock, reference)
-        remember(reference)
-    finally:
-        for blocks in started:
-            blocks.close()
-    return [
-        Measurement.from_sampling(task.spec, sampling)
-        for task, sampling in zip(tasks, samplings, strict=True)
-    ]
+    with garbage_collection_off(), closing(loop.blocks()) as started:
+        return [started.run(number).wall for _ in range(blocks)]
 
 
 def _start(loop: Loop) -> Blocks | CppLoop | _BlocksByTimeit:

@@ -9,26 +9,25 @@ The process is paused for each sample, since a stack that is read while it chang
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, starmap
 from typing import TYPE_CHECKING
 
-from torchmark.engine.files import discard, make_private_directory
-from torchmark.engine.machine import find_tool
-from torchmark.engine.zygote.cases import TIME_LIMIT
-from torchmark.engine.zygote.loop import LOOP_FRAME
-from torchmark.errors import AttachDeniedError, MissingToolError, ProfilerError
-from torchmark.flame.stacks import Stack, parse_stacks
+from torchmark.engine.files import private_directory
+from torchmark.engine.machine import need_tool, run_tool
+from torchmark.engine.zygote.cases import LOOP_FRAME
+from torchmark.errors import AttachDeniedError, ProfilerError
+from torchmark.flame.stacks import Stack, merge_stacks, parse_stacks, without_address
+from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.snippets import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from torchmark.engine.zygote.cases import NativeCase, PythonCase
+    from torchmark.engine.zygote.cases import Ready
     from torchmark.engine.zygote.zygote import Zygote
 
 UNIT = "ns per run"
@@ -48,8 +47,6 @@ _SYMBOLS_SECONDS = 30.0
 _SNIPPET = re.compile(rf"(?:_torchmark_blocks\.<locals>\.)?(?P<name>.*) \({SOURCE_PREFIX}.*\)")
 """A function that the user's own setup or statement defines."""
 
-_ADDRESS = re.compile(r"0x[0-9a-f]+ \((?P<library>[^)]*)\)")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
@@ -63,9 +60,6 @@ class Recording:
 
     inside: int
     """Of those, how many found it in the loop: the sum of the weights."""
-
-    missed: int
-    """Samples that py-spy could not take."""
 
     seconds_per_run: float
     """Of the statement, on the wall, right before anybody looked."""
@@ -81,7 +75,7 @@ class Recording:
 
 def record(
     zygote: Zygote,
-    case: PythonCase | NativeCase,
+    case: Ready,
     *,
     seconds: int,
     native: bool,
@@ -92,42 +86,37 @@ def record(
     Seconds are whole ones, as py-spy knows no others; they come on top of the time limit.
     """
     program = py_spy()
-    directory = make_private_directory()
-    file = directory / "stacks"
-    try:
-        with zygote.loop(case, time_limit=time_limit + _patience(seconds)) as loop:
-            told = _watched(_command(program, loop.pid, file, seconds, native), _patience(seconds))
+    patience = _SYMBOLS_SECONDS + _BEHIND * seconds
+    with private_directory() as directory:
+        file = directory / "stacks"
+        with zygote.loop(case, time_limit=time_limit + patience) as loop:
+            told = _watch(_command(program, loop.pid, file, seconds, native), patience)
             loop.stop()  # a statement that failed says why itself
         if told.returncode != 0 or not file.exists():
             raise _failure(told)
         text = file.read_text(encoding="utf-8", errors="replace")
-    finally:
-        discard(directory)
-    return recording_of(
-        parse_stacks(text), missed=_errors_in(told.stdout), seconds_per_run=loop.seconds_per_run
-    )
+    return recording_of(parse_stacks(text), seconds_per_run=loop.seconds_per_run)
 
 
-def recording_of(stacks: Iterable[Stack], *, missed: int, seconds_per_run: float) -> Recording:
+def recording_of(stacks: Iterable[Stack], *, seconds_per_run: float) -> Recording:
     """The stacks that py-spy wrote, each below the name of its thread, cut to the loop."""
     given = [stack for stack in stacks if stack.frames]
     loops = {stack.frames[0] for stack in given if is_in_loop(stack)}
     of_loop = [stack for stack in given if stack.frames[0] in loops]
-    weights: dict[tuple[str, ...], int] = {}
-    for stack in of_loop:
-        frames = _in_loop(stack.frames)
-        if frames is not None:
-            weights[frames] = weights.get(frames, 0) + stack.weight
+    weights = merge_stacks(
+        Stack(frames, stack.weight)
+        for stack in of_loop
+        if (frames := _in_loop(stack.frames)) is not None
+    )
     if not weights:
         raise ProfilerError(
             f"py-spy saw the measured loop in none of its {sum(s.weight for s in given)} samples; "
             "look for longer (--seconds)"
         )
     return Recording(
-        stacks=tuple(Stack(frames, weight) for frames, weight in sorted(weights.items())),
+        stacks=tuple(starmap(Stack, sorted(weights.items()))),
         samples=sum(stack.weight for stack in of_loop),
         inside=sum(weights.values()),
-        missed=missed,
         seconds_per_run=seconds_per_run,
     )
 
@@ -139,13 +128,11 @@ def is_in_loop(stack: Stack) -> bool:
 
 def py_spy() -> str:
     """The path of py-spy, or an error that says how to get it."""
-    found = find_tool("py-spy")
-    if found is None:
-        raise MissingToolError(
-            "looking into a running loop needs py-spy, which is neither beside this Python nor on "
-            "PATH; install it with: pip install 'torchmark[flame]' (--instructions does without it)"
-        )
-    return found
+    return need_tool(
+        "py-spy",
+        "looking into a running loop needs py-spy, which is neither beside this Python nor on "
+        "PATH; install it with: pip install 'torchmark[flame]' (--instructions does without it)",
+    )
 
 
 def _command(program: str, pid: int, file: Path, seconds: int, native: bool) -> list[str]:
@@ -164,24 +151,9 @@ def _command(program: str, pid: int, file: Path, seconds: int, native: bool) -> 
     ]
 
 
-def _patience(seconds: int) -> float:
-    """Seconds after which a py-spy that should look for so long has not come to its end."""
-    return _SYMBOLS_SECONDS + _BEHIND * seconds
-
-
-def _watched(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[str]:
+def _watch(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=limit,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "RUST_BACKTRACE": "0"},
-            start_new_session=True,  # Ctrl-C is for us, who end it
-        )
+        return run_tool(command, limit, variables={"RUST_BACKTRACE": "0"})
     except subprocess.TimeoutExpired as error:
         raise ProfilerError(f"py-spy was stopped: it had not ended after {limit:.0f} s") from error
     except OSError as error:
@@ -204,12 +176,6 @@ def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
     )
 
 
-def _errors_in(said: str) -> int:
-    """From the line with which py-spy ends well."""
-    found = re.search(r"Errors: (\d+)", said)
-    return int(found[1]) if found else 0
-
-
 def _in_loop(frames: tuple[str, ...]) -> tuple[str, ...] | None:
     """The frames from the loop on, by names that other processes have too."""
     for index, frame in enumerate(frames):
@@ -225,12 +191,11 @@ def _named(frames: Iterable[str]) -> list[str]:
     """
     named: list[str] = []
     for frame in frames:
-        nameless, own = _ADDRESS.fullmatch(frame), _SNIPPET.fullmatch(frame)
-        if nameless:
-            library = f"[{nameless['library']}]"
-            named += [library] if named[-1:] != [library] else []
-        else:
-            named.append(f"{own['name']} (snippet)" if own else frame)
+        own = _SNIPPET.fullmatch(frame)
+        name = f"{own['name']} (snippet)" if own else without_address(frame)
+        is_nameless = not own and name != frame
+        if not is_nameless or named[-1:] != [name]:
+            named.append(name)
     return named
 
 

@@ -6,21 +6,21 @@ once. One that crashes or hangs costs the case that it was at, and another goes 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
 import warnings
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.engine.files import discard, make_private_directory
-from torchmark.engine.local_torch import set_torch_threads
-from torchmark.engine.machine_speeds import SPEED_MODULES
+from torchmark.engine.files import private_directory
+from torchmark.engine.machine import SPEED_MODULES, set_torch_threads
+from torchmark.engine.measuring import make_result
 from torchmark.engine.pace import process_reference_loop
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import Workers
+from torchmark.engine.zygote.cases import OpenCase
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import CaseFailedError
 from torchmark.model.result import (
@@ -31,7 +31,6 @@ from torchmark.model.result import (
     Result,
     Status,
     Timing,
-    utc_now,
 )
 from torchmark.model.run import Began
 from torchmark.model.units import ordered_unique
@@ -83,9 +82,9 @@ def measure_in_workers(
     """Measured in worker processes, each case within the limit; the spec's file makes the model."""
     for threads, group in _by_threads(wanted):
         zygote = workers.start(threads, under_callgrind=False)
-        with _private_folder() as folder:
+        with private_directory() as folder:
             order = order_of(spec, group, folder)
-            cores = lane_for(threads, division)
+            cores = division.cores_for(threads)
             yield from _measure_in_turn(zygote, order, group, cores, time_limit)
 
 
@@ -94,7 +93,7 @@ def measure_here(spec: SweepSpec, wanted: Sequence[WantedCase]) -> News:
     from torchmark_probe.sweep.worker import Sweeper  # noqa: PLC0415 - it imports torch
 
     for threads, group in _by_threads(wanted):
-        with _private_folder() as folder, _compile_cache(folder), set_torch_threads(threads):
+        with private_directory() as folder, _compile_cache(folder), set_torch_threads(threads):
             order = order_of(spec, group, folder)
             sweeper = Sweeper(spec.model, order, process_reference_loop())
             for each, described in zip(group, order.cases, strict=True):
@@ -104,13 +103,6 @@ def measure_here(spec: SweepSpec, wanted: Sequence[WantedCase]) -> News:
                     warnings.simplefilter("ignore")  # of compilers and exporters, not the user's
                     swept = sweeper.measure(described)
                 yield from results_of(each, swept, time.monotonic() - start)
-
-
-def lane_for(threads: int, division: Division) -> tuple[int, ...]:
-    """The cores on which a case with so many threads is timed."""
-    if threads > division.lane_width:
-        return division.everything
-    return division.lanes[0][:threads]
 
 
 def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> messages.Sweep:
@@ -139,13 +131,13 @@ def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> mes
 def results_of(wanted: WantedCase, swept: messages.Swept, seconds: float) -> list[Result]:
     """What was found out of a case, a result for each metric that was wanted."""
     status = _STATUSES[swept.status]
-    payloads = {Metric.TIME: _timing(swept), Metric.PROFILE: _kernels(swept)}
+    timing = None if swept.sampling is None else Timing(processes=(swept.sampling,))
+    payloads = {Metric.TIME: timing, Metric.PROFILE: _kernels(swept)}
     return [
-        Result(
-            case=wanted.case,
-            metric=metric,
-            status=status,
-            finished=utc_now(),
+        make_result(
+            wanted.case,
+            metric,
+            status,
             seconds=seconds,
             reason="" if status is Status.DONE else swept.reason,
             payload=payload,
@@ -156,20 +148,11 @@ def results_of(wanted: WantedCase, swept: messages.Swept, seconds: float) -> lis
     ]
 
 
-def _timing(swept: messages.Swept) -> Timing | None:
-    return None if swept.sampling is None else Timing(processes=(swept.sampling,))
-
-
 def _kernels(swept: messages.Swept) -> KernelTimes | None:
     if swept.kernels is None:
         return None
     longest_first = sorted(swept.kernels, key=lambda each: -each.seconds)
-    return KernelTimes(
-        kernels=tuple(
-            KernelCalls(kernel=each.kernel, calls=each.calls, seconds=each.seconds)
-            for each in longest_first
-        )
-    )
+    return KernelTimes(kernels=tuple(KernelCalls(**asdict(each)) for each in longest_first))
 
 
 def _facts(swept: messages.Swept) -> Facts:
@@ -196,8 +179,7 @@ def _measure_in_turn(
     left = deque(zip(wanted, order.cases, strict=True))
     while left:
         order = replace(order, cases=[described for _, described in left])
-        worker = zygote.open(_Worker, order, cores=cores, time_limit=time_limit)
-        with contextlib.closing(worker):
+        with zygote.open(_Worker, order, cores=cores, time_limit=time_limit) as worker:
             is_there = True
             while left and is_there:
                 each = left[0][0]
@@ -212,13 +194,12 @@ def _measure_in_turn(
                 yield from results_of(each, swept, time.monotonic() - start)
 
 
-class _Worker:
+class _Worker(OpenCase):
     """A process that measures cases one after the other, open while there are any left."""
 
     def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
         """`limit` is the seconds that each case may take."""
-        self._conversation = conversation
-        conversation.begin(request, limit)
+        super().__init__(conversation, request, limit)
         conversation.next_message(messages.FileRead, "the sweep ended before its first case")
         conversation.begin_anew()
 
@@ -228,9 +209,6 @@ class _Worker:
         swept = self._conversation.next_message(messages.Swept, otherwise)
         self._conversation.begin_anew()
         return swept
-
-    def close(self) -> None:
-        self._conversation.close()
 
 
 def _announce(wanted: WantedCase) -> Iterator[Began]:
@@ -244,16 +222,6 @@ def _by_threads(wanted: Sequence[WantedCase]) -> list[tuple[int, list[WantedCase
     return [
         (number, [each for each in wanted if each.point.threads == number]) for number in numbers
     ]
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    """For what compilers write; nothing of an earlier sweep is there, nothing stays."""
-    folder = make_private_directory()
-    try:
-        yield folder
-    finally:
-        discard(folder)
 
 
 @contextmanager

@@ -1,35 +1,99 @@
-"""An environment under test: found by its source command, checked once, then started as needed."""
+"""An environment under test: its zygotes, what is known of it, and what to remark on two of them.
+
+torch is not imported here: what it says of itself comes from the zygote that has imported it, as
+the mapping that the probe's `facts` makes.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torchmark import __version__
-from torchmark.engine.cpp.compiler import toolchain_of
-from torchmark.engine.environment_facts import describe_torch
+from torchmark.engine.cpp.compiler import find_compiler_version, toolchain_of
 from torchmark.engine.environments import ActivatedEnvironment, activate_environment
-from torchmark.engine.machine import describe_machine
-from torchmark.engine.workers import Workers
+from torchmark.engine.machine import describe_checkout, describe_machine
+from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.errors import MissingToolError, TorchmarkError
 from torchmark.model.run import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from torchmark.engine.cpp.compiler import Toolchain
+    from torchmark.engine.zygote.zygote import Zygote
 
 WORKS = "works"
 
 FIRST_LAYOUT = 0
 """That of the zygotes which cases are tried in, and of the first start that times are taken of."""
 
+SETUP_MODULES = ("torchmark_probe.replay.order",)
+"""Modules of the probe that setups of recorded calls import: a child cannot read the archive any
+more, so every zygote that may get such a case imports them."""
+
+_SEATS = 1024
+"""Whoever hands over cases decides how many run at once; here nobody waits."""
+
+
+class Workers:
+    """The zygotes of one environment, one for each number of threads and mode.
+
+    Whatever the run ends with, `close` ends every process.
+    """
+
+    def __init__(self, launch: Launch | None = None, pool: ZygotePool | None = None) -> None:
+        """`launch` says all but the threads and the mode."""
+        self._launch = launch or Launch()
+        self._pool = pool or ZygotePool(at_once=_SEATS)
+
+    def launch(self, threads: int, *, under_callgrind: bool) -> Launch:
+        """How a zygote with these threads is started.
+
+        The launch's modules are imported where times are taken alone: under callgrind an import
+        takes minutes.
+        """
+        modules = () if under_callgrind else self._launch.modules
+        return replace(
+            self._launch,
+            threads=threads,
+            under_callgrind=under_callgrind,
+            modules=(*SETUP_MODULES, *modules),
+        )
+
+    def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
+        """A zygote that runs; one that could not be started is not tried again for every case."""
+        return self._pool.start(self.launch(threads, under_callgrind=under_callgrind))
+
+    def fresh(self, threads: int, *, layout: int, under_callgrind: bool = False) -> Zygote:
+        """A zygote of its own, not yet started, at the addresses of this layout."""
+        launch = self.launch(threads, under_callgrind=under_callgrind)
+        return self._pool.fresh(replace(launch, layout=layout))
+
+    def facts(self) -> dict[str, Any]:
+        """What the environment says of itself; an error if torch cannot be used there."""
+        return self.start(1, under_callgrind=False).start()
+
+    def features(self, paths: Iterable[str]) -> dict[str, bool]:
+        """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
+        asked = sorted(paths)
+        if not asked:
+            return {}
+        zygote = self.start(1, under_callgrind=False)
+        found: dict[str, bool] = zygote.call("torchmark_probe.zygote.warmup.torch_has", asked)
+        return found
+
+    def close(self) -> None:
+        self._pool.close()
+
 
 class UnderTest:
-    """Ends all its processes with `close`."""
+    """Found by its source command, checked once, then started as needed; ended with `close`."""
 
     def __init__(
         self,
@@ -73,17 +137,12 @@ class UnderTest:
 
     def _description(self) -> Environment:
         facts = self.facts()
-        interpreter = self.environment.interpreter
         return Environment(
             name=self.name,
             command=self.environment.command,
             facts={
-                "torchmark": __version__,
-                "machine": describe_machine(),
-                "executable": facts["executable"],
-                "python": facts["python"],
-                "torch": describe_torch(facts),
-                "torch_file": interpreter.torch_file,
+                **_usual_facts(facts),
+                "torch_file": self.environment.interpreter.torch_file,
                 "threads": facts["threads"],
                 "fixed_addresses": facts["fixed_addresses"],
                 "variables": dict(self.environment.variables),
@@ -111,6 +170,32 @@ def open_environment(
     return UnderTest(activate_environment(name, command), path, modules)
 
 
+def describe_environment(probe_facts: Mapping[str, Any], directory: Path) -> Environment:
+    """All that is known of where a run takes place; `directory` is the one it is started from."""
+    facts = {
+        **_usual_facts(probe_facts),
+        "compiler": find_compiler_version(),
+        "git": describe_checkout(directory),
+    }
+    return Environment(facts=facts)
+
+
+def _usual_facts(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "torchmark": __version__,
+        "torch": describe_torch(probe_facts),
+        "python": probe_facts.get("python", platform.python_version()),
+        "executable": probe_facts.get("executable"),
+        "machine": describe_machine(),
+    }
+
+
+def describe_torch(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The build of torch: its version, the commit it was built from, and its flags."""
+    names = {"version": "torch", "git": "torch_git", "config": "torch_config"}
+    return {name: str(probe_facts[key]) for name, key in names.items() if probe_facts.get(key)}
+
+
 def _reason_against_counting() -> str | None:
     try:
         valgrind()
@@ -127,24 +212,24 @@ def remarks_on(a: UnderTest, b: UnderTest, *, statements_differ: bool = False) -
     Where statements differ, one environment for both is what was asked for.
     """
     is_one = a.environment.is_same_installation(b.environment)
-    remarks = [None if is_one and statements_differ else remark_on_installations(a, b)]
+    remarks = [] if is_one and statements_differ else _remarks_on_installations(a, b)
     if not (a.facts()["fixed_addresses"] and b.facts()["fixed_addresses"]):
         remarks.append(
             "the kernel does not let torchmark choose addresses (some containers forbid it), so "
             "times of small ops differ by a per cent from start to start, and more pairs are needed"
         )
-    return [remark for remark in remarks if remark is not None]
+    return remarks
 
 
-def remark_on_installations(a: UnderTest, b: UnderTest) -> str | None:
+def _remarks_on_installations(a: UnderTest, b: UnderTest) -> list[str]:
     """That A and B use the same torch, if they do."""
     one, other = a.environment, b.environment
     if os.path.realpath(one.interpreter.torch_file) != os.path.realpath(
         other.interpreter.torch_file
     ):
-        return None
+        return []
     said = f"{a.name} and {b.name} are the same installation of torch"
     if one.is_same_installation(other):
-        return f"{said}, started the same way: no difference is expected"
+        return [f"{said}, started the same way: no difference is expected"]
     changed = sorted({name for name, _ in set(one.variables) ^ set(other.variables)})
-    return f"{said}, with other variables ({', '.join(changed)})" if changed else said
+    return [f"{said}, with other variables ({', '.join(changed)})" if changed else said]

@@ -20,7 +20,7 @@ from torchmark.define.suites.overrides import (
     SETUPS,
     SUITE,
 )
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote

@@ -278,6 +278,4 @@ class FakeCounter:
         os.close(handle)
         path = Path(name)
         path.write_text(_CALLGRIND.format(instructions=each * number))
-        return Count(
-            out_file=path, output=Output(stdout="", stderr=""), loop_seconds=0.0, seconds=0.0
-        )
+        return Count(path, Output(stdout="", stderr=""))

@@ -14,8 +14,7 @@ from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
 from torchmark.engine.environments import activate_environment
 from torchmark.engine.paired.counting import LAYOUTS, NUMBER, Counting, count_cases
-from torchmark.engine.under_test import UnderTest
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import UnderTest, Workers
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.model.result import Metric, PlannedResult, Status

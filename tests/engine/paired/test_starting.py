@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.paired.fakes import Starting, World
 from tests.engine.zygote_cases import wait_until
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.paired.timing import Starts, starter
 from torchmark.errors import ZygoteError
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.workers import Workers
+from torchmark.engine.under_test import Workers
 from torchmark.engine.zygote.cases import Count, Output, PythonCase, Sample
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.errors import CaseFailedError, ZygoteError
@@ -124,14 +124,13 @@ class FakeZygote:
             clock_resolution=1e-9,
         )
         output = Output(stdout="said", stderr="")
-        return Sample(sampling=sampling, first_run=3.0, output=output, seconds=0.1)
+        return Sample(sampling, first_run=3.0, output=output)
 
     def count(self, case: PythonCase | NativeCase, **_: Any) -> Count:
         with self.world.running(f"count {_name(case)}"):
             _fail_if_asked(case)
             path = self.world.new_file()
-        output = Output(stdout="", stderr="")
-        return Count(out_file=path, output=output, loop_seconds=0.1, seconds=0.1)
+        return Count(path, Output(stdout="", stderr=""))
 
 
 def _name(case: PythonCase | NativeCase) -> str:

@@ -149,7 +149,7 @@ def test_a_skipped_case_says_why(world: FakeWorld) -> None:
 def test_a_model_that_cannot_be_made_costs_its_own_cases(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchmark.engine.models._BUILD", "fail")
+    monkeypatch.setattr("torchmark.engine.preparing._BUILD", "fail")
     model = ScriptedModel(source="jit_model = None")
     setup = f'm = torch.jit.load("{MODEL_PATH}")'
     scripted = [case("a", setup=setup, model=model), cpp("b", setup=setup, model=model)]

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.local_torch import import_torch
+from torchmark.engine.machine import import_torch
 from torchmark.errors import CompileError, CompilerMissingError, LibtorchMissingError
 from torchmark_probe.zygote.warmup import facts as facts_of
 

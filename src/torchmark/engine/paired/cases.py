@@ -10,8 +10,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.engine.models import Models
-from torchmark.engine.preparing import prepare_cases
+from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.errors import TorchmarkError
 from torchmark.model.result import Result, Status, utc_now
 from torchmark.model.run import Stage

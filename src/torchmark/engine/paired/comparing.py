@@ -19,8 +19,7 @@ import msgspec
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
-from torchmark.engine.background import begin
-from torchmark.engine.cores import on_cores
+from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
 from torchmark.engine.paired.cases import ReadyCase, make_ready, make_result

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.counting import begin_counts
 from torchmark.engine.paired.cases import cases_of, make_result
 from torchmark.engine.zygote.cases import PythonCase

@@ -18,7 +18,7 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from torchmark.engine.zygote.session import blocks_of_role
+from torchmark.engine.zygote.cases import blocks_of_role
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark_probe import memory
 from torchmark_probe.loops.clocks import clock_facts

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median

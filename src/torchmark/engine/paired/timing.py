@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from torchmark.analyse.pairs import effect_in, is_decided
-from torchmark.engine.background import begin
+from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import Side, SideFailedError, take_crossover
 from torchmark.engine.under_test import FIRST_LAYOUT
 from torchmark.model.result import Metric, PairedTiming

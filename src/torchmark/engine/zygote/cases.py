@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark_probe.zygote.messages import NativeCase, PythonCase
+from torchmark.engine.zygote.conversation import Output, outcome_of
+from torchmark_probe.zygote.messages import (
+    BlockSize,
+    BlockTimes,
+    Looped,
+    Looping,
+    NativeCase,
+    PythonCase,
+    Stop,
+    TakeBlocks,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from pathlib import Path
+    from typing import Self
 
+    from torchmark.engine.zygote.conversation import Conversation
     from torchmark_probe.loops.sampling import Sampling
+    from torchmark_probe.zygote.messages import Request
 
-__all__ = ["TIME_LIMIT", "Count", "NativeCase", "Output", "PythonCase", "Ready", "Sample"]
+__all__ = ["Count", "Loop", "NativeCase", "Output", "PythonCase", "Ready", "Sample", "Session"]
 
 Ready: TypeAlias = PythonCase | NativeCase
 """A case that a zygote can run."""
 
-TIME_LIMIT = 300.0
-"""Seconds that a case may take where nothing else is said."""
+LOOP_FRAME = "statement"
+"""The outermost frame of every picture of a loop, whatever it is called in Python or in C++."""
+
+_TOO_EARLY = "the case ended before it was told to"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What a case said of itself, beside what was asked for."""
-
-    stdout: str
-    """What it printed; a long text has its middle left out, and says so."""
-
-    stderr: str
-    """What it wrote to standard error, in the same way."""
-
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What its code reported (`torchmark_probe.zygote.handlers.report`)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(NamedTuple):
     """What a case that was counted left."""
 
     out_file: Path
     """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
 
     output: Output
-    loop_seconds: float
-    """What the counted loop took, under callgrind."""
-
-    seconds: float
-    """What the whole case took, from the fork to the end."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What its code reported."""
-        return self.output.facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(NamedTuple):
     """What a case that was timed left."""
 
     sampling: Sampling
@@ -67,10 +55,72 @@ class Sample:
     """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
 
     output: Output
-    seconds: float
-    """What the whole case took, from the fork to the end."""
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What its code reported."""
-        return self.output.facts
+
+class OpenCase:
+    """A case that goes on while it is talked to; its process ends with the `with` block."""
+
+    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
+        self._conversation = conversation
+        conversation.begin(request, limit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self._conversation.close()
+
+
+class Session(OpenCase):
+    """A case whose blocks alternate with those of another process, on one core."""
+
+    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
+        super().__init__(conversation, request, limit)
+        size = conversation.next_message(BlockSize, _TOO_EARLY)
+        self.number = size.number
+        """Runs in a block that this process found fitting."""
+
+        self.seconds = size.seconds
+        """What such a block takes."""
+
+    def begin(
+        self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+    ) -> None:
+        """Let it take the blocks of its role, with the other process at the other baton."""
+        self._conversation.say(blocks_of_role(order, role, number, batons))
+
+    def blocks(self) -> list[float]:
+        """The seconds of each block; what the statement raises is a CaseFailedError."""
+        return self._conversation.next_message(BlockTimes, _TOO_EARLY).seconds
+
+
+def blocks_of_role(
+    order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
+) -> TakeBlocks:
+    """What tells a process to take the blocks of its role; see `torchmark_probe.loops.driven`.
+
+    `order` has the role of every block, and `batons` the pipe that each role reads.
+    """
+    return TakeBlocks(list(order), role, number, str(batons[role]), str(batons[1 - role]))
+
+
+class Loop(OpenCase):
+    """A case that runs until it is stopped, for somebody who looks at its process from outside."""
+
+    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
+        super().__init__(conversation, request, limit)
+        ready = conversation.next_message(Looping, _TOO_EARLY)
+        self.pid = ready.process
+        """The process that runs the statement."""
+
+        self.seconds_per_run = ready.seconds_per_run
+        """What a run takes while nobody looks."""
+
+    def stop(self) -> int:
+        """Let the loop end, and return its runs; one that failed by then is a CaseFailedError."""
+        self._conversation.say(Stop())
+        return outcome_of(self._conversation.finish(), Looped).runs

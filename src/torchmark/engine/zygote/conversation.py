@@ -13,14 +13,15 @@ import selectors
 import signal
 import socket
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchmark.engine.zygote.cases import Output
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
 from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torchmark.engine.zygote.process import ZygoteProcess
 
 Said = TypeVar("Said", bound=messages.Message)
@@ -30,6 +31,20 @@ _KEPT = 32 * 1024
 
 _GRACE = 30.0
 """Seconds after a kill until the zygote itself is held to be stuck."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a case said of itself, beside what was asked for."""
+
+    stdout: str
+    """What it printed; a long text has its middle left out, and says so."""
+
+    stderr: str
+    """What it wrote to standard error, in the same way."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What its code reported (`torchmark_probe.zygote.handlers.report`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +61,6 @@ class Ending:
     """The number of its process."""
 
     output: Output
-    seconds: float
-    """From the hand-over to the end."""
-
     limit: float | None
     """The time limit in seconds, if that is what ended it."""
 
@@ -57,22 +69,18 @@ class _Kept:
     """The beginning and the end of a stream of any length."""
 
     def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail = bytearray()
+        self._bytes = bytearray()
         self._left_out = 0
 
     def add(self, data: bytes) -> None:
-        room = _KEPT - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:] if room > 0 else data
-        surplus = len(self._tail) - _KEPT
-        if surplus > 0:
-            del self._tail[:surplus]
-            self._left_out += surplus
+        self._bytes += data
+        surplus = max(0, len(self._bytes) - 2 * _KEPT)
+        del self._bytes[_KEPT : _KEPT + surplus]
+        self._left_out += surplus
 
     def text(self) -> str:
         cut = f"\n[{self._left_out} bytes left out]\n".encode() if self._left_out else b""
-        return bytes(self._head + cut + self._tail).decode(errors="replace")
+        return (self._bytes[:_KEPT] + cut + self._bytes[_KEPT:]).decode(errors="replace")
 
 
 class Conversation:
@@ -88,10 +96,9 @@ class Conversation:
         self._replies: collections.deque[messages.Message] = collections.deque()
         self._has_ended = False
         self._selector = selectors.DefaultSelector()
-        self._printed: dict[int, _Kept] = {}
         out, their_out = os.pipe()
         err, their_err = os.pipe()
-        self._ends = (out, err)
+        self._printed = {out: _Kept(), err: _Kept()}
         home = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             files = wire.CaseFiles(theirs.fileno(), their_out, their_err, home)
@@ -103,28 +110,22 @@ class Conversation:
             theirs.close()
             for descriptor in (their_out, their_err, home):
                 os.close(descriptor)
-        for descriptor in self._ends:
+        for descriptor in self._printed:
             os.set_blocking(descriptor, False)
-            self._printed[descriptor] = _Kept()
             self._selector.register(descriptor, selectors.EVENT_READ)
         self._selector.register(self._talk, selectors.EVENT_READ)
 
     def close(self) -> None:
         self._selector.close()
         self._talk.close()
-        for descriptor in self._ends:
+        for descriptor in self._printed:
             os.close(descriptor)
-
-    def hold(self, request: messages.Request, limit: float) -> Ending:
-        """Send the request and stay until the case has ended, by itself or by the limit."""
-        self.begin(request, limit)
-        return self.finish()
 
     def begin(self, request: messages.Request, limit: float) -> None:
         """Send the request; the time that the case may take begins."""
         self._began = time.monotonic()
         self._limit = limit
-        self._send(wire.pad(wire.encode(request)), limit)
+        self._send(wire.pad(wire.encode(request)))
 
     def begin_anew(self) -> None:
         """The time that the case may take begins again: it does one thing after the other."""
@@ -132,14 +133,17 @@ class Conversation:
 
     def say(self, message: messages.Message) -> None:
         """Send what comes next to a case that is told several things."""
-        self._send(wire.encode(message), self._limit)
+        self._send(wire.encode(message))
 
     def next_message(self, kind: type[Said], otherwise: str) -> Said:
         """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
-        message = self._next_reply()
-        if message is None:
-            outcome_of(self.finish(), messages.Done)
-            raise CaseFailedError(otherwise, kind="lost")
+        while not self._replies:
+            remaining = self._began + self._limit - time.monotonic()
+            if remaining <= 0 or self._answer is not None or self._has_ended:
+                outcome_of(self.finish(), messages.Done)
+                raise CaseFailedError(otherwise, kind="lost")
+            self._wait(remaining)
+        message = self._replies.popleft()
         assert isinstance(message, kind), message
         return message
 
@@ -151,35 +155,23 @@ class Conversation:
             self._listen(time.monotonic() + _GRACE)
         if self._status is None:  # nobody is left who would take along what it started
             self.kill()
-        for descriptor in self._ends:
+        for descriptor in self._printed:
             self._drain(descriptor)
+        stdout, stderr = (kept.text() for kept in self._printed.values())
+        answer = self._answer
         return Ending(
-            outcome=None if self._answer is None else self._answer.outcome,
+            outcome=answer and answer.outcome,
             status=self._status,
             pid=self._pid,
-            output=Output(
-                stdout=self._text(0),
-                stderr=self._text(1),
-                facts={} if self._answer is None else self._answer.facts,
-            ),
-            seconds=time.monotonic() - self._began,
+            output=Output(stdout=stdout, stderr=stderr, facts=answer.facts if answer else {}),
             limit=None if is_over else self._limit,
         )
 
-    def _send(self, data: bytes, limit: float) -> None:
-        self._talk.settimeout(limit)
+    def _send(self, data: bytes) -> None:
+        self._talk.settimeout(self._limit)
         with contextlib.suppress(OSError):  # the case is gone: what follows shows how
             self._talk.sendall(data)
         self._talk.setblocking(False)
-
-    def _next_reply(self) -> messages.Message | None:
-        """None if the case has given its answer, ended, or run out of time."""
-        while not self._replies:
-            remaining = self._began + self._limit - time.monotonic()
-            if remaining <= 0 or self._answer is not None or self._has_ended:
-                return None
-            self._wait(remaining)
-        return self._replies.popleft()
 
     def _listen(self, deadline: float) -> bool:
         """Read until the parent of the case has told the end, or is gone; False if time ran out."""
@@ -236,9 +228,6 @@ class Conversation:
                 return
             self._printed[descriptor].add(data)
 
-    def _text(self, which: int) -> str:
-        return self._printed[self._ends[which]].text()
-
     def kill(self) -> None:
         """End the case with all its processes, if it is known by then which they are."""
         if self._pid is not None:
@@ -250,26 +239,25 @@ def outcome_of(ending: Ending, kind: type[Said]) -> Said:
     """What a case answered that came to its end as it should; any other way is an error."""
     outcome = ending.outcome
     if ending.limit is not None:
-        raise CaseTimeoutError(
-            f"the case was stopped at its limit of {ending.limit:g} s", **_facts("timeout", ending)
-        )
+        limit = f"the case was stopped at its limit of {ending.limit:g} s"
+        raise _failure(ending, "timeout", limit, CaseTimeoutError)
     if outcome is None:
         raise _silent(ending)
     if isinstance(outcome, messages.SyntaxFailed):
-        raise _syntax_error(outcome)
+        raise syntax_error(outcome)
     if isinstance(outcome, messages.NotForked):
-        raise CaseFailedError(
-            f"no process could be made for the case: {outcome.reason}", **_facts("lost", ending)
-        )
+        reason = f"no process could be made for the case: {outcome.reason}"
+        raise _failure(ending, "lost", reason)
     if isinstance(outcome, messages.Unsupported):
-        raise CaseFailedError(outcome.reason, **_facts("unsupported", ending))
+        raise _failure(ending, "unsupported", outcome.reason)
     if isinstance(outcome, messages.Raised):
         raise _raised(outcome, ending)
     assert isinstance(outcome, kind), outcome
     return outcome
 
 
-def _syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
+def syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
+    """The error with the user's own line and column; Python prints them with a caret."""
     details = (f"<{outcome.part}>", outcome.line, outcome.column, outcome.text,
                outcome.end_line, outcome.end_column)  # fmt: skip
     return StatementSyntaxError(f"the {outcome.part} does not compile: {outcome.message}", details)
@@ -278,35 +266,30 @@ def _syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
 def _raised(outcome: messages.Raised, ending: Ending) -> CaseFailedError:
     what, kind = ("ran out of memory", "memory") if outcome.is_memory else ("raised", "raised")
     where, _, raised = outcome.traceback.strip("\n").rpartition("\n")
-    return CaseFailedError(
-        f"the case {what}: {raised}\n{where}".rstrip(),
-        traceback=outcome.traceback,
-        **_facts(kind, ending),
-    )
+    error = _failure(ending, kind, f"the case {what}: {raised}\n{where}".rstrip())
+    error.traceback = outcome.traceback
+    return error
 
 
 def _silent(ending: Ending) -> CaseFailedError:
     """The error for a case that ended without an answer: how its process died says which."""
     status, stderr = ending.status, ending.output.stderr
-    said = f"; it wrote:\n{stderr[-2000:]}" if stderr else ""
     if status is None:
-        return CaseFailedError(
-            f"the case took the process down that watched it{said}", **_facts("lost", ending)
-        )
-    if not os.WIFSIGNALED(status):
-        code = os.waitstatus_to_exitcode(status)
-        return CaseFailedError(
-            f"the case ended its process with status {code}{said}", **_facts("exited", ending)
-        )
-    if "bad_alloc" in stderr:
-        return CaseFailedError(f"the case ran out of memory{said}", **_facts("memory", ending))
-    number = os.WTERMSIG(status)
-    names = {each.value: each.name for each in signal.Signals}
-    name = names.get(number, f"signal {number}")  # a real-time signal has no name
-    return CaseFailedError(
-        f"the case crashed its process with {name}{said}", **_facts("crashed", ending)
-    )
+        kind, what = "lost", "took the process down that watched it"
+    elif not os.WIFSIGNALED(status):
+        kind, what = "exited", f"ended its process with status {os.waitstatus_to_exitcode(status)}"
+    elif "bad_alloc" in stderr:
+        kind, what = "memory", "ran out of memory"
+    else:
+        number = os.WTERMSIG(status)
+        names = {each.value: each.name for each in signal.Signals}
+        name = names.get(number, f"signal {number}")  # a real-time signal has no name
+        kind, what = "crashed", f"crashed its process with {name}"
+    said = f"; it wrote:\n{stderr[-2000:]}" if stderr else ""
+    return _failure(ending, kind, f"the case {what}{said}")
 
 
-def _facts(kind: str, ending: Ending) -> dict[str, str]:
-    return {"kind": kind, "stdout": ending.output.stdout, "stderr": ending.output.stderr}
+def _failure(
+    ending: Ending, kind: str, message: str, error: type[CaseFailedError] = CaseFailedError
+) -> CaseFailedError:
+    return error(message, kind=kind, stdout=ending.output.stdout, stderr=ending.output.stderr)

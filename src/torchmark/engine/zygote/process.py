@@ -12,24 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import os
 import queue
-import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from torchmark.engine.environments import Interpreter, ask_interpreter
-from torchmark.engine.zygote.probe_archive import archive_bytes
-from torchmark.errors import MissingToolError, ZygoteError
+from torchmark.engine.machine import need_tool
+from torchmark.errors import ZygoteError
 from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from importlib.abc import Traversable
     from pathlib import Path
 
 START_SECONDS = 900.0
@@ -52,22 +56,22 @@ _ASK = 0xFFFFFFFF
 
 _libc = ctypes.CDLL(None)
 
-_OFTEN_IMPORTED = ("torchmark_probe.replay.order",)
-"""Modules of the probe that setups import: a child cannot read the archive any more."""
-
 _PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
 """Without these an environment may not find its libraries, or find another device."""
 
-
-def _own_interpreter() -> Interpreter:
-    return ask_interpreter(sys.executable)
+_ENTRY = b"""\
+import os
+from torchmark_probe.__main__ import main
+main()
+os._exit(0)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """How a zygote is to be started: those of equal launches can stand in for each other."""
 
-    interpreter: Interpreter = field(default_factory=_own_interpreter)
+    interpreter: Interpreter = field(default_factory=lambda: ask_interpreter(sys.executable))
     """The environment under test."""
 
     threads: int = 1
@@ -85,7 +89,8 @@ class Launch:
 
     modules: tuple[str, ...] = ()
     """What to import beyond torch, for cases that would all import it again, each in its process;
-    what an environment does not have is left out."""
+    modules of the probe that a child needs must be among them, since it cannot read the archive any
+    more. What an environment does not have is left out."""
 
     path: tuple[str, ...] | None = None
     """Where cases find modules beyond the interpreter's own places. None is what this process
@@ -136,14 +141,37 @@ def command(launch: Launch, directory: Path) -> list[str]:
 
 def valgrind() -> str:
     """The path of valgrind, or an error that says how to get it."""
-    path = shutil.which("valgrind")
-    if path is None:
-        raise MissingToolError(
-            "counting instructions needs valgrind, which is not on PATH; install the package "
-            "'valgrind': 'apt-get install valgrind' (Debian, Ubuntu), 'dnf install valgrind' "
-            "(Fedora) or 'conda install -c conda-forge valgrind'"
-        )
-    return path
+    return need_tool(
+        "valgrind",
+        "counting instructions needs valgrind, which is not on PATH; install the package "
+        "'valgrind': 'apt-get install valgrind' (Debian, Ubuntu), 'dnf install valgrind' "
+        "(Fedora) or 'conda install -c conda-forge valgrind'",
+    )
+
+
+@cache
+def archive_bytes() -> bytes:
+    """The probe as a zip file that any Python can run, with the same bytes wherever it is built.
+
+    Nothing is installed or written in an environment under test. Names are sorted, all have one
+    date, and nothing is compressed: under valgrind the inflating of a few kilobytes would be felt.
+    """
+    files = dict(_sources_in(resources.files("torchmark_probe"), "torchmark_probe"))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted({**files, "__main__.py": _ENTRY}.items()):
+            archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), content)
+    return buffer.getvalue()
+
+
+def _sources_in(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Every module below the folder, but for the backport, which no zygote runs."""
+    for entry in folder.iterdir():
+        path = f"{name}/{entry.name}"
+        if entry.is_file() and entry.name.endswith(".py"):
+            yield path, entry.read_bytes()
+        elif entry.is_dir() and entry.name not in {"backport", "__pycache__"}:
+            yield from _sources_in(entry, path)
 
 
 @contextlib.contextmanager
@@ -158,13 +186,6 @@ def _fixed_addresses() -> Iterator[None]:
         yield
     finally:
         _libc.personality(before)
-
-
-def _in_memory(content: bytes) -> IO[bytes]:
-    file = os.fdopen(os.memfd_create("torchmark-probe"), "w+b")
-    file.write(content)
-    file.flush()
-    return file
 
 
 class ZygoteProcess:
@@ -200,9 +221,8 @@ class ZygoteProcess:
 
     def _move(self) -> None:
         if self._cores and self._process is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # it is gone, or may not be moved: it runs all the same
+            # It may be gone, or may not be moved: then it runs where it is.
+            with contextlib.suppress(OSError):
                 os.sched_setaffinity(self._process.pid, self._cores)
 
     def wait_until_ready(self, progress: Callable[[str], None]) -> None:
@@ -271,10 +291,12 @@ class ZygoteProcess:
     def _start(self) -> None:
         fixed = self._launch.layout is not None
         with (
-            _in_memory(archive_bytes()) as archive,
+            open(os.memfd_create("torchmark-probe"), "w+b") as archive,
             open(self._log, "wb") as log,
             _fixed_addresses() if fixed else contextlib.nullcontext(),
         ):
+            archive.write(archive_bytes())
+            archive.flush()
             self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
                 self._command,
                 stdin=archive,
@@ -291,7 +313,7 @@ class ZygoteProcess:
             threads=self._launch.threads,
             layout=self._launch.layout,
             torch_file=self._launch.interpreter.torch_file,
-            modules=[*_OFTEN_IMPORTED, *self._launch.modules],
+            modules=list(self._launch.modules),
         )
         self._channel.sendall(wire.encode(start))
 

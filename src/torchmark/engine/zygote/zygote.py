@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.pace import process_reference_loop
-from torchmark.engine.zygote.cases import TIME_LIMIT, Count, Sample
+from torchmark.engine.zygote.cases import Count, Loop, Sample, Session
 from torchmark.engine.zygote.conversation import Conversation, outcome_of
-from torchmark.engine.zygote.loop import Loop
 from torchmark.engine.zygote.process import Launch, ZygoteProcess
-from torchmark.engine.zygote.session import Session
 from torchmark.errors import CaseFailedError, ZygoteError
+from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.sampling import Limits
 from torchmark_probe.zygote import messages
 
@@ -101,16 +100,9 @@ class Zygote:
         outcome_of(ending, messages.Done)
         return ending.output
 
-    def call(
-        self,
-        function: str,
-        *arguments: Any,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-    ) -> Any:
+    def call(self, function: str, *arguments: Any, cores: Collection[int] = ()) -> Any:
         """What a function of the probe gives back, as plain JSON; `handlers.offer` says which."""
-        work = messages.Call(function, list(arguments))
-        ending = self.hold(work, cores=cores, time_limit=time_limit)
+        ending = self.hold(messages.Call(function, list(arguments)), cores=cores)
         return outcome_of(ending, messages.Value).value
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
@@ -144,12 +136,7 @@ class Zygote:
         work = messages.Sample(case, limits, seed, process_reference_loop().quiet_pace)
         ending = self.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
         outcome = outcome_of(ending, messages.Sampled)
-        return Sample(
-            sampling=outcome.sampling,
-            first_run=outcome.first_run,
-            output=ending.output,
-            seconds=ending.seconds,
-        )
+        return Sample(outcome.sampling, outcome.first_run, ending.output)
 
     def session(
         self,
@@ -170,16 +157,10 @@ class Zygote:
         where = () if beside else cores
         return self.open(Session, work, cores=where, time_limit=time_limit, in_haste=True)
 
-    def loop(
-        self,
-        case: Ready,
-        *,
-        cores: Collection[int] = (),
-        time_limit: float = TIME_LIMIT,
-    ) -> Loop:
+    def loop(self, case: Ready, *, time_limit: float = TIME_LIMIT) -> Loop:
         """The case in a process of its own, set up and warm, that runs until it is stopped."""
         work = messages.Loop(case, _BEFORE_A_LOOP, time_limit)
-        return self.open(Loop, work, cores=cores, time_limit=time_limit)
+        return self.open(Loop, work, time_limit=time_limit)
 
     def hold(
         self,
@@ -195,7 +176,8 @@ class Zygote:
             process = self._warm()
             conversation = self._conversation(process)
             try:
-                ending = conversation.hold(request, time_limit)
+                conversation.begin(request, time_limit)
+                ending = conversation.finish()
             except BaseException:  # Ctrl-C: nobody would watch over it
                 conversation.kill()
                 raise
@@ -281,7 +263,7 @@ class Zygote:
         name = f"case.{ending.pid}"
         dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
         try:
-            outcome = outcome_of(ending, messages.Counted)
+            outcome_of(ending, messages.Counted)
             wanted = self._directory / f"{name}.1"
             if wanted not in dumped:
                 raise CaseFailedError(
@@ -294,9 +276,4 @@ class Zygote:
         finally:
             for path in dumped:
                 path.unlink(missing_ok=True)
-        return Count(
-            out_file=kept,
-            output=ending.output,
-            loop_seconds=outcome.seconds,
-            seconds=ending.seconds,
-        )
+        return Count(kept, ending.output)

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import torchmark_probe
-from torchmark.engine.zygote.probe_archive import archive_bytes
+from torchmark.engine.zygote.process import archive_bytes
 
 
 def test_the_archive_holds_the_probe_and_a_way_in() -> None:

@@ -1,0 +1,243 @@
+"""What users hand to torchmark: their calls as text, their globals, and errors of their statements.
+
+There is a process boundary between the caller and a statement whose instructions are counted, so
+every global has to be made again on the other side: plain values as literals, modules of Python by
+name, tensors, `nn.Module`s and TorchScript as files in a directory that only this user can read. A
+copy is not the original: a change that the statement makes to it stays over there.
+
+An error is shown with the user's own lines: the frames of torchmark and of its probe say nothing
+about the mistake. An exception keeps its type; only the frames between the call of torchmark and
+the statement are taken out.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import traceback
+import weakref
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+import torchmark_probe
+from torchmark.commands.ab import describe
+from torchmark.engine.machine import import_torch
+from torchmark.engine.zygote.conversation import syntax_error
+from torchmark.errors import NotTransferableError
+from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError, place_of
+from torchmark_probe.zygote.messages import SyntaxFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+_LONGEST = 40
+"""Characters of an argument that is shown as it is written."""
+
+_UNDERSTOOD = (
+    "plain values, Python's modules, tensors, nn.Modules, TorchScript functions and modules"
+)
+
+_OWN_ROOTS = (
+    str(Path(__file__).resolve().parent.parent) + os.sep,
+    str(Path(str(torchmark_probe.__file__)).resolve().parent) + os.sep,
+)
+
+_SHOWN_LINES = 12
+"""Lines of a traceback that are shown at its start and at its end; a recursion has thousands."""
+
+
+def describe_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """`torch.add(float32[4, 4], 1)`: the name as people write it, tensors by type and shape.
+
+    >>> describe_call(max, (1, 2.5), {"key": None})
+    'max(1, 2.5, key=None)'
+    """
+    passed = [_describe(value) for value in args]
+    passed += [f"{name}={_describe(value)}" for name, value in kwargs.items()]
+    return f"{_name_of(function)}({', '.join(passed)})"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    if name is None:
+        return _number(function, type(function).__name__)
+    # torch's builtins name private classes; people know them as torch.add and Tensor.add.
+    for private, public in (("_VariableFunctionsClass.", "torch."), ("TensorBase.", "Tensor.")):
+        if name.startswith(private):
+            return public + str(name.removeprefix(private))
+    if (getattr(function, "__module__", None) or "").startswith("torch.nn.functional"):
+        return f"F.{name}"
+    return _number(function, str(name).rpartition("<locals>.")[2])
+
+
+_namesakes: dict[str, list[weakref.ref[Any]]] = {}
+
+
+def _number(function: Callable[..., Any], name: str) -> str:
+    """Tell functions of one name apart: results of equal text are taken for replicates."""
+    known = [ref for ref in _namesakes.get(name, []) if ref() is not None]
+    _namesakes[name] = known
+    for number, ref in enumerate(known, start=1):
+        if ref() == function:
+            return name if number == 1 else f"{name} #{number}"
+    try:
+        known.append(weakref.ref(function))
+    except TypeError:  # a kind of callable that cannot be referred to so
+        return name
+    return name if len(known) == 1 else f"{name} #{len(known)}"
+
+
+def _describe(value: Any) -> str:
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            dtype = str(value.dtype).removeprefix("torch.")
+            return f"{dtype}[{', '.join(map(str, value.shape))}]"
+        text = repr(value)
+    except Exception:
+        return type(value).__name__
+    return text if len(text) <= _LONGEST and "\n" not in text else type(value).__name__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyIfCallgrind:
+    """Says that a global may be replaced by a copy when instructions are counted.
+
+    `setup` is run in the counting process before the copy is made, for instance the import of the
+    file that defines the class of a module. The mark itself is optional here; torch demands it.
+
+    >>> CopyIfCallgrind(3, setup="import math").value
+    3
+    """
+
+    value: Any
+    setup: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _kind_of("", self.value)
+
+    @staticmethod
+    def unwrap_all(globals: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002 - torch's name
+        """The values themselves, for the process that has them."""
+        return {
+            name: value.value if isinstance(value, CopyIfCallgrind) else value
+            for name, value in globals.items()
+        }
+
+
+def recipes_for(globals: Mapping[str, Any], directory: Path) -> dict[str, dict[str, Any]]:  # noqa: A002
+    """How the probe makes each global again; files are written into `directory`."""
+    return {
+        name: _recipe(name, value, directory)
+        for name, value in globals.items()
+        if name != "__builtins__"
+    }
+
+
+def _recipe(name: str, given: Any, directory: Path) -> dict[str, Any]:
+    marked = isinstance(given, CopyIfCallgrind)
+    value = given.value if marked else given
+    kind = _kind_of(name, value)
+    recipe: dict[str, Any] = {"kind": kind}
+    if marked and given.setup:
+        recipe["setup"] = given.setup
+    if kind == "literal":
+        return recipe | {"value": repr(value)}
+    if kind == "import":
+        return recipe | {"value": value.__name__}
+    path = directory / f"{name}.pt"
+    torch = import_torch()
+    if kind == "script":
+        torch.jit.save(value, str(path))
+    else:
+        torch.save(value, path)
+    return recipe | {"path": str(path)}
+
+
+def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "module", "script"]:
+    """How a value travels, or an error that names the global."""
+    torch = import_torch()
+    if isinstance(value, ModuleType):
+        return "import"
+    if isinstance(value, (torch.jit.ScriptFunction, torch.jit.ScriptModule)):
+        return "script"
+    if isinstance(value, torch.nn.Module):
+        return "module"
+    if isinstance(value, torch.Tensor):
+        return "torch"
+    if _is_literal(value):
+        return "literal"
+    where = f"the global {name!r} is" if name else "got"
+    raise NotTransferableError(
+        f"{where} a {type(value).__name__}, which cannot be copied into the counting process; "
+        f"it takes {_UNDERSTOOD}. Make it in setup instead"
+    )
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether Python's own notation holds the value: numbers, text, bytes, and lists of them."""
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return False
+
+
+@contextmanager
+def as_user_error() -> Iterator[None]:
+    """Turn the probe's error into the control side's."""
+    try:
+        yield
+    except SnippetSyntaxError as failure:
+        described = describe(failure)
+        assert isinstance(described, SyntaxFailed)
+        raise syntax_error(described) from None
+
+
+class users_frames_only:  # noqa: N801 - reads as a statement in `with`
+    """Lets an exception of the statement pass without the frames of the loop around it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        while frames is not None and not _is_snippet(frames):
+            frames = frames.tb_next
+        if error is not None and frames is not None:
+            error.__traceback__ = frames
+
+
+def _is_snippet(frames: TracebackType) -> bool:
+    return frames.tb_frame.f_code.co_filename.startswith(SOURCE_PREFIX)
+
+
+def format_users_frames(error: BaseException) -> str:
+    """The traceback as text, from the statement on, with the user's own parts and lines."""
+    summary = traceback.TracebackException.from_exception(error)
+    frames = []
+    starts = []
+    for frame in summary.stack:
+        if frame.filename.startswith(_OWN_ROOTS):
+            continue
+        place = place_of(frame.filename, frame.lineno or 0)
+        if place is None:
+            frames.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+        else:
+            starts.append(len(frames))
+            frames.append(f"  In the {place.part}, line {place.line}:")
+        if frame.line:
+            frames.append(f"    {frame.line}")
+    kept = frames[starts[0] :] if starts else frames
+    if len(kept) > 2 * _SHOWN_LINES:
+        left_out = len(kept) - 2 * _SHOWN_LINES
+        kept[_SHOWN_LINES:-_SHOWN_LINES] = [f"  … {left_out} lines left out …"]
+    said = [line.rstrip("\n") for line in summary.format_exception_only()]
+    if summary.__cause__ is not None:
+        said += [f"caused by {line.rstrip()}" for line in summary.__cause__.format_exception_only()]
+    return "\n".join([*kept, *said])

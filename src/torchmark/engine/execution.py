@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from torchmark.engine.under_test import Workers
     from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
-    from torchmark.model.run import Effort, PlannedResult, Progress
+    from torchmark.model.result import PlannedResult
+    from torchmark.model.run import Effort, Progress
 
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"

@@ -23,11 +23,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torchmark_probe
-from torchmark.commands.ab import describe
 from torchmark.engine.machine import import_torch
 from torchmark.engine.zygote.conversation import syntax_error
 from torchmark.errors import NotTransferableError
 from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError, place_of
+from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.messages import SyntaxFailed
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def as_user_error() -> Iterator[None]:
     try:
         yield
     except SnippetSyntaxError as failure:
-        described = describe(failure)
+        described = describe_error(failure)
         assert isinstance(described, SyntaxFailed)
         raise syntax_error(described) from None
 

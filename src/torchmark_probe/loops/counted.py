@@ -45,7 +45,8 @@ class UnrolledCode:
         template = ast.parse(_MODULE.replace("WARMUP", str(warmup)))
         warming_up = next(node for node in template.body if isinstance(node, ast.For))
         warming_up.body = parts.stmt
-        splice(template.body, "IMPORTS", _import_statements(imports))
+        lines = [f"import {module} as {name}" for name, module in imports.items()]
+        splice(template.body, "IMPORTS", ast.parse("\n".join(lines)).body)
         splice(template.body, "SETUP", parts.setup)
         splice(template.body, "COUNTED", _copies(parts.stmt, number))
         self._code = compile_parts(template, parts)
@@ -60,11 +61,6 @@ class UnrolledCode:
         namespace["_torchmark_ready"] = ready
         namespace["_torchmark_toggle"] = toggle
         exec(self._code, namespace)  # noqa: S102 - running the user's statement is the purpose
-
-
-def _import_statements(imports: Dict[str, str]) -> List[ast.stmt]:
-    lines = [f"import {module} as {name}" for name, module in imports.items()]
-    return ast.parse("\n".join(lines)).body
 
 
 def _copies(stmt: List[ast.stmt], number: int) -> List[ast.stmt]:

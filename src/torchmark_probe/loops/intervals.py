@@ -7,7 +7,7 @@ not independent.
 """
 
 import math
-from typing import List, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 _Z_95 = 1.959963984540054
 """Standard normal quantile of 0.975."""
@@ -69,13 +69,9 @@ def _batch_interval(samples: Sequence[float], most: int) -> Interval:
     batches = min(most, len(samples) // _BATCH_LENGTH)
     if batches < 2:
         return Interval(centre, centre)
-    medians = [median(batch) for batch in _consecutive(samples, batches)]
+    edges = [round(index * len(samples) / batches) for index in range(batches + 1)]
+    medians = [median(samples[start:stop]) for start, stop in zip(edges, edges[1:])]
     mean = math.fsum(medians) / batches
     variance = math.fsum((value - mean) ** 2 for value in medians) / (batches - 1)
     reach = _T_975[batches - 2] * math.sqrt(variance / batches)
     return Interval(centre - reach, centre + reach)
-
-
-def _consecutive(samples: Sequence[float], batches: int) -> List[Sequence[float]]:
-    edges = [round(index * len(samples) / batches) for index in range(batches + 1)]
-    return [samples[start:stop] for start, stop in zip(edges, edges[1:])]

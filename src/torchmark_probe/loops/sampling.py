@@ -149,18 +149,11 @@ def sample(
     belong together.
     """
     with garbage_collection_off():
-        numbers = _block_sizes(loops, _block_seconds(clock, limits), limits)
+        numbers = _block_sizes(loops, clock, limits)
         rounds = _Rounds(loops, numbers, reference, rng, clock.resolution)
         while not rounds.satisfy(limits):
             rounds.run_one()
     return rounds.samplings()
-
-
-def block_size(
-    loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS
-) -> Tuple[int, float]:
-    """Runs of a block of this loop, and the seconds that they take; the loop is then warm."""
-    return _block_size(loop, _block_seconds(clock, limits, least), limits)
 
 
 def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> float:
@@ -169,15 +162,15 @@ def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECON
     return max(least, min(wanted, limits.max_run_time / MIN_SAMPLES))
 
 
-def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> List[int]:
+def _block_sizes(loops: Sequence[Any], clock: ClockFacts, limits: Limits) -> List[int]:
     """Runs per block of every loop. Beside a long statement the others get longer blocks too.
 
     A round has one block of each, so with short blocks a quick statement would be measured for a
     small part of the time that it was given.
     """
-    sizes = [_block_size(loop, block_seconds, limits) for loop in loops]
+    sizes = [block_size(loop, clock, limits) for loop in loops]
     longest = max(seconds for _, seconds in sizes)
-    wanted = max(block_seconds, min(longest, limits.max_run_time / MIN_SAMPLES))
+    wanted = max(_block_seconds(clock, limits), min(longest, limits.max_run_time / MIN_SAMPLES))
     return [
         max(1, min(MAX_NUMBER, round(number * wanted / seconds)))
         if 0 < seconds < wanted
@@ -186,11 +179,14 @@ def _block_sizes(loops: Sequence[Any], block_seconds: float, limits: Limits) -> 
     ]
 
 
-def _block_size(loop: Any, block_seconds: float, limits: Limits) -> Tuple[int, float]:
-    """Runs that take `block_seconds`, and what they take; found by growing blocks, as a warm-up.
+def block_size(
+    loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS
+) -> Tuple[int, float]:
+    """Runs of a block, and the seconds that they take; found by growing blocks, as a warm-up.
 
     The first block is cold and never the measure; a statement longer than a block gets one run.
     """
+    block_seconds = _block_seconds(clock, limits, least)
     number, spent = 1, loop.run(1).wall
     if spent > limits.max_run_time:
         return 1, spent

@@ -97,8 +97,19 @@ class PythonLoop:
         globals: Optional[Dict[str, Any]] = None,  # noqa: A002 - the name in timeit.Timer
     ) -> None:
         self._clock = timer
-        namespace = {} if globals is None else globals
-        self._make: Callable[..., Generator[Any, int, Any]] = _compile(stmt, setup, namespace)
+        parts = parse_parts(stmt, setup)
+        template = ast.parse(_LOOP)
+        function = template.body[0]
+        assert isinstance(function, ast.FunctionDef)
+        splice(function.body, "SETUP", parts.setup)
+        loop = function.body[-1]
+        assert isinstance(loop, ast.While)
+        for_statement = next(node for node in loop.body if isinstance(node, ast.For))
+        splice(for_statement.body, "STATEMENT", parts.stmt)
+        made: Dict[str, Any] = {}
+        # Running the user's statement is the purpose.
+        exec(compile_parts(template, parts), {} if globals is None else globals, made)  # noqa: S102
+        self._make: Callable[..., Generator[Any, int, Any]] = made["_torchmark_blocks"]
 
     def blocks(self) -> Blocks:
         """Run the setup once and return the loop that is ready to run."""
@@ -198,24 +209,6 @@ def compile_parts(module: ast.Module, parts: Parts) -> CodeType:
         raise _in_its_part(error, parts.filename, parts.text) from None
     _remember(parts.filename, parts.text)
     return code
-
-
-def _compile(
-    stmt: str, setup: str, namespace: Dict[str, Any]
-) -> Callable[..., Generator[Any, int, Any]]:
-    parts = parse_parts(stmt, setup)
-    template = ast.parse(_LOOP)
-    function = template.body[0]
-    assert isinstance(function, ast.FunctionDef)
-    splice(function.body, "SETUP", parts.setup)
-    loop = function.body[-1]
-    assert isinstance(loop, ast.While)
-    for_statement = next(node for node in loop.body if isinstance(node, ast.For))
-    splice(for_statement.body, "STATEMENT", parts.stmt)
-    made: Dict[str, Any] = {}
-    # Running the user's statement is the purpose.
-    exec(compile_parts(template, parts), namespace, made)  # noqa: S102
-    return made["_torchmark_blocks"]  # type: ignore[no-any-return]
 
 
 def _remember(filename: str, text: str) -> None:

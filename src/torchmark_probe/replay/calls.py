@@ -65,7 +65,12 @@ def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
     """
     call = parse_call(text)
     operator = records.operator_named(call["op"])
-    described = list(_described_in(call, operator, device))
+    names = [*records.argument_names(operator), *([""] * len(call["args"]))]
+    described = [
+        tensor
+        for name, value in [*zip(names, call["args"]), *call["kwargs"].items()]
+        for tensor in describe_tensors(value, device, name)
+    ]
     memories = [memory for tensor in described for memory in tensor.memories()]
     if device != "meta":
         outputs = describe_tensors(call.get("outputs"), device)
@@ -98,12 +103,6 @@ def parse_call(text: str) -> Dict[str, Any]:
     if not isinstance(call["args"], list) or not isinstance(call["kwargs"], dict):
         raise DamagedRecordError("args and kwargs of a call are no list and no object")
     return call
-
-
-def _described_in(call: Dict[str, Any], operator: Any, device: str) -> Iterator[Described]:
-    by_position = [*records.argument_names(operator), *([""] * len(call["args"]))]
-    for name, value in [*zip(by_position, call["args"]), *call["kwargs"].items()]:
-        yield from describe_tensors(value, device, name)
 
 
 def _repeatable(operator: Any) -> Any:
@@ -217,7 +216,8 @@ def _differences(
     if _telling(record.shape, tensor.stride()) != _telling(record.shape, record.strides):
         yield f"its strides are {list(tensor.stride())}, recorded {list(record.strides)}"
     source = None if record.storage is None else inputs.get(record.storage)
-    if source is not None and record.numel and not _share_memory(tensor, source):
+    has_address = record.numel > 0 and tensor.device.type != "meta"
+    if source is not None and has_address and _address(tensor) != _address(source):
         yield "it is no view of an argument, which it was"
 
 
@@ -226,12 +226,6 @@ def _telling(shape: Sequence[int], strides: Sequence[int]) -> List[int]:
     if 0 in shape:
         return []
     return [stride for size, stride in zip(shape, strides) if size > 1]
-
-
-def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.layout is not torch.strided or one.device.type == "meta":
-        return True  # has no address to compare
-    return _address(one) == _address(other)
 
 
 def _address(tensor: torch.Tensor) -> int:

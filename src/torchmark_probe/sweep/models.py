@@ -187,7 +187,8 @@ def call_of_phase(
     outputs = _with_gradient(function(*inputs))
     if not outputs:
         raise UnsupportedError("no output has a gradient")
-    gradients = _output_gradients(outputs)
+    generator = torch.Generator().manual_seed(1)
+    gradients = [torch.randn(each.shape, generator=generator).to(each.dtype) for each in outputs]
     if phase == BACKWARD:
         keywords = {"retain_graph": True, "allow_unused": True}
         return Call(torch.autograd.grad, (outputs, leaves, gradients), keywords)
@@ -198,12 +199,6 @@ def call_of_phase(
         return grad(_with_gradient(function(*tensors)), leaves, gradients, allow_unused=True)
 
     return Call(step, tuple(inputs), {})
-
-
-def counted_calls(phase: str, function: Callable[..., Any], inputs: Sequence[Any]) -> List[Call]:
-    """The parts of a run, one by one: torch's counter cannot look at both passes in one go."""
-    parts = [FORWARD, BACKWARD] if phase == FORWARD_BACKWARD else [phase]
-    return [call_of_phase(part, function, function, inputs) for part in parts]
 
 
 def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:
@@ -223,8 +218,3 @@ def _leaves(module: Any, inputs: Sequence[Any]) -> List[Any]:
 
 def _with_gradient(result: Any) -> List[Any]:
     return [tensor for tensor in tensors_of(result) if tensor.requires_grad]
-
-
-def _output_gradients(outputs: Sequence[Any]) -> List[Any]:
-    generator = torch.Generator().manual_seed(1)
-    return [torch.randn(output.shape, generator=generator).to(output.dtype) for output in outputs]

@@ -192,12 +192,6 @@ def _kernel(name: str, calls: int, seconds: float) -> Kernel:
     return Kernel(name, calls / _PROFILED_RUNS, seconds / _PROFILED_RUNS)
 
 
-def scale_of(tensors: Sequence[Any]) -> float:
-    """The largest element, which an error is held against."""
-    sizes = [float(t.abs().double().nan_to_num().max()) for t in tensors if t.numel()]
-    return max([*sizes, 1.0])
-
-
 def _profile(*, memory: bool) -> Any:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells stderr that it begins and ends
     activities = [torch.profiler.ProfilerActivity.CPU]

@@ -147,9 +147,10 @@ def _render(table: ResultTable, style: _TextStyle) -> str:
     """The text of one table, ending in the unit of its times."""
     if style.baseline is not None:
         table.check_baseline(style.baseline)
-    columns = [_Column(table, index, style) for index in range(len(table.columns))]
     first = ["", *_row_titles(table)]
-    body = [[title, *column.cells()] for title, column in zip(table.columns, columns, strict=True)]
+    body = [
+        [title, *_column_texts(table, index, style)] for index, title in enumerate(table.columns)
+    ]
     widths = [max(len(text) for text in texts) for texts in [first, *body]]
     header = _SEPARATOR.join(
         text.center(width) for text, width in zip(["", *table.columns], widths, strict=True)
@@ -161,9 +162,9 @@ def _render(table: ResultTable, style: _TextStyle) -> str:
             threads = row.num_threads
             lines.append(f"{threads} threads: ".ljust(len(header), "-"))
         cells = [first[index + 1].ljust(widths[0])]
-        for at, column in enumerate(columns):
-            text = body[at][index + 1].center(widths[at + 1])
-            cells.append(_coloured(text, table, row, column.index, style.colorize))
+        for at, texts in enumerate(body):
+            text = texts[index + 1].center(widths[at + 1])
+            cells.append(_colour(text, table, row, at, style.colorize))
         lines.append(_SEPARATOR.join(cells))
     title = f" {table.label or ''} ".center(len(header) - 2, "-")
     return "\n".join([f"[{title}]", *lines, "", *_footer(table, style)]) + "\n"
@@ -179,52 +180,37 @@ def _row_titles(table: ResultTable) -> Iterator[str]:
         before = (row.num_threads, row.env)
 
 
-class _Column:
+def _column_texts(table: ResultTable, index: int, style: _TextStyle) -> list[str]:
     """The texts of one column, all with the same number of decimals."""
-
-    def __init__(self, table: ResultTable, index: int, style: _TextStyle) -> None:
-        self.index = index
-        self._table = table
-        self._style = style
-        self._cells = [row.cells[index] for row in table.rows]
-        present = [cell for cell in self._cells if cell is not None]
-        digits = [leading_digits(cell.median / table.scale) for cell in present]
-        self._decimals = 1
-        if style.trim_significant_figures:
-            figures = [cell.significant_figures for cell in present]
-            self._decimals = min(max(f - d, 0) for f, d in zip(figures, digits, strict=True))
-        point = 1 if self._decimals else 0
-        self._width = max(0, max(digits) + self._decimals + point)
-        warned = style.highlight_warnings and any(cell.has_warnings for cell in present)
-        self._note_width = 7 if warned else 0
-
-    def cells(self) -> list[str]:
-        if self._style.baseline is not None:
-            return self._ratios(self._style.baseline)
-        return [self._time(cell) for cell in self._cells]
-
-    def _time(self, cell: Measurement | None) -> str:
+    if style.baseline is not None:
+        ratios = [table.ratio(row, index, style.baseline) for row in table.rows]
+        return ["" if ratio is None else f"{ratio:.3f}x" for ratio in ratios]
+    cells = [row.cells[index] for row in table.rows]
+    present = [cell for cell in cells if cell is not None]
+    digits = [leading_digits(cell.median / table.scale) for cell in present]
+    decimals = 1
+    if style.trim_significant_figures:
+        figures = [cell.significant_figures for cell in present]
+        decimals = min(max(f - d, 0) for f, d in zip(figures, digits, strict=True))
+    width = max(0, max(digits) + decimals + (1 if decimals else 0))
+    is_warned = style.highlight_warnings and any(cell.has_warnings for cell in present)
+    note_width = 7 if is_warned else 0
+    texts = []
+    for cell in cells:
         if cell is None:
-            return " " * len(self._text(1.0, 1, ""))
-        note = ""
-        if self._note_width and cell.has_warnings:
+            texts.append(" " * len(f"{1.0:>{width}.{decimals}f}{'':>{note_width}}"))
+            continue
+        value, note = cell.median / table.scale, ""
+        if style.trim_significant_figures:
+            value = trim_sigfig(value, cell.significant_figures)
+        if is_warned and cell.has_warnings:
             spread = f"{cell.iqr / cell.median * 100:.0f}" if cell.median else "∞"
             note = f" (! {spread}%)"
-        return self._text(cell.median / self._table.scale, cell.significant_figures, note)
-
-    def _text(self, value: float, figures: int, note: str) -> str:
-        if self._style.trim_significant_figures:
-            value = trim_sigfig(value, figures)
-        return f"{value:>{self._width}.{self._decimals}f}{note:>{self._note_width}}"
-
-    def _ratios(self, baseline: Baseline) -> list[str]:
-        ratios = [self._table.ratio(row, self.index, baseline) for row in self._table.rows]
-        return ["" if ratio is None else f"{ratio:.3f}x" for ratio in ratios]
+        texts.append(f"{value:>{width}.{decimals}f}{note:>{note_width}}")
+    return texts
 
 
-def _coloured(
-    text: str, table: ResultTable, row: ResultRow, column: int, colorize: Colorize
-) -> str:
+def _colour(text: str, table: ResultTable, row: ResultRow, column: int, colorize: Colorize) -> str:
     cell = row.cells[column]
     if cell is None or colorize is Colorize.NONE:
         return text
@@ -232,11 +218,11 @@ def _coloured(
         best = min(other.median for other in row.cells if other is not None)
     else:
         best = table.fastest(row, column)
-    colour = _colour(cell.median, best)
+    colour = _select_colour(cell.median, best)
     return f"{colour}{text}{_PLAIN}" if colour else text
 
 
-def _colour(value: float, best: float) -> str:
+def _select_colour(value: float, best: float) -> str:
     """torch's thresholds; differences below 100 ns are not worth a colour."""
     if value <= best * 1.01 or value <= best + 100e-9:
         return _BEST

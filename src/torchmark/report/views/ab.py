@@ -163,7 +163,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
 def _ratio_cell(row: TimeRow) -> Cell:
     effect = row.effect
     hint = f"p = {effect.p:.2g}, {effect.replicates} replicates"
-    return Cell(effect.ratio, interval=(effect.interval.low, effect.interval.high), hint=hint)
+    return Cell(effect.ratio, interval=effect.interval, hint=hint)
 
 
 def _explain_time(row: TimeRow, *, is_page_only: bool) -> tuple[Detail, ...]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.estimates import Verdict
 from torchmark.model.result import PairedTiming, Status
 from torchmark.model.run import FEWEST_REPLICATES
-from torchmark.model.units import ordered_unique
 from torchmark.report.figures import (
     change_text,
     cut_line,
@@ -22,7 +21,7 @@ from torchmark.report.figures import (
 )
 from torchmark.report.names import full_name, name_rows, name_some
 from torchmark.report.view import FactTable
-from torchmark.report.views.common import collect
+from torchmark.report.views.common import collect, fact_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -183,14 +182,10 @@ def _name_cases(same: Sequence[Result]) -> str:
 
 def compare_facts(environments: Sequence[Environment]) -> FactTable:
     """All facts, by their dotted names, the command first."""
-    known = [dict(environment_facts(each.facts)) for each in environments]
-    names = ordered_unique(name for facts in known for name in facts if name not in _LEFT_OUT)
+    facts = [fact for fact in fact_rows(environments) if fact[0] not in _LEFT_OUT]
     return FactTable(
         names=tuple(each.name for each in environments),
-        facts=(
-            ("command", tuple(map(_command, environments))),
-            *((name, tuple(facts.get(name, "") for facts in known)) for name in names),
-        ),
+        facts=(("command", tuple(map(_command, environments))), *facts),
     )
 
 

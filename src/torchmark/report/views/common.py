@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from torchmark.model.result import Result
     from torchmark.model.run import Environment, Run
     from torchmark.report.view import Value
+    from torchmark_probe.loops.intervals import Interval
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -89,15 +90,16 @@ def lead_of(run: Run) -> tuple[str, ...]:
 
 def fact_table(environments: Sequence[Environment]) -> FactTable | None:
     """Every fact of the environments, those of several lines last; None if nothing is known."""
+    facts = sorted(fact_rows(environments), key=lambda fact: "\n" in "".join(fact[1]))
+    names = tuple(each.name for each in environments)
+    return FactTable(names=names, facts=tuple(facts)) if facts else None
+
+
+def fact_rows(environments: Sequence[Environment]) -> list[tuple[str, tuple[str, ...]]]:
+    """The facts by their dotted names, each with its value in every environment."""
     known = [dict(environment_facts(each.facts)) for each in environments]
     names = ordered_unique(name for facts in known for name in facts)
-    if not names:
-        return None
-    names.sort(key=lambda name: any("\n" in facts.get(name, "") for facts in known))
-    return FactTable(
-        names=tuple(each.name for each in environments),
-        facts=tuple((name, tuple(facts.get(name, "") for facts in known)) for name in names),
-    )
+    return [(name, tuple(facts.get(name, "") for facts in known)) for name in names]
 
 
 def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
@@ -135,17 +137,24 @@ def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
     time = time_of(result)
     if time is None:
         return empty_cell(result, is_planned=is_planned)
+    return measured_cell(time)
+
+
+def measured_cell(time: MeasuredTime, text: str | None = None, *more: str) -> Cell:
+    """A time with its interval; the hint ends with `more`."""
     low, high = time.interval
-    hints = [
-        f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {time.samples} samples",
-        *map(str, time.warnings),
-    ]
+    said = f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {time.samples} samples"
     return Cell(
         time.median,
-        interval=(low, high),
-        mark=Mark.DOUBTFUL if time.warnings else Mark.PLAIN,
-        hint="; ".join(hints),
+        text,
+        (low, high),
+        mark=doubt_about(time),
+        hint="; ".join([said, *map(str, time.warnings), *more]),
     )
+
+
+def doubt_about(time: MeasuredTime) -> Mark:
+    return Mark.DOUBTFUL if time.warnings else Mark.PLAIN
 
 
 def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
@@ -158,13 +167,20 @@ def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell
 def empty_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
     """Why a case has no figure: it failed, was skipped, or is still to be measured."""
     if result is None:
-        return Cell(text="–", mark=Mark.QUIET, hint="not measured") if is_planned else Cell()
-    if result.status is Status.FAILED:
-        hint = first_line(result.reason)
-        return Cell(text="failed", mark=Mark.BAD, hint=hint, link=failure_id(result.case))
-    if result.status is Status.SKIPPED:
-        return Cell(text="skipped", mark=Mark.QUIET, hint=first_line(result.reason))
-    return Cell(text="no figures", mark=Mark.QUIET)
+        return NOT_MEASURED if is_planned else Cell()
+    if result.status is Status.DONE:
+        return Cell(text="no figures", mark=Mark.QUIET)
+    has_link = result.status is Status.FAILED
+    return reason_cell(result.status, result.reason, failure_id(result.case) if has_link else "")
+
+
+NOT_MEASURED = Cell(text="–", mark=Mark.QUIET, hint="not measured")
+
+
+def reason_cell(status: Status, reason: str, link: str) -> Cell:
+    """Why there is no figure, where it failed or was skipped."""
+    mark = Mark.BAD if status is Status.FAILED else Mark.QUIET
+    return Cell(text=status.value, mark=mark, hint=first_line(reason), link=link)
 
 
 _VERDICT_MARKS = {
@@ -287,14 +303,20 @@ def skip_sections(run: Run) -> tuple[Section, ...]:
     return (Section("skipped", "Skipped", listing=tuple(listing)),)
 
 
+def interval_values(
+    name: str, value: float, interval: Interval, *, ends: str = ""
+) -> dict[str, Value]:
+    """What data have of a figure, by the name of its column and that of its interval."""
+    ends = ends or name
+    return {name: value, f"{ends}_low": interval.low, f"{ends}_high": interval.high}
+
+
 def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Value]:
-    """What data have of a time, by the name of its column and that of its interval."""
+    """What data have of a time."""
     if time is None:
         return {}
     return {
-        name: time.median,
-        f"{ends}_low": time.interval.low,
-        f"{ends}_high": time.interval.high,
+        **interval_values(name, time.median, time.interval, ends=ends),
         "samples": time.samples,
         "warnings": "; ".join(warning.kind.value for warning in time.warnings),
     }

@@ -14,7 +14,6 @@ from torchmark.report.view import (
     Cell,
     Field,
     Kind,
-    Mark,
     Row,
     Section,
     Table,
@@ -24,7 +23,13 @@ from torchmark.report.view import (
     make_table,
 )
 from torchmark.report.views.charts import chart_ratios, ratio_dot
-from torchmark.report.views.common import fact_table, title_of, verdict_cell
+from torchmark.report.views.common import (
+    doubt_about,
+    fact_table,
+    interval_values,
+    title_of,
+    verdict_cell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -148,8 +153,8 @@ def _change_cell(change: TimeChange) -> Cell:
 
 
 def _median_cell(time: MeasuredTime) -> Cell:
-    mark = Mark.DOUBTFUL if time.warnings else Mark.PLAIN
-    return Cell(time.median, mark=mark, hint="; ".join(map(str, time.warnings)))
+    hint = "; ".join(map(str, time.warnings))
+    return Cell(time.median, mark=doubt_about(time), hint=hint)
 
 
 def _counts(differences: RunDifferences) -> list[Section]:
@@ -240,17 +245,11 @@ def _time_values(change: TimeChange) -> dict[str, Value]:
     return {
         "metric": "ratio" if change.is_of_ratios else "time",
         "verdict": change.verdict.value,
-        "before": before.median,
-        "before_low": before.interval.low,
-        "before_high": before.interval.high,
+        **interval_values("before", before.median, before.interval),
         "before_samples": before.samples,
-        "after": after.median,
-        "after_low": after.interval.low,
-        "after_high": after.interval.high,
+        **interval_values("after", after.median, after.interval),
         "after_samples": after.samples,
-        "ratio": change.ratio,
-        "ratio_low": change.interval.low,
-        "ratio_high": change.interval.high,
+        **interval_values("ratio", change.ratio, change.interval),
         "warnings": "; ".join(warnings),
     }
 

@@ -39,13 +39,16 @@ from torchmark.report.views.common import (
     count_statuses,
     frame_view,
     instructions_cell,
+    interval_values,
     results_in_order,
     time_cell,
     time_values,
 )
 
 if TYPE_CHECKING:
-    from torchmark.analyse.overheads import Ladder, Rung
+    from collections.abc import Callable
+
+    from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
     from torchmark.flame.stacks import Stack
     from torchmark.model.case import Case
     from torchmark.model.result import Result
@@ -161,29 +164,24 @@ def _time(rung: Rung) -> Cell:
     return replace(cell, text=f"{micro(time.median)} ±{micro(reach)}")
 
 
-def _over(rung: Rung) -> Cell:
-    overhead = rung.time_overhead
-    if overhead is None:
-        return Cell(text=_NO_FIGURE)
+def _show_overhead(show: Callable[[TimeOverhead], Cell]) -> Callable[[Rung], Cell]:
+    return lambda rung: show(rung.time_overhead) if rung.time_overhead else Cell(text=_NO_FIGURE)
+
+
+def _over(overhead: TimeOverhead) -> Cell:
     low, high = overhead.interval
     reach = max(overhead.seconds - low, high - overhead.seconds)
     text = f"{micro(overhead.seconds, sign='+')} ±{micro(reach)}"
     return Cell(overhead.seconds, text, (low, high))
 
 
-def _interval(rung: Rung) -> Cell:
-    if rung.time_overhead is None:
-        return Cell(text=_NO_FIGURE)
-    low, high = rung.time_overhead.interval
+def _interval(overhead: TimeOverhead) -> Cell:
+    low, high = overhead.interval
     return Cell(low, f"[{micro(low)}, {micro(high)}]")
 
 
-def _ratio(rung: Rung) -> Cell:
-    overhead = rung.time_overhead
-    if overhead is None:
-        return Cell(text=_NO_FIGURE)
-    interval = (overhead.ratio_interval.low, overhead.ratio_interval.high)
-    return Cell(overhead.ratio, f"{overhead.ratio:.2f}", interval)
+def _ratio(overhead: TimeOverhead) -> Cell:
+    return Cell(overhead.ratio, f"{overhead.ratio:.2f}", overhead.ratio_interval)
 
 
 def _more(rung: Rung) -> Cell:
@@ -196,9 +194,11 @@ def _more(rung: Rung) -> Cell:
 _FIELDS: tuple[Field[Rung], ...] = (
     field("input", lambda rung: rung.kind),
     field("time", _time, Kind.SECONDS, "Median of one call in us"),
-    field("over", _over, Kind.SECONDS, "Longer than the plain call, in us"),
-    field("95 % interval", _interval, Kind.NUMBER, "Of over, in us", is_wide_only=True),
-    field("×", _ratio, Kind.RATIO, "Ratio to the plain call"),
+    field("over", _show_overhead(_over), Kind.SECONDS, "Longer than the plain call, in us"),
+    field(
+        "95 % interval", _show_overhead(_interval), Kind.NUMBER, "Of over, in us", is_wide_only=True
+    ),
+    field("×", _show_overhead(_ratio), Kind.RATIO, "Ratio to the plain call"),
 )
 _COUNT_FIELDS: tuple[Field[Rung], ...] = (
     field(
@@ -250,14 +250,8 @@ def _values(rung: Rung) -> dict[str, Value]:
     }
     if rung.time_overhead is not None:
         overhead = rung.time_overhead
-        values |= {
-            "overhead": overhead.seconds,
-            "overhead_low": overhead.interval.low,
-            "overhead_high": overhead.interval.high,
-            "ratio": overhead.ratio,
-            "ratio_low": overhead.ratio_interval.low,
-            "ratio_high": overhead.ratio_interval.high,
-        }
+        values |= interval_values("overhead", overhead.seconds, overhead.interval)
+        values |= interval_values("ratio", overhead.ratio, overhead.ratio_interval)
     return values
 
 

@@ -12,14 +12,15 @@ from torchmark.report.figures import (
     short_seconds_text,
     speedup_text,
 )
-from torchmark.report.view import Cell, Kind, Mark, data_table, field
-from torchmark.report.views.common import time_values
+from torchmark.report.view import Cell, Kind, data_table, field
+from torchmark.report.views.common import NOT_MEASURED, measured_cell, reason_cell, time_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torchmark.analyse.estimates import MeasuredTime
     from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
+    from torchmark.model.result import Facts
     from torchmark.model.run_settings import Backend
     from torchmark.report.view import Field, Table, Value
 
@@ -105,47 +106,24 @@ def _time_cell(analysis: ReplayAnalysis, row: CallRow, backend: Backend) -> Cell
     """The time of one call, or the word for why there is none."""
     outcome = row.by_backend(backend)
     if outcome is None:
-        return Cell(text="–", mark=Mark.QUIET, hint="not measured")
+        return NOT_MEASURED
     if outcome.time is None:
-        return _reason_cell(outcome)
+        is_done = outcome.status is Status.DONE
+        return Cell() if is_done else reason_cell(outcome.status, outcome.reason, "not-replayed")
     text = short_time_text(outcome.time)
     speedup = analysis.speedup([row], backend)
     if backend is not analysis.backend and speedup is not None:
         text = f"{short_seconds_text(outcome.time.median)} {speedup_text(speedup)}"
-    return Cell(
-        outcome.time.median,
-        text,
-        outcome.time.interval,
-        mark=Mark.DOUBTFUL if outcome.time.warnings else Mark.PLAIN,
-        hint=_hint_of(outcome),
-    )
+    return measured_cell(outcome.time, text, *_hints(outcome.facts))
 
 
-def _reason_cell(outcome: Outcome) -> Cell:
-    if outcome.status is Status.DONE:
-        return Cell()
-    return Cell(
-        text=outcome.status.value,
-        mark=Mark.BAD if outcome.status is Status.FAILED else Mark.QUIET,
-        hint=first_line(outcome.reason),
-        link="not-replayed",
-    )
-
-
-def _hint_of(outcome: Outcome) -> str:
-    """What is known beyond the time, in a line."""
-    parts = []
-    if outcome.time is not None:
-        low, high = outcome.time.interval
-        parts.append(
-            f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {outcome.time.samples} samples"
-        )
-        parts += map(str, outcome.time.warnings)
-    if outcome.facts.prepare_seconds is not None:
-        parts.append(f"prepared in {seconds_text(outcome.facts.prepare_seconds)}")
-    if outcome.facts.max_error is not None:
-        parts.append(f"largest error {outcome.facts.max_error:.3g}")
-    return "; ".join([*parts, *outcome.facts.remarks])
+def _hints(facts: Facts) -> Iterator[str]:
+    """What is known beyond the time."""
+    if facts.prepare_seconds is not None:
+        yield f"prepared in {seconds_text(facts.prepare_seconds)}"
+    if facts.max_error is not None:
+        yield f"largest error {facts.max_error:.3g}"
+    yield from facts.remarks
 
 
 def call_text(row: CallRow) -> str:

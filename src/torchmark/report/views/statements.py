@@ -33,6 +33,7 @@ from torchmark.report.views.charts import Dot, chart_times, draw_rows
 from torchmark.report.views.common import (
     code_details,
     frame_view,
+    interval_values,
     results_in_order,
     time_cell,
     time_values,
@@ -132,9 +133,7 @@ def _times(run: Run, timed: Sequence[_Timed]) -> Section:
 
 
 def _ratio_cell(timed: _Timed) -> Cell:
-    if timed.ratio is None:
-        return Cell()
-    return Cell(timed.ratio.value, interval=(timed.ratio.interval.low, timed.ratio.interval.high))
+    return Cell(timed.ratio.value, interval=timed.ratio.interval) if timed.ratio else Cell()
 
 
 def _summarise_times(timed: Sequence[_Timed]) -> str:
@@ -170,9 +169,7 @@ def _time_data(timed: _Timed) -> dict[str, Value]:
     }
     if timed.ratio is not None:
         values |= {
-            "ratio": timed.ratio.value,
-            "ratio_low": timed.ratio.interval.low,
-            "ratio_high": timed.ratio.interval.high,
+            **interval_values("ratio", timed.ratio.value, timed.ratio.interval),
             "rounds": timed.ratio.rounds,
             "verdict": timed.ratio.verdict.value,
         }

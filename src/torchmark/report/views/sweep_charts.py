@@ -9,7 +9,7 @@ Colours stand for backends, marks and dashes for dtypes, in every chart of a swe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchmark.analyse.sweep import (
     EAGER,
@@ -94,7 +94,7 @@ def scaling(rows: Sequence[SweepRow]) -> Chart | None:
     held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
     note = f"Medians have their 95 % intervals.{held}"
     panels = _line_panels(rows, cuts, _time, times_axis)
-    return _line_chart("scaling", "Median time of one run", note, rows, panels)
+    return _chart("scaling", "Median time of one run", note, rows, panels)
 
 
 def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
@@ -108,7 +108,7 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
     ]
     title = "Median time of one run, other sizes held"
     panels = _line_panels(rows, others, _time, times_axis)
-    return _line_chart("scaling-more", title, "", rows, panels)
+    return _chart("scaling-more", title, "", rows, panels)
 
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
@@ -124,35 +124,38 @@ def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
         "Intervals take both at their worst ends."
     )
     panels = _line_panels(rows, _first_slices(rows), valued, ratios_axis, at_one=True)
-    return _line_chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
+    return _chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
 
 
 def _chart(
     chart_id: str,
     title: str,
     note: str,
-    description: str,
     rows: Sequence[SweepRow],
     panels: Sequence[_Panel],
+    description: str = "",
 ) -> Chart | None:
     """The panels as one chart, with one legend for all; None without panels."""
     if not panels:
         return None
-    phases = len(phases_in(measured(rows)))
     drawn = {value["config"] for panel in panels for value in panel.values}
     configs = [config for config in configs_in(rows) if str(config) in drawn]
     colour, by_dtype = _colour_channel(configs), _dtype_channel(configs)
-    values = [
-        {"panel": number, **value} for number, panel in enumerate(panels) for value in panel.values
-    ]
-    spec = {
-        "data": {"values": values},
-        "columns": phases if phases > 1 else min(_COLUMNS, len(panels)),
-        "concat": [
-            _panel_spec(number, panel, colour, by_dtype) for number, panel in enumerate(panels)
-        ],
-    }
-    return Chart(id=chart_id, title=title, description=description, note=note, spec=spec)
+    values, specs = [], []
+    for number, panel in enumerate(panels):
+        values += [{"panel": number, **value} for value in panel.values]
+        specs.append(_panel_spec(number, panel, colour, by_dtype))
+    phases = len(phases_in(measured(rows)))
+    columns = phases if phases > 1 else min(_COLUMNS, len(panels))
+    dims = ", ".join(dict.fromkeys(str(panel.x["title"]) for panel in panels))
+    against = f"{title} against {dims}: {', '.join(map(str, configs_in(measured(rows))))}"
+    return Chart(
+        id=chart_id,
+        title=title,
+        description=description or against,
+        note=note,
+        spec={"data": {"values": values}, "columns": columns, "concat": specs},
+    )
 
 
 def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
@@ -196,14 +199,6 @@ def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
         dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
         found += [slices(subject_rows, dim)[0] for dim in dims]
     return found
-
-
-def _line_chart(
-    chart_id: str, title: str, note: str, rows: Sequence[SweepRow], panels: Sequence[_Panel]
-) -> Chart | None:
-    dims = ", ".join(dict.fromkeys(str(panel.x["title"]) for panel in panels))
-    configs = ", ".join(map(str, configs_in(measured(rows))))
-    return _chart(chart_id, title, note, f"{title} against {dims}: {configs}", rows, panels)
 
 
 def _line_panels(
@@ -278,27 +273,25 @@ def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding
     """Lines where there are any, intervals, and marks with their figures under the pointer."""
     x, y = {"type": "quantitative", **panel.x}, {"type": "quantitative", **panel.y}
     own = [{"filter": f"datum.panel === {number}"}]
+    at = {name: {"x": x, "y": {**y, "field": name}, "color": colour} for name in ("value", "low")}
     line: Encoding = {
         "mark": "line",
-        "encoding": {
-            "x": x, "y": {**y, "field": "value"}, "color": colour, "strokeDash": by_dtype,
-            "detail": {"field": "piece"},
-        },
-    }  # fmt: skip
+        "encoding": {**at["value"], "strokeDash": by_dtype, "detail": {"field": "piece"}},
+    }
     interval: Encoding = {
         "mark": {"type": "rule", "opacity": 0.6, "strokeWidth": 1.4},
-        "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        "encoding": {**at["low"], "y2": {"field": "high"}},
     }
-    tooltip = [{"field": name} for name in ("config", "phase", "sizes", "time", "interval")] + [
-        {"field": name} for name in ("speed-up", "rate") if any(name in v for v in panel.values)
-    ]
+    told = ["config", "phase", "sizes", "time", "interval"]
+    told += [name for name in ("speed-up", "rate") if any(name in v for v in panel.values)]
     point: Encoding = {
         "mark": {"type": "point", "filled": True, "tooltip": True},
         "encoding": {
-            "x": x, "y": {**y, "field": "value"}, "color": colour, "shape": by_dtype,
-            "tooltip": tooltip,
+            **at["value"],
+            "shape": by_dtype,
+            "tooltip": [{"field": name} for name in told],
         },
-    }  # fmt: skip
+    }
     marks = [interval, *([line] if panel.has_lines else []), point]
     return {
         "width": _WIDTH,
@@ -335,8 +328,7 @@ def _dtype_channel(configs: Sequence[Config]) -> Encoding:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Roofs:
+class _Roofs(NamedTuple):
     """What the machine can do at best."""
 
     flop_per_s: Mapping[str, float]
@@ -369,7 +361,7 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
         for of_subject in _by_subject(works)
         for phase in phases_in(of_subject)
     ]
-    return _chart("roofline", title, note, f"{title}. {note}", rows, panels)
+    return _chart("roofline", title, note, rows, panels, f"{title}. {note}")
 
 
 def _find_roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roofs:
@@ -380,17 +372,15 @@ def _find_roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roo
     }
     width = max(row.bytes_per_s or 0.0 for row in works)
     if speeds is None or not speeds.flops_per_second:
-        return _Roofs(flop_per_s=seen, bytes_per_s=width, origin=_SEEN)
+        return _Roofs(seen, width, _SEEN)
     given = {
         dtype: speeds.flops_per_second.get(TORCH_DTYPES.get(dtype, dtype), 0.0) for dtype in seen
     }
     given_width = max(speeds.bytes_per_second.values(), default=0.0)
     are_given = width <= given_width and all(top <= given[dtype] for dtype, top in seen.items())
-    return _Roofs(
-        flop_per_s={dtype: max(top, given[dtype]) for dtype, top in seen.items()},
-        bytes_per_s=max(width, given_width),
-        origin=_MEASURED if are_given else f"{_MEASURED}, or {_SEEN} where that is more",
-    )
+    tops = {dtype: max(top, given[dtype]) for dtype, top in seen.items()}
+    origin = _MEASURED if are_given else f"{_MEASURED}, or {_SEEN} where that is more"
+    return _Roofs(tops, max(width, given_width), origin)
 
 
 def _roof_panel(works: Sequence[SweepRow], every: Sequence[SweepRow], roofs: _Roofs) -> _Panel:
@@ -425,27 +415,16 @@ def _roof_value(row: SweepRow) -> dict[str, Any]:
 
 
 def _roof_layers(
-    tops: Mapping[str, float],
-    roofs: _Roofs,
-    x_ends: Sequence[float],
-    y_ends: Sequence[float],
+    tops: Mapping[str, float], roofs: _Roofs, x_ends: Sequence[float], y_ends: Sequence[float]
 ) -> tuple[dict[str, Any], ...]:
     """For each dtype the slope of the bandwidth up to its speed, then level; with its name."""
     start = max(x_ends[0], y_ends[0] / roofs.bytes_per_s)
-    corners = [
-        {"roof": dtype, "x": x, "y": y}
-        for dtype, top in tops.items()
-        for x, y in (
-            (start, start * roofs.bytes_per_s),
-            (top / roofs.bytes_per_s, top),
-            (x_ends[1], top),
-        )
-    ]
+    corners = []
+    for dtype, top in tops.items():
+        slope = [(start, start * roofs.bytes_per_s), (top / roofs.bytes_per_s, top)]
+        corners += [{"roof": dtype, "x": x, "y": y} for x, y in (*slope, (x_ends[1], top))]
     names = [{"roof": dtype, "x": x_ends[1], "y": top} for dtype, top in tops.items()]
-    place = {
-        "x": {"field": "x", "type": "quantitative"},
-        "y": {"field": "y", "type": "quantitative"},
-    }
+    place = {name: {"field": name, "type": "quantitative"} for name in ("x", "y")}
     return (
         {
             "data": {"values": corners},

@@ -139,6 +139,14 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
             is_wide_only=True,
         ),
     ]
+
+    def frame(row: TimeRow) -> Row:
+        """Where the instructions of the case differ, text has the functions below them already."""
+        calls = row.python_calls if row.verdict.is_change else ()
+        functions = _python_details(calls, is_page_only=row.case.id in explained)
+        details = (*functions, *_code(row.case, row.other))
+        return Row(is_quiet=row.verdict is Verdict.SAME, details=details)
+
     return Section(
         f"times{suffix}",
         names.under(f"{lead}Times"),
@@ -146,13 +154,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
         table=make_table(
             rows,
             fields,
-            lambda row: Row(
-                is_quiet=row.verdict is Verdict.SAME,
-                details=(
-                    *_explain_time(row, is_page_only=row.case.id in explained),
-                    *_code(row.case, row.other),
-                ),
-            ),
+            frame,
             quiet_text=f"{len(same)} cases are the same "
             f"(detectable: {share_text(max(same, default=0.0))} or less)",
         ),
@@ -164,13 +166,6 @@ def _ratio_cell(row: TimeRow) -> Cell:
     effect = row.effect
     hint = f"p = {effect.p:.2g}, {effect.replicates} replicates"
     return Cell(effect.ratio, interval=effect.interval, hint=hint)
-
-
-def _explain_time(row: TimeRow, *, is_page_only: bool) -> tuple[Detail, ...]:
-    """`is_page_only`: text has the functions below the instructions of the case already."""
-    if not row.verdict.is_change:
-        return ()
-    return _python_details(row.python_calls, is_page_only=is_page_only)
 
 
 def _chart(judged: Judged, names: Names, suffix: str) -> Chart:

@@ -75,7 +75,10 @@ def name_pair(judged: Judged) -> str:
 
 def summarise(judged: Judged) -> str:
     """All of it in one sentence."""
-    times, counts = _tell_times(judged), _tell_counts(judged)
+    changes = {row.case.id: change_text(row.effect.ratio - 1) for row in judged.times}
+    times = _tell(judged.times, _TIMES, changes)
+    changes = {row.case.id: count_share_text(row) for row in judged.counts}
+    counts = _tell(judged.counts, _COUNTS, changes)
     name = short_name(judged.b)
     if not judged.times and not judged.counts:
         parts = [f"{name_pair(judged)}: nothing was measured"]
@@ -90,16 +93,6 @@ def summarise(judged: Judged) -> str:
         parts = [f"{name_pair(judged)}: {found}"]
         parts += [f"times: {times}" if times else "", f"instructions: {counts}" if counts else ""]
     return "; ".join(part for part in [*parts, *_tell_rest(judged)] if part) + "."
-
-
-def _tell_times(judged: Judged) -> str:
-    changes = {row.case.id: change_text(row.effect.ratio - 1) for row in judged.times}
-    return _tell(judged.times, _TIMES, changes)
-
-
-def _tell_counts(judged: Judged) -> str:
-    changes = {row.case.id: count_share_text(row) for row in judged.counts}
-    return _tell(judged.counts, _COUNTS, changes)
 
 
 def _tell(

@@ -226,13 +226,11 @@ def warning_texts(results: Iterable[Result]) -> tuple[str, ...]:
         found += [(each.kind.value, (name, each.text)) for each in (time.warnings if time else ())]
         if result.status is Status.DONE and result.reason:
             found.append(("repeats differ", (name, result.reason)))
-    return tuple(_warning_text(kind, cases) for kind, cases in collect(found).items())
-
-
-def _warning_text(kind: str, cases: Sequence[tuple[str, str]]) -> str:
-    (name, text), *others = cases
-    names = name_some([each for each, _ in others], _NAMED, between="; ", rest="; {} more")
-    return f"{kind}, {name}: {text}{f'. Also: {names}' if names else ''}"
+    texts = []
+    for kind, ((name, text), *others) in collect(found).items():
+        names = name_some([each for each, _ in others], _NAMED, between="; ", rest="; {} more")
+        texts.append(f"{kind}, {name}: {text}{f'. Also: {names}' if names else ''}")
+    return tuple(texts)
 
 
 def failure_id(case: Case) -> str:

@@ -166,7 +166,11 @@ def _counts(differences: RunDifferences) -> list[Section]:
         field("before", lambda each: float(each.before), kind, is_wide_only=True),
         field("instructions", lambda each: float(each.after), kind, "Of one run, after"),
         field("difference", _difference_cell, kind),
-        field("change", _share_cell, Kind.CHANGE),
+        field(
+            "change",
+            lambda each: Cell(each.share, f"{each.share * 100:+.3f} %" if each.difference else ""),
+            Kind.CHANGE,
+        ),
         field("verdict", lambda each: verdict_cell(each.verdict), Kind.VERDICT),
     ]
     return [Section("instructions", "Instructions", table=_table(differences.counts, fields))]
@@ -175,10 +179,6 @@ def _counts(differences: RunDifferences) -> list[Section]:
 def _difference_cell(change: CountChange) -> Cell:
     difference = float(change.difference)
     return Cell(difference, f"{difference:+,.2f}" if difference else "0")
-
-
-def _share_cell(change: CountChange) -> Cell:
-    return Cell(change.share, f"{change.share * 100:+.3f} %" if change.difference else "")
 
 
 def _table(changes: Sequence[Change], fields: Sequence[Field[Change]]) -> Table:

@@ -7,6 +7,7 @@ by description. The text for a terminal, which is torch's, is made from the same
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import time_of_measurement
@@ -28,7 +29,7 @@ from torchmark.report.view import (
 from torchmark.report.views.common import collect, time_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchmark.report.view import Value
 
@@ -174,13 +175,12 @@ def _section(at: int, table: ResultTable, baseline: Baseline | None) -> Section:
     )
     shows_threads = len({row.num_threads for row in table.rows}) > 1
 
-    def show(column: int) -> Callable[[ResultRow], Cell]:
-        return lambda row: _cell(table, row, column, baseline)
-
     fields: list[Field[ResultRow]] = [
         field(table.label or "", lambda row: _title(row, table.shows_env, shows_threads)),
         *(
-            field(f"{title or 'time'} ({unit})", show(column), Kind.NUMBER)
+            field(
+                f"{title or 'time'} ({unit})", partial(_cell, table, baseline, column), Kind.NUMBER
+            )
             for column, title in enumerate(table.columns)
         ),
     ]
@@ -199,7 +199,7 @@ def _title(row: ResultRow, shows_env: bool, shows_threads: bool) -> str:
     return f"{row.name}{env}{threads if shows_threads else ''}"
 
 
-def _cell(table: ResultTable, row: ResultRow, column: int, baseline: Baseline | None) -> Cell:
+def _cell(table: ResultTable, baseline: Baseline | None, column: int, row: ResultRow) -> Cell:
     measurement = row.cells[column]
     if measurement is None:
         return Cell()

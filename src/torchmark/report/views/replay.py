@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import Nature
@@ -53,7 +54,7 @@ from torchmark.report.views.replay_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchmark.analyse.replay import CallRow, OperatorRow, PartRow, ReplayAnalysis
     from torchmark.model.run import MachineSpeeds, Run
@@ -168,8 +169,8 @@ def _by_operator(
 ) -> Section:
     others = analysis.settings.backends[1:]
 
-    def show_speedup(backend: Backend) -> Callable[[OperatorRow], Value]:
-        return lambda each: analysis.speedup(each.calls, backend)
+    def show_speedup(backend: Backend, operator: OperatorRow) -> Value:
+        return analysis.speedup(operator.calls, backend)
 
     # The table of all calls says what the columns mean: to repeat it would double a page.
     plain_fields = [(replace(column, hint=""), show) for column, show in fields]
@@ -189,7 +190,7 @@ def _by_operator(
         flops,
         moved,
         (replace(what[0], is_wide_only=bool(others)), what[1]),
-        *(field(each.value, show_speedup(each), Kind.SPEEDUP, faster) for each in others),
+        *(field(each.value, partial(show_speedup, each), Kind.SPEEDUP, faster) for each in others),
     ]
     return Section(
         "operators",

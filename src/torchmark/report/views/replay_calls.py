@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchmark.model.result import Status
@@ -16,7 +17,7 @@ from torchmark.report.view import Cell, Kind, data_table, field
 from torchmark.report.views.common import NOT_MEASURED, measured_cell, reason_cell, time_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from torchmark.analyse.estimates import MeasuredTime
     from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
@@ -58,9 +59,6 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     backends = analysis.settings.backends
     has_several = len(backends) > 1
 
-    def show_time(backend: Backend) -> Callable[[CallRow], Cell]:
-        return lambda row: _time_cell(analysis, row, backend)
-
     fields: list[Field[CallRow]] = [
         field("calls", lambda row: row.call.count, Kind.INTEGER, is_wide_only=has_several)
     ]
@@ -69,7 +67,13 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
         hint = _TIME if backend is backends[0] else f"{_TIME}, or the speed-up"
         is_wide_only = has_counts and not has_times
         fields.append(
-            field(name, show_time(backend), Kind.SECONDS, hint, is_wide_only=is_wide_only)
+            field(
+                name,
+                partial(_time_cell, analysis, backend),
+                Kind.SECONDS,
+                hint,
+                is_wide_only=is_wide_only,
+            )
         )
     if has_counts:
         hint = "Of one call, with eager"
@@ -102,7 +106,7 @@ def _count(row: CallRow) -> Value:
     return next((each.instructions for each in row.outcomes if each.instructions is not None), None)
 
 
-def _time_cell(analysis: ReplayAnalysis, row: CallRow, backend: Backend) -> Cell:
+def _time_cell(analysis: ReplayAnalysis, backend: Backend, row: CallRow) -> Cell:
     """The time of one call, or the word for why there is none."""
     outcome = row.by_backend(backend)
     if outcome is None:

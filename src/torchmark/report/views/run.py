@@ -16,7 +16,6 @@ from torchmark.report.view import (
     Kind,
     Row,
     Section,
-    Table,
     View,
     data_table,
     field,
@@ -48,8 +47,15 @@ _COMPILED = Column(
 
 
 def make_view(run: Run) -> View:
-    summary = f"{count_statuses(run)}."
-    return frame_view(run, "Run", summary=summary, sections=[_cases(run)], data=_data(run))
+    """A row of data for each result, times in seconds."""
+    values = ({"run": run.id, **_values(each)} for each in results_in_order(run))
+    return frame_view(
+        run,
+        "Run",
+        summary=f"{count_statuses(run)}.",
+        sections=[_cases(run)],
+        data=data_table(_DATA, values),
+    )
 
 
 def _cases(run: Run) -> Section:
@@ -112,11 +118,6 @@ _DATA = (
     "counted_runs", "compile_seconds", "seconds", "finished", "warnings", "reason",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
-
-
-def _data(run: Run) -> Table:
-    """A row for each result, times in seconds."""
-    return data_table(_DATA, ({"run": run.id, **_values(each)} for each in results_in_order(run)))
 
 
 def _values(result: Result) -> dict[str, Value]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -62,12 +63,11 @@ from torchmark.report.views.sweep_charts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchmark.analyse.sweep import SpeedUp
     from torchmark.model.result import KernelCalls
     from torchmark.model.run import Run
-    from torchmark.model.run_settings import Dims, Phase
     from torchmark.report.view import Chart, Value
 
 _MOST_POINTS = 60
@@ -89,6 +89,9 @@ KERNEL_COLUMNS = (
 
 def make_view(run: Run) -> View:
     rows = rows_of(run)
+    eager = eager_of(rows)
+    found = [(row.case_id, ratio_to(eager, row)) for row in rows]
+    ratios = {case_id: ratio.value for case_id, ratio in found if ratio}
     planned = sum(each.metric is Metric.TIME for each in run.plan)
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
@@ -100,12 +103,12 @@ def make_view(run: Run) -> View:
         notes=run.notes,
         sections=(
             *_time_sections(rows),
-            *_point_sections(rows),
+            *_point_sections(rows, ratios),
             *_speed_up_sections(rows),
             *_chart_sections("roofline", "Roofline", roofline(rows, run.speeds)),
             *_reason_sections(rows, RowStatus.FAILED, Mark.BAD),
             *_reason_sections(rows, RowStatus.SKIPPED, Mark.PLAIN),
-            *_case_sections(rows, run),
+            *_case_sections(rows, run, ratios),
         ),
         environments=fact_table(run.environments),
         settings=tuple(environment_facts(settings)),
@@ -155,18 +158,18 @@ def _chart_sections(
     return [Section(section_id, title, charts=charts, is_folded=is_folded, is_page_only=True)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Point:
-    """The rows of all backends at one point."""
+class _Point(NamedTuple):
+    """What all backends did at one point."""
 
-    phase: Phase
-    dtype: str
-    dims: Dims
     number: int
     """Its place among those of its phase and dtype, by size as people read them."""
 
     rows: Mapping[str, SweepRow]
     """By backend."""
+
+    @property
+    def first(self) -> SweepRow:
+        return next(iter(self.rows.values()))
 
 
 def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
@@ -175,31 +178,27 @@ def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
     for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows)):
         here = collect((row.dims, row) for row in rows if row.phase is phase and row.dtype == dtype)
         for number, dims in enumerate(sorted(here, key=lambda dims: [size for _, size in dims])):
-            by_backend = {row.backend: row for row in here[dims]}
-            found.append(
-                _Point(phase=phase, dtype=dtype, dims=dims, number=number, rows=by_backend)
-            )
+            found.append(_Point(number, {row.backend: row for row in here[dims]}))
     return found
 
 
-def _point_sections(rows: Sequence[SweepRow]) -> list[Section]:
+def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> list[Section]:
     """For each subject a line for each point, a column for each backend."""
-    eager, errors, subjects = eager_of(rows), _error_texts(rows), subjects_in(rows)
-    has_ratios = any(ratio_to(eager, row) for row in rows)
+    errors, subjects, found = _error_texts(rows), subjects_in(rows), []
     notes = [
-        _NOTE if has_ratios else "",
+        _NOTE if ratios else "",
         f"Largest difference from {EAGER}: {', '.join(errors)}." if errors else "",
     ]
-    found = []
     for number, subject in enumerate(subjects, start=1):
         of_subject = [row for row in rows if subject_of(row) == subject]
         varying = varying_dims(of_subject)
-        title = [subject_text(subject), _fixed_text(of_subject, varying) if varying else ""]
+        sizes = {name: size for row in of_subject for name, size in row.dims if name not in varying}
+        fixed = dims_text(tuple(sizes.items())) if varying else ""
         found.append(
             Section(
                 f"points-{number}",
-                ": ".join(filter(None, title)),
-                table=_point_table(of_subject, varying, eager),
+                ": ".join(filter(None, [subject_text(subject), fixed])),
+                table=_point_table(of_subject, varying, ratios),
                 footnotes=tuple(filter(None, notes)) if number == len(subjects) else (),
             )
         )
@@ -207,38 +206,32 @@ def _point_sections(rows: Sequence[SweepRow]) -> list[Section]:
 
 
 def _point_table(
-    rows: Sequence[SweepRow], varying: Sequence[str], eager: Mapping[tuple[object, ...], SweepRow]
+    rows: Sequence[SweepRow], varying: Sequence[str], ratios: Mapping[str, float]
 ) -> Table:
-    def show_time(backend: str) -> Callable[[_Point], Cell]:
-        return lambda point: _time_cell(point.rows.get(backend))
+    def show_time(backend: str, point: _Point) -> Cell:
+        return _time_cell(point.rows.get(backend))
 
-    def show_ratio(backend: str) -> Callable[[_Point], Value]:
-        return lambda point: _ratio_value(eager, point.rows.get(backend))
+    def show_ratio(backend: str, point: _Point) -> Value:
+        return ratios.get(point.rows[backend].case_id) if backend in point.rows else None
 
     points, backends = _points_in(rows), backends_in(rows)
     columns: list[Field[_Point]] = [
-        field("point", lambda point: dims_text(point.dims, varying or None))
+        field("point", lambda point: dims_text(point.first.dims, varying or None))
     ]
     for backend in backends:
-        columns.append(field(backend, show_time(backend), Kind.SECONDS))
+        columns.append(field(backend, partial(show_time, backend), Kind.SECONDS))
         if EAGER in backends and backend != EAGER:
-            columns.append(field("×", show_ratio(backend), Kind.SPEEDUP))
+            columns.append(field("×", partial(show_ratio, backend), Kind.SPEEDUP))
     left_out = sum(point.number >= _MOST_POINTS for point in points)
     return make_table(
         points,
         columns,
         lambda point: Row(
-            group=f"{point.phase.value}, {point.dtype}", is_quiet=point.number >= _MOST_POINTS
+            group=f"{point.first.phase.value}, {point.first.dtype}",
+            is_quiet=point.number >= _MOST_POINTS,
         ),
         quiet_text=f"… {left_out:,} more points: see the CSV",
     )
-
-
-def _ratio_value(
-    eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow | None
-) -> float | None:
-    ratio = ratio_to(eager, row) if row else None
-    return ratio.value if ratio else None
 
 
 def _time_cell(row: SweepRow | None) -> Cell:
@@ -291,36 +284,34 @@ def _reason_sections(rows: Sequence[SweepRow], status: RowStatus, mark: Mark) ->
     return [Section(name, name.capitalize(), listing=texts, mark=mark)] if texts else []
 
 
-def _case_sections(rows: Sequence[SweepRow], run: Run) -> list[Section]:
+def _case_sections(
+    rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float]
+) -> list[Section]:
     """Every case as a table for pages: what defines it, its figures, its kernels."""
     if not rows:
         return []
     kernels = collect((case.id, kernel) for case, kernel in kernels_of(run))
-    table = make_table(
-        rows,
-        [*_defining_fields(rows), *_figure_fields(rows)],
-        lambda row: Row(details=_kernel_details(kernels.get(row.case_id, ()))),
-    )
-    return [Section("cases", "Cases", table=table, is_page_only=True)]
-
-
-def _defining_fields(rows: Sequence[SweepRow]) -> list[Field[SweepRow]]:
-    """What sets the cases apart."""
-
-    def show_size(dim: str) -> Callable[[SweepRow], Value]:
-        return lambda row: dict(row.dims).get(dim)
-
     subjects = subjects_in(rows)
+    has_models = len({subject.model for subject in subjects}) > 1
+    has_threads = len({subject.threads for subject in subjects}) > 1
     model: Field[SweepRow] = field("model", lambda row: row.model)
     threads: Field[SweepRow] = field("threads", lambda row: row.threads, Kind.INTEGER)
-    return [
-        *([model] if len({subject.model for subject in subjects}) > 1 else []),
-        *(field(dim, show_size(dim), Kind.INTEGER) for dim in dims_in(rows)),
+    columns: list[Field[SweepRow]] = [
+        *([model] if has_models else []),
+        *(field(dim, partial(_size, dim), Kind.INTEGER) for dim in dims_in(rows)),
         field("dtype", lambda row: row.dtype),
         field("backend", lambda row: row.backend),
         field("phase", lambda row: row.phase.value),
-        *([threads] if len({subject.threads for subject in subjects}) > 1 else []),
+        *([threads] if has_threads else []),
+        (_MEDIAN, _median_cell),
+        (_SPEEDUP, lambda row: ratios.get(row.case_id)),
+        *((column, partial(_figure, name)) for name, column in _FIGURES.items()),
+        field("samples", lambda row: row.samples or None, Kind.INTEGER),
     ]
+    table = make_table(
+        rows, columns, lambda row: Row(details=_kernel_details(kernels.get(row.case_id, ())))
+    )
+    return [Section("cases", "Cases", table=table, is_page_only=True)]
 
 
 _MEDIAN = Column("median", Kind.SECONDS, "Of one run, with its 95 % interval.")
@@ -337,27 +328,20 @@ _FIGURES = {
 """The columns of fields of a row, which are empty where it was not measured."""
 
 
-def _figure_fields(rows: Sequence[SweepRow]) -> list[Field[SweepRow]]:
-    eager = eager_of(rows)
+def _size(dim: str, row: SweepRow) -> Value:
+    return dict(row.dims).get(dim)
 
-    def show(name: str) -> Callable[[SweepRow], Value]:
-        return lambda row: getattr(row, name) if row.status is RowStatus.MEASURED else None
 
-    return [
-        (_MEDIAN, _median_cell),
-        (_SPEEDUP, lambda row: _ratio_value(eager, row)),
-        *((column, show(name)) for name, column in _FIGURES.items()),
-        field("samples", lambda row: row.samples or None, Kind.INTEGER),
-    ]
+def _figure(name: str, row: SweepRow) -> Value:
+    return getattr(row, name) if row.status is RowStatus.MEASURED else None
 
 
 def _median_cell(row: SweepRow) -> Cell:
-    interval = None
     if row.status is not RowStatus.MEASURED:
         text = ": ".join(filter(None, (row.status.value, first_line(row.reason))))
         return Cell(text=text, mark=_mark_of(row), hint=row.reason)
-    if row.low_s is not None and row.high_s is not None:
-        interval = (row.low_s, row.high_s)
+    has_interval = row.low_s is not None and row.high_s is not None
+    interval = (row.low_s or 0.0, row.high_s or 0.0) if has_interval else None
     return Cell(row.median_s, interval=interval, mark=_mark_of(row), hint=row.reason)
 
 
@@ -373,12 +357,6 @@ def _kernel_details(kernels: Sequence[KernelCalls]) -> tuple[Detail, ...]:
         return ()
     table = make_table(kernels, _KERNEL_FIELDS)
     return (Detail(title="Kernels of one run", table=table, is_page_only=True),)
-
-
-def _fixed_text(rows: Iterable[SweepRow], varying: Sequence[str]) -> str:
-    """The dimensions that have one size in the whole sweep."""
-    sizes = {name: size for row in rows for name, size in row.dims if name not in varying}
-    return dims_text(tuple(sizes.items()))
 
 
 def _summarise(rows: Sequence[SweepRow], missing: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from torchmark.report.figures import number_text, share_text
 from torchmark.report.view import Field, Kind, Row, Section, View, data_table, field, make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from torchmark.analyse.trace_summary import Branch, OperatorSummary, TraceSummary
     from torchmark.model.trace import Trace
@@ -146,14 +147,14 @@ def _operators(summary: TraceSummary) -> Section:
 
 
 def _tree(summary: TraceSummary) -> Section:
-    def show_calls(phase: str) -> Callable[[_Line], int | None]:
-        return lambda line: line[2].get(phase) or None
+    def show_calls(phase: str, line: _Line) -> int | None:
+        return line[2].get(phase) or None
 
     what = "module" if any(kind == "module" for kind, _ in summary.tree.branches) else "operator"
     fields: list[Field[_Line]] = [field(what, lambda line: line[1])]
     for phase in summary.phases:
         name = "calls" if phase == "unknown" else phase
-        fields.append(field(name, show_calls(phase), Kind.INTEGER))
+        fields.append(field(name, partial(show_calls, phase), Kind.INTEGER))
     table = make_table(
         _lines(summary.tree, 0), fields, lambda line: Row(depth=min(line[0], _DEEPEST))
     )

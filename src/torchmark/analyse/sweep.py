@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -163,18 +163,13 @@ def rows_of(run: Run) -> tuple[SweepRow, ...]:
 
 def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
-    point, facts = point_of(result.case, run.settings), result.facts
-    times = _time_summary(result)
+    facts, times = result.facts, _time_summary(result)
     is_done = result.status is Status.DONE
     reason = " ".join(facts.remarks) if is_done else result.reason
     return SweepRow(
         case_id=result.case.id,
         model=result.case.label[0],
-        dims=point.dims,
-        dtype=point.dtype,
-        backend=point.backend,
-        phase=point.phase,
-        threads=point.threads,
+        **asdict(point_of(result.case, run.settings)),
         samples=times.samples if times else 0,
         median_s=times.median if times else None,
         mean_s=times.mean if times else None,

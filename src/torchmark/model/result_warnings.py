@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from torchmark.model.units import select_unit
 from torchmark_probe.loops.intervals import median, quantile_of_sorted
+from torchmark_probe.loops.measurement import IQR_DOUBTFUL
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-IQR_DOUBTFUL = 0.1
-"""The share of the median above which torch warns of the interquartile range."""
 
 _COARSE_STEPS = 100
 """A block of fewer steps of the clock is read with an error of a per cent or more."""

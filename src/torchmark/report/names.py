@@ -7,7 +7,7 @@ nothing there, so it stands in the table's title and not in every row.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import instructions_of
@@ -26,19 +26,14 @@ from torchmark.report.figures import cut_line, first_line, printable, seconds_te
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torchmark.analyse.ab import CountRow, TimeRow
     from torchmark.model.case import Case
     from torchmark.model.result import Result
 
+    _Row = TimeRow | CountRow | Result
+
 _LONGEST_SIDE = 50
 """Characters of either statement, where two of them make a name."""
-
-
-class _Row(Protocol):
-    @property
-    def case(self) -> Case: ...
-
-    @property
-    def other(self) -> Case | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,13 +168,9 @@ def data_of(analysis: ReplayAnalysis) -> Table:
             line = _facts(row) | {"backend": backend.value, "status": "not measured"}
             lines.append(line if outcome is None else line | _figures(analysis, row, outcome))
     if analysis.whole_pass is not None:
-        whole: dict[str, Value] = {
-            "op": "(whole pass)",
-            "calls": 1,
-            "backend": analysis.backend.value,
-            "status": "done",
-        }
-        lines.append(whole | time_values(analysis.whole_pass, "seconds", "interval"))
+        whole = time_values(analysis.whole_pass, "seconds", "interval")
+        facts = {"op": "(whole pass)", "calls": 1, "status": "done"}
+        lines.append({**facts, "backend": analysis.backend.value, **whole})
     return data_table(COLUMNS, lines)
 
 

@@ -9,7 +9,7 @@ Colours stand for backends, marks and dashes for dtypes, in every chart of a swe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import (
     EAGER,
@@ -328,17 +328,6 @@ def _dtype_channel(configs: Sequence[Config]) -> Encoding:
     }
 
 
-class _Roofs(NamedTuple):
-    """What the machine can do at best."""
-
-    flop_per_s: Mapping[str, float]
-    """By dtype, as rows name it."""
-
-    bytes_per_s: float
-    origin: str
-    """Where the figures come from, for people."""
-
-
 def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | None:
     """Achieved FLOP/s over FLOPs per byte, a panel a phase; None where no row has both.
 
@@ -347,32 +336,35 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
     works = [row for row in measured(rows) if row.flop_per_s and row.bytes_per_s]
     if not works:
         return None
-    roofs = _find_roofs(works, speeds)
-    figures = ", ".join(
-        f"{dtype} {amount_text(top)}FLOP/s" for dtype, top in roofs.flop_per_s.items()
-    )
+    tops, width, origin = _find_roofs(works, speeds)
+    figures = ", ".join(f"{dtype} {amount_text(top)}FLOP/s" for dtype, top in tops.items())
     note = (
-        f"Roofs, {roofs.origin}: {figures}, {amount_text(roofs.bytes_per_s)}B/s. "
+        f"Roofs, {origin}: {figures}, {amount_text(width)}B/s. "
         "Bytes are inputs, parameters and outputs, each once."
     )
     title = "Achieved FLOP/s over FLOP per byte"
     panels = [
-        _roof_panel([row for row in of_subject if row.phase is phase], rows, roofs)
+        _roof_panel([row for row in of_subject if row.phase is phase], rows, tops, width)
         for of_subject in _by_subject(works)
         for phase in phases_in(of_subject)
     ]
     return _chart("roofline", title, note, rows, panels, f"{title}. {note}")
 
 
-def _find_roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roofs:
-    """What was measured of the machine, raised to what it did in the sweep."""
+def _find_roofs(
+    works: Sequence[SweepRow], speeds: MachineSpeeds | None
+) -> tuple[dict[str, float], float, str]:
+    """FLOP/s by dtype, bytes per second, and where they come from.
+
+    They are what was measured of the machine, raised to what it did in the sweep.
+    """
     seen = {
         dtype: max(row.flop_per_s or 0.0 for row in works if row.dtype == dtype)
         for dtype in dtypes_in(works)
     }
     width = max(row.bytes_per_s or 0.0 for row in works)
     if speeds is None or not speeds.flops_per_second:
-        return _Roofs(seen, width, _SEEN)
+        return seen, width, _SEEN
     given = {
         dtype: speeds.flops_per_second.get(TORCH_DTYPES.get(dtype, dtype), 0.0) for dtype in seen
     }
@@ -380,13 +372,15 @@ def _find_roofs(works: Sequence[SweepRow], speeds: MachineSpeeds | None) -> _Roo
     are_given = width <= given_width and all(top <= given[dtype] for dtype, top in seen.items())
     tops = {dtype: max(top, given[dtype]) for dtype, top in seen.items()}
     origin = _MEASURED if are_given else f"{_MEASURED}, or {_SEEN} where that is more"
-    return _Roofs(tops, max(width, given_width), origin)
+    return tops, max(width, given_width), origin
 
 
-def _roof_panel(works: Sequence[SweepRow], every: Sequence[SweepRow], roofs: _Roofs) -> _Panel:
+def _roof_panel(
+    works: Sequence[SweepRow], every: Sequence[SweepRow], roofs: Mapping[str, float], width: float
+) -> _Panel:
     values = [_roof_value(row) for row in works]
-    tops = {dtype: roofs.flop_per_s[dtype] for dtype in dtypes_in(works)}
-    ridges = [top / roofs.bytes_per_s for top in tops.values()]
+    tops = {dtype: roofs[dtype] for dtype in dtypes_in(works)}
+    ridges = [top / width for top in tops.values()]
     intensities = [value["intensity"] for value in values] + ridges
     speeds = [value["value"] for value in values] + list(tops.values())
     x = log_axis(intensities, "format(datum.value, '~r')")
@@ -398,7 +392,7 @@ def _roof_panel(works: Sequence[SweepRow], every: Sequence[SweepRow], roofs: _Ro
         y={"title": None, **y},
         values=values,
         has_lines=False,
-        references=_roof_layers(tops, roofs, x["scale"]["domain"], y["scale"]["domain"]),
+        references=_roof_layers(tops, width, x["scale"]["domain"], y["scale"]["domain"]),
     )
 
 
@@ -415,13 +409,13 @@ def _roof_value(row: SweepRow) -> dict[str, Any]:
 
 
 def _roof_layers(
-    tops: Mapping[str, float], roofs: _Roofs, x_ends: Sequence[float], y_ends: Sequence[float]
+    tops: Mapping[str, float], width: float, x_ends: Sequence[float], y_ends: Sequence[float]
 ) -> tuple[dict[str, Any], ...]:
     """For each dtype the slope of the bandwidth up to its speed, then level; with its name."""
-    start = max(x_ends[0], y_ends[0] / roofs.bytes_per_s)
+    start = max(x_ends[0], y_ends[0] / width)
     corners = []
     for dtype, top in tops.items():
-        slope = [(start, start * roofs.bytes_per_s), (top / roofs.bytes_per_s, top)]
+        slope = [(start, start * width), (top / width, top)]
         corners += [{"roof": dtype, "x": x, "y": y} for x, y in (*slope, (x_ends[1], top))]
     names = [{"roof": dtype, "x": x_ends[1], "y": top} for dtype, top in tops.items()]
     place = {name: {"field": name, "type": "quantitative"} for name in ("x", "y")}

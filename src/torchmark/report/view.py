@@ -197,6 +197,10 @@ class Section:
     is_page_only: bool = False
     """Whether only pages have it."""
 
+    @property
+    def has_content(self) -> bool:
+        return bool(self.paragraphs or self.charts or self.table or self.listing or self.pictures)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactTable:
@@ -231,6 +235,8 @@ class View:
     """What a reader should know before the figures, in sentences."""
 
     sections: tuple[Section, ...] = ()
+    """Those without content are left out."""
+
     environments: FactTable | None = None
     """Pages and Markdown have them; text has what the lead says."""
 
@@ -240,6 +246,10 @@ class View:
     data: Table
     """A row for each result with every figure: what CSV holds, and JSON beside the record.
     Only values count here; the ends of an interval are columns of their own."""
+
+    def __post_init__(self) -> None:
+        kept = tuple(section for section in self.sections if section.has_content)
+        object.__setattr__(self, "sections", kept)
 
 
 T = TypeVar("T")

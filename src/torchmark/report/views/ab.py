@@ -39,7 +39,7 @@ from torchmark.report.views.ab_words import (
 from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
     code_details,
-    failure_sections,
+    failure_section,
     setting_facts,
     title_of,
     verdict_cell,
@@ -82,7 +82,7 @@ def make_view(run: Run) -> View:
         ),
         notes=run.notes,
         warnings=tuple(text for each in compared for text in warn_of_control(each)),
-        sections=(*sections, *failure_sections(run)),
+        sections=(*sections, failure_section(run)),
         environments=compare_facts(run.environments) if run.environments else None,
         settings=setting_facts(run),
         data=_data(run, compared),
@@ -101,17 +101,16 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         ),
     )
     name, of_b = short_name(judged.a), f" of {short_name(judged.b)}" if suffix else ""
-    sections = []
-    if judged.times:
-        sections.append(_times(judged, suffix, lead))
-    if judged.counts:
-        sections.append(_counts(judged, suffix, lead))
-    if gaps:
-        sections.append(Section(f"gaps{suffix}", f"{lead}Not measured", listing=gaps))
-    if control := describe_control(judged):
-        title = f"Control{of_b}: {name} compared with {name}"
-        sections.append(Section(f"control{suffix}", title, paragraphs=(control,)))
-    return sections
+    return [
+        *([_times(judged, suffix, lead)] if judged.times else []),
+        *([_counts(judged, suffix, lead)] if judged.counts else []),
+        Section(f"gaps{suffix}", f"{lead}Not measured", listing=gaps),
+        Section(
+            f"control{suffix}",
+            f"Control{of_b}: {name} compared with {name}",
+            paragraphs=describe_control(judged),
+        ),
+    ]
 
 
 def _times(judged: Judged, suffix: str, lead: str) -> Section:

@@ -127,19 +127,19 @@ def _tell_rest(judged: Judged) -> list[str]:
     ]
 
 
-def describe_control(judged: Judged) -> str:
-    """What A compared with A gave; empty where no times were taken."""
+def describe_control(judged: Judged) -> tuple[str, ...]:
+    """What A compared with A gave; nothing where no times were taken."""
     control, name = judged.control, short_name(judged.a)
     if control is None:
-        return ""
+        return ()
     if not control.replicates:
-        return f"No replicates of {name} and {name} were taken."
+        return (f"No replicates of {name} and {name} were taken.",)
     noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
     if not control.comparisons:
         taken = number_text(control.replicates, "replicate")
-        return f"{taken}, too few to judge ({FEWEST_REPLICATES} are needed); {noise}."
+        return (f"{taken}, too few to judge ({FEWEST_REPLICATES} are needed); {noise}.",)
     comparisons = number_text(control.comparisons, "comparison")
-    return f"{control.alarms} of {comparisons} found a change; {noise}."
+    return (f"{control.alarms} of {comparisons} found a change; {noise}.",)
 
 
 def warn_of_control(judged: Judged) -> list[str]:

@@ -64,7 +64,7 @@ def frame_view(
         summary=summary,
         warnings=warning_texts(results_in_order(run)),
         notes=run.notes,
-        sections=(*sections, *failure_sections(run), *skip_sections(run)),
+        sections=(*sections, failure_section(run), _skip_section(run)),
         environments=fact_table(run.environments),
         settings=setting_facts(run),
         data=data,
@@ -238,13 +238,11 @@ def failure_id(case: Case) -> str:
     return f"failure-{case.id}"
 
 
-def failure_sections(run: Run) -> tuple[Section, ...]:
+def failure_section(run: Run) -> Section:
     """Each failure with its reason and output, told once where all metrics fail alike."""
     failed = [each for each in results_in_order(run) if each.status is Status.FAILED]
     failures = collect(((each.case, each.reason), each) for each in failed)
     first_reasons = {case.id: reason for case, reason in reversed(failures)}
-    if not failures:
-        return ()
     fields: list[Field[list[Result]]] = [
         field("case", lambda same: same[0].case.title),
         field(
@@ -267,7 +265,8 @@ def failure_sections(run: Run) -> tuple[Section, ...]:
     has_output = any(each.stdout or each.stderr for each in failed)
     note = f"What the cases printed: torchmark show {run.id} --html FILE"
     notes = (note,) if has_output and run.id else ()
-    return (Section("failures", "Failures", table=table, footnotes=notes, mark=Mark.BAD),)
+    shown = table if failures else None
+    return Section("failures", "Failures", table=shown, footnotes=notes, mark=Mark.BAD)
 
 
 def _cut_reason(reason: str) -> str:
@@ -288,7 +287,7 @@ def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
     return (*outputs, *code_details(first.case))
 
 
-def skip_sections(run: Run) -> tuple[Section, ...]:
+def _skip_section(run: Run) -> Section:
     """What was skipped: a line for each reason."""
     skipped = [each for each in results_in_order(run) if each.status is Status.SKIPPED]
     by_reason = collect((first_line(each.reason), each.case.title) for each in skipped)
@@ -296,9 +295,7 @@ def skip_sections(run: Run) -> tuple[Section, ...]:
         f"{names[0] if len(names) == 1 else f'{len(names)} measurements'}: {reason}"
         for reason, names in by_reason.items()
     ]
-    if not listing:
-        return ()
-    return (Section("skipped", "Skipped", listing=tuple(listing)),)
+    return Section("skipped", "Skipped", listing=tuple(listing))
 
 
 def interval_values(

@@ -59,7 +59,7 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
             *_times(differences, is_of_ratios=False),
             *_times(differences, is_of_ratios=True),
             *_counts(differences),
-            *_unmatched(differences),
+            _unmatched(differences),
         ),
         environments=fact_table([*_named("before", first), *_named("after", second)]),
         settings=tuple(
@@ -191,13 +191,13 @@ def _table(changes: Sequence[Change], fields: Sequence[Field[Change]]) -> Table:
     )
 
 
-def _unmatched(differences: RunDifferences) -> list[Section]:
+def _unmatched(differences: RunDifferences) -> Section:
     lines = [
         f"{each.case.title} ({each.metric.value}) {each.why}"
         f"{f': {first_line(each.reason)}' if each.reason else ''}"
         for each in differences.unmatched
     ]
-    return [Section("unmatched", "Not compared", listing=tuple(lines))] if lines else []
+    return Section("unmatched", "Not compared", listing=tuple(lines))
 
 
 def _summary(differences: RunDifferences) -> str:

@@ -50,6 +50,7 @@ from torchmark.report.views.replay_calls import (
     operator_text,
     places_text,
     short_time_text,
+    what_field,
     work_fields,
 )
 
@@ -78,21 +79,20 @@ _NAMED = 2
 def make_view(run: Run) -> View:
     analysis = analyse_replay(run)
     settings, fields = analysis.settings, call_fields(analysis)
-    sections = [
-        _by_operator(analysis, fields, run.speeds),
-        _by_call(analysis, fields),
-        _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
-        _by_part("modules", "By module", "module", split_by_module(analysis)),
-        _not_replayed(analysis),
-        _not_as_recorded(analysis),
-    ]
     return View(
         title=title_of(run, "Replay"),
         lead=(_what_was_replayed(analysis), *lead_of(run), *_sentences(analysis)),
         summary=_summary(analysis),
         warnings=warning_texts(results_in_order(run)),
         notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
-        sections=tuple(section for section in sections if section is not None),
+        sections=(
+            _by_operator(analysis, fields, run.speeds),
+            _by_call(analysis, fields),
+            _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
+            _by_part("modules", "By module", "module", split_by_module(analysis)),
+            _not_replayed(analysis),
+            _not_as_recorded(analysis),
+        ),
         environments=fact_table(run.environments),
         settings=(
             ("trace", settings.trace),
@@ -180,16 +180,13 @@ def _by_operator(
         return Row(details=(Detail(title="Calls", table=table, is_page_only=True),))
 
     total = "Of all its calls in the trace, with the first backend"
-    share, flops, moved, what = work_fields(is_wide_only=False)
     faster = f"How many times as fast as {analysis.backend.value}"
     operator_fields: list[Field[OperatorRow]] = [
         field("operator", lambda each: Cell(operator_text(each.op), hint=each.op)),
         field("calls", lambda each: each.count, Kind.INTEGER, "In the whole trace"),
         field("total", _total_cell, Kind.SECONDS, total),
-        share,
-        flops,
-        moved,
-        (replace(what[0], is_wide_only=bool(others)), what[1]),
+        *work_fields(is_wide_only=False),
+        what_field(is_wide_only=bool(others)),
         *(field(each.value, partial(show_speedup, each), Kind.SPEEDUP, faster) for each in others),
     ]
     return Section(
@@ -211,11 +208,9 @@ def _total_cell(operator: OperatorRow) -> Cell:
     return Cell(seconds, None if seconds is None else short_seconds_text(seconds))
 
 
-def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section | None:
+def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     rows, top = [row for row in analysis.calls if row.share is not None], analysis.settings.top
     rows.sort(key=lambda row: -(row.share or 0.0))
-    if not rows:
-        return None
     first = share_text(sum(row.share or 0.0 for row in rows[:top]))
     said = f"The first {top} of {len(rows):,} calls have {first} of the time."
     call: Field[CallRow] = field("call", call_text, Kind.CODE)
@@ -229,21 +224,20 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section 
         "calls",
         "By call",
         paragraphs=(said,) if len(rows) > top else (),
-        table=replace(table, rows=tuple(without_hints)),
+        table=replace(table, rows=tuple(without_hints)) if rows else None,
         is_folded=True,
     )
 
 
-def _by_part(section_id: str, title: str, name: str, parts: Sequence[PartRow]) -> Section | None:
-    if not parts:
-        return None
+def _by_part(section_id: str, title: str, name: str, parts: Sequence[PartRow]) -> Section:
     fields: list[Field[PartRow]] = [
         field(name, _part_cell),
         field("calls", lambda part: part.count, Kind.INTEGER),
         field("share", lambda part: part.share, Kind.SHARE, SHARE),
     ]
     table = make_table(parts, fields, lambda part: Row(depth=part.depth))
-    return Section(section_id, title, table=table, is_page_only=section_id == "modules")
+    is_page_only = section_id == "modules"
+    return Section(section_id, title, table=table if parts else None, is_page_only=is_page_only)
 
 
 def _part_cell(part: PartRow) -> Cell:
@@ -267,7 +261,7 @@ def _speed_sentence(speeds: MachineSpeeds) -> str:
     )
 
 
-def _not_replayed(analysis: ReplayAnalysis) -> Section | None:
+def _not_replayed(analysis: ReplayAnalysis) -> Section:
     """Why calls were not replayed: status, backend and reason, each with its calls."""
     has_several, failures = len(analysis.settings.backends) > 1, analysis.failures()
     reasons = []
@@ -280,7 +274,7 @@ def _not_replayed(analysis: ReplayAnalysis) -> Section | None:
     return _list_reasons("not-replayed", "Not replayed", reasons, mark)
 
 
-def _not_as_recorded(analysis: ReplayAnalysis) -> Section | None:
+def _not_as_recorded(analysis: ReplayAnalysis) -> Section:
     """Calls whose outputs are not what the trace says, under the remark about them."""
     remarks = [
         (remark, row)
@@ -293,13 +287,13 @@ def _not_as_recorded(analysis: ReplayAnalysis) -> Section | None:
 
 def _list_reasons(
     section_id: str, title: str, reasons: Sequence[tuple[str, CallRow]], mark: Mark
-) -> Section | None:
+) -> Section:
     """A line for each reason: the first calls that it concerns by name, the others counted."""
     listing = [
         f"{reason}: {name_some(names, _NAMED, between='; ', rest='; {} more')}"
         for reason, names in collect((why, call_text(row)) for why, row in reasons).items()
     ]
-    return Section(section_id, title, listing=tuple(listing), mark=mark) if listing else None
+    return Section(section_id, title, listing=tuple(listing), mark=mark)
 
 
 def _share_charts(analysis: ReplayAnalysis) -> tuple[Chart, ...]:

@@ -83,23 +83,31 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     explained: Field[CallRow] = field(
         "explained", lambda row: row.explained, Kind.SHARE, _EXPLAINED, is_wide_only=True
     )
-    share, flops, moved, what = work_fields(is_wide_only=has_several)
-    return [*fields, share, flops, moved, explained, what]
+    return [
+        *fields,
+        *work_fields(is_wide_only=has_several),
+        explained,
+        what_field(is_wide_only=has_several),
+    ]
 
 
 def work_fields(*, is_wide_only: bool) -> list[Field[CallRow | OperatorRow]]:
-    """Share, FLOPs, bytes, and what the time is for; text may leave out all but the share."""
+    """The share of the time, FLOPs and bytes; text may leave out all but the share."""
     return [
         field("share", lambda row: row.share, Kind.SHARE, SHARE),
         field("FLOPs", lambda row: row.flops, Kind.FLOPS, _FLOPS, is_wide_only=is_wide_only),
         field("bytes", lambda row: row.bytes, Kind.BYTES, _BYTES, is_wide_only=is_wide_only),
-        field(
-            "what",
-            lambda row: row.nature.value if row.nature else None,
-            hint=_WHAT,
-            is_wide_only=is_wide_only,
-        ),
     ]
+
+
+def what_field(*, is_wide_only: bool) -> Field[CallRow | OperatorRow]:
+    """What the time is for."""
+    return field(
+        "what",
+        lambda row: row.nature.value if row.nature else None,
+        hint=_WHAT,
+        is_wide_only=is_wide_only,
+    )
 
 
 def _count(row: CallRow) -> Value:
@@ -169,7 +177,7 @@ def data_of(analysis: ReplayAnalysis) -> Table:
             lines.append(line if outcome is None else line | _figures(analysis, row, outcome))
     if analysis.whole_pass is not None:
         whole = time_values(analysis.whole_pass, "seconds", "interval")
-        facts = {"op": "(whole pass)", "calls": 1, "status": "done"}
+        facts: dict[str, Value] = {"op": "(whole pass)", "calls": 1, "status": "done"}
         lines.append({**facts, "backend": analysis.backend.value, **whole})
     return data_table(COLUMNS, lines)
 

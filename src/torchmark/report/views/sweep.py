@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -78,6 +78,8 @@ _MOST_NAMES = 3
 
 _NOTE = f"Times are medians of one run; × is how many times as fast as {EAGER}, same dtype."
 
+_NOTHING = "Nothing was measured over a dimension, so there is nothing to draw."
+
 _OWN_SETTINGS = ("dims", "sizes")
 """Settings that say which cases there are, rather than how they were measured."""
 
@@ -95,6 +97,9 @@ def make_view(run: Run) -> View:
     planned = sum(each.metric is Metric.TIME for each in run.plan)
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
+    chart = scaling(rows)
+    failed = _reason_texts(rows, RowStatus.FAILED)
+    skipped = _reason_texts(rows, RowStatus.SKIPPED)
     return View(
         title=f"Sweep of {', '.join(models) or 'nothing'} ({run.id})",
         summary=_summarise(rows, planned - len(rows)),
@@ -102,13 +107,16 @@ def make_view(run: Run) -> View:
         warnings=_reason_texts(rows, RowStatus.MEASURED),
         notes=run.notes,
         sections=(
-            *_time_sections(rows),
+            _chart_section("time", "Time", chart, paragraphs=() if chart else (_NOTHING,)),
+            _chart_section(
+                "time-more", "Time with other sizes held", more_scaling(rows), is_folded=True
+            ),
             *_point_sections(rows, ratios),
-            *_speed_up_sections(rows),
-            *_chart_sections("roofline", "Roofline", roofline(rows, run.speeds)),
-            *_reason_sections(rows, RowStatus.FAILED, Mark.BAD),
-            *_reason_sections(rows, RowStatus.SKIPPED, Mark.PLAIN),
-            *_case_sections(rows, run, ratios),
+            _speed_up_section(rows),
+            _chart_section("roofline", "Roofline", roofline(rows, run.speeds)),
+            Section("failed", "Failed", listing=failed, mark=Mark.BAD),
+            Section("skipped", "Skipped", listing=skipped),
+            _case_section(rows, run, ratios),
         ),
         environments=fact_table(run.environments),
         settings=tuple(environment_facts(settings)),
@@ -138,24 +146,9 @@ def _values(row: SweepRow) -> dict[str, Value]:
     return {**plain, **words}
 
 
-def _time_sections(rows: Sequence[SweepRow]) -> list[Section]:
-    chart, more = scaling(rows), more_scaling(rows)
-    nothing = "Nothing was measured over a dimension, so there is nothing to draw."
-    missing = Section("time", "Time", paragraphs=(nothing,), is_page_only=True)
-    return [
-        *(_chart_sections("time", "Time", chart) if chart else [missing]),
-        *_chart_sections("time-more", "Time with other sizes held", more, is_folded=True),
-    ]
-
-
-def _chart_sections(
-    section_id: str, title: str, chart: Chart | None, *, is_folded: bool = False
-) -> list[Section]:
-    """For pages: one section, or none where there is nothing to draw."""
-    if chart is None:
-        return []
-    charts = (chart,)
-    return [Section(section_id, title, charts=charts, is_folded=is_folded, is_page_only=True)]
+def _chart_section(section_id: str, title: str, chart: Chart | None, **more: Any) -> Section:
+    charts = (chart,) if chart else ()
+    return Section(section_id, title, charts=charts, is_page_only=True, **more)
 
 
 class _Point(NamedTuple):
@@ -249,11 +242,9 @@ def _mark_of(row: SweepRow) -> Mark:
     return marks[row.status]
 
 
-def _speed_up_sections(rows: Sequence[SweepRow]) -> list[Section]:
+def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
     """One line for each config: the mean over all points, and where it is least and most."""
     found, chart = speed_ups(rows), speed_up(rows)
-    if not found:
-        return []
     hint = "The geometric mean over all points."
     model: Field[SpeedUp] = field("model", lambda each: subject_text(each.subject))
     columns: list[Field[SpeedUp]] = [
@@ -268,28 +259,17 @@ def _speed_up_sections(rows: Sequence[SweepRow]) -> list[Section]:
         field("most at", lambda each: dims_text(each.most_at), is_wide_only=True),
         field("points", lambda each: each.points, Kind.INTEGER),
     ]
-    return [
-        Section(
-            "speedups",
-            f"Speed-up over {EAGER}",
-            charts=(chart,) if chart else (),
-            table=make_table(found, columns),
-            footnotes=("Over all sizes that both have; the mean is the geometric one.",),
-        )
-    ]
+    return Section(
+        "speedups",
+        f"Speed-up over {EAGER}",
+        charts=(chart,) if chart else (),
+        table=make_table(found, columns) if found else None,
+        footnotes=("Over all sizes that both have; the mean is the geometric one.",),
+    )
 
 
-def _reason_sections(rows: Sequence[SweepRow], status: RowStatus, mark: Mark) -> list[Section]:
-    texts, name = _reason_texts(rows, status), status.value
-    return [Section(name, name.capitalize(), listing=texts, mark=mark)] if texts else []
-
-
-def _case_sections(
-    rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float]
-) -> list[Section]:
+def _case_section(rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float]) -> Section:
     """Every case as a table for pages: what defines it, its figures, its kernels."""
-    if not rows:
-        return []
     kernels = collect((case.id, kernel) for case, kernel in kernels_of(run))
     subjects = subjects_in(rows)
     has_models = len({subject.model for subject in subjects}) > 1
@@ -311,7 +291,7 @@ def _case_sections(
     table = make_table(
         rows, columns, lambda row: Row(details=_kernel_details(kernels.get(row.case_id, ())))
     )
-    return [Section("cases", "Cases", table=table, is_page_only=True)]
+    return Section("cases", "Cases", table=table if rows else None, is_page_only=True)
 
 
 _MEDIAN = Column("median", Kind.SECONDS, "Of one run, with its 95 % interval.")

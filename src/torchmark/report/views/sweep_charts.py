@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     """A part of a specification of Vega-Lite."""
 
     Values = list[dict[str, Any]]
-    Valued = Callable[[SweepRow], tuple[float, float, float] | None]
-    """The value of a row, and from where to where it may be."""
+    Figures = Mapping[str, tuple[float, float, float]]
+    """By the id of a case its value, and from where to where that may be."""
 
 _WIDTH, _HEIGHT = 270, 210
 """Pixels of a panel: one fits the screen of a phone with its axis."""
@@ -93,7 +93,7 @@ def scaling(rows: Sequence[SweepRow]) -> Chart | None:
     cuts = _first_slices(rows)
     held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
     note = f"Medians have their 95 % intervals.{held}"
-    panels = _line_panels(rows, cuts, _time, times_axis)
+    panels = _line_panels(rows, cuts, _times(rows), times_axis)
     return _chart("scaling", "Median time of one run", note, rows, panels)
 
 
@@ -107,23 +107,20 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
         if len(cut.sizes) > 1
     ]
     title = "Median time of one run, other sizes held"
-    panels = _line_panels(rows, others, _time, times_axis)
+    panels = _line_panels(rows, others, _times(rows), times_axis)
     return _chart("scaling-more", title, "", rows, panels)
 
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
     """Every backend over eager; None where no row has eager's to be compared with."""
     eager = eager_of(rows)
-
-    def valued(row: SweepRow) -> tuple[float, float, float] | None:
-        ratio = ratio_to(eager, row)
-        return (ratio.value, ratio.low, ratio.high) if ratio else None
-
+    found = [(row.case_id, ratio_to(eager, row)) for row in rows]
+    ratios = {case_id: (each.value, each.low, each.high) for case_id, each in found if each}
     note = (
         f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
         "Intervals take both at their worst ends."
     )
-    panels = _line_panels(rows, _first_slices(rows), valued, ratios_axis, at_one=True)
+    panels = _line_panels(rows, _first_slices(rows), ratios, ratios_axis, at_one=True)
     return _chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
 
 
@@ -204,16 +201,16 @@ def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
 def _line_panels(
     rows: Sequence[SweepRow],
     cuts: Sequence[Slice],
-    valued: Valued,
+    figures: Figures,
     axis_of: Callable[[list[float]], dict[str, Any]],
     *,
     at_one: bool = False,
 ) -> list[_Panel]:
     """For each slice a panel for each phase, all of a slice with the same axes."""
-    phases = phases_in(row for row in measured(rows) if valued(row))
+    phases = phases_in(row for row in measured(rows) if row.case_id in figures)
     found = []
     for cut in cuts:
-        values = {phase: _values(cut, phase, valued, at_one=at_one) for phase in phases}
+        values = {phase: _values(cut, phase, figures, at_one=at_one) for phase in phases}
         every = [value for each in values.values() for value in each]
         if not every:
             continue
@@ -232,7 +229,7 @@ def _line_panels(
     return found
 
 
-def _values(cut: Slice, phase: Phase, valued: Valued, *, at_one: bool) -> Values:
+def _values(cut: Slice, phase: Phase, figures: Figures, *, at_one: bool) -> Values:
     """The marks of a panel; a line over a gap would claim what nobody measured."""
     found: Values = []
     for config in configs_in(cut.rows):
@@ -244,21 +241,22 @@ def _values(cut: Slice, phase: Phase, valued: Valued, *, at_one: bool) -> Values
         piece = 0
         for size in cut.sizes:
             row = placed.get(size)
-            value = valued(row) if row else None
-            if row is None or value is None:
+            if row is None or row.case_id not in figures:
                 piece += 1
                 continue
-            middle, low, high = value
+            middle, low, high = figures[row.case_id]
             mark = {"size": size, "value": middle, "low": low, "high": high, "piece": piece}
-            figure = {"speed-up": speedup_text(middle)} if at_one else {}
-            found.append({**_fields(row), **figure, **mark})
+            told = {"speed-up": speedup_text(middle)} if at_one else {}
+            found.append({**_fields(row), **told, **mark})
     return found
 
 
-def _time(row: SweepRow) -> tuple[float, float, float] | None:
-    if not row.median_s:
-        return None
-    return row.median_s, row.low_s or row.median_s, row.high_s or row.median_s
+def _times(rows: Sequence[SweepRow]) -> Figures:
+    return {
+        row.case_id: (row.median_s, row.low_s or row.median_s, row.high_s or row.median_s)
+        for row in rows
+        if row.median_s
+    }
 
 
 _ONE: dict[str, Any] = {

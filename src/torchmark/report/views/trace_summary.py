@@ -42,9 +42,7 @@ _SOURCES = {
 
 def make_view(summary: TraceSummary, name: str) -> View:
     """`name` is what the file is called."""
-    sections = [_operators(summary), _tree(summary)]
-    if summary.trace.unseen:
-        sections.append(Section("unseen", "Unseen", listing=summary.trace.unseen))
+    unseen = Section("unseen", "Unseen", listing=summary.trace.unseen)
     operators = number_text(len(summary.operators), "operator")
     return View(
         title=f"{name}: {_origin(summary.trace)}",
@@ -53,7 +51,7 @@ def make_view(summary: TraceSummary, name: str) -> View:
             f"{number_text(summary.calls, 'call')} of {operators}, "
             f"{len(summary.trace.calls):,} distinct; {_steps(summary)}."
         ),
-        sections=tuple(sections),
+        sections=(_operators(summary), _tree(summary), unseen),
         data=data_table(
             ("op", "calls", "share", "distinct"), map(dataclasses.asdict, summary.operators)
         ),

@@ -6,6 +6,8 @@ An exception raised by the user's own statement is not among them: it travels as
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class TorchmarkError(Exception):
     """What torchmark raises when it cannot do what was asked."""
@@ -146,9 +148,12 @@ class CompileError(TorchmarkError, RuntimeError):
 class MarkedTextError(InvalidArgumentError):
     """A short text of a small language that cannot be read; the message points at the place."""
 
-    def __init__(self, message: str, *, text: str, position: int, remedy: str) -> None:
+    remedy: ClassVar[str]
+    """How such a text is written."""
+
+    def __init__(self, message: str, *, text: str, position: int) -> None:
         line = text.translate(dict.fromkeys(range(32), " "))  # on one line, caret in place
-        super().__init__(f"{message}\n    {line}\n    {' ' * position}^\n{remedy}")
+        super().__init__(f"{message}\n    {line}\n    {' ' * position}^\n{self.remedy}")
         self.text = text
         self.position = position
         """Counted in characters from 0; the length of the text if something is missing there."""
@@ -157,25 +162,13 @@ class MarkedTextError(InvalidArgumentError):
 class SignatureError(MarkedTextError):
     """A signature that cannot be read."""
 
-    def __init__(self, message: str, *, text: str, position: int) -> None:
-        super().__init__(
-            message,
-            text=text,
-            position=position,
-            remedy='Write it like "f(x, w) -> y", "f(x) -> y, z" or "f(x) -> None".',
-        )
+    remedy = 'Write it like "f(x, w) -> y", "f(x) -> y, z" or "f(x) -> None".'
 
 
 class PatternError(MarkedTextError):
     """A pattern of `-k` that cannot be read."""
 
-    def __init__(self, message: str, *, text: str, position: int) -> None:
-        super().__init__(
-            message,
-            text=text,
-            position=position,
-            remedy='Write words, "and", "or", "not" and parentheses: "add not (C++ or script)".',
-        )
+    remedy = 'Write words, "and", "or", "not" and parentheses: "add not (C++ or script)".'
 
 
 class DefinitionError(InvalidArgumentError):

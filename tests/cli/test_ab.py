@@ -25,7 +25,7 @@ from tests.engine.test_old_torch import OLD_PYTHON
 from tests.patched_torch import sitecustomize
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT
-from torchmark.cli import ab as ab_command
+from torchmark.cli import ab as ab_module
 from torchmark.model.codec import decode_run
 from torchmark.model.result import Metric, PairedTiming, Status
 from torchmark.model.run import FEWEST_REPLICATES, RunState
@@ -413,10 +413,10 @@ def test_the_options_of_the_command_are_those_of_the_function(
         given.update(options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ab_command, "ab", fake_ab)
+    monkeypatch.setattr(ab_module, "ab", fake_ab)
     arguments = ["--A", "a", "--env", "C=c d=e", "--suite", "s", "-k", "add", "--time",
                  "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--tag", "t"]  # fmt: skip
-    told = CliRunner().invoke(ab_command.command, arguments)
+    told = CliRunner().invoke(ab_module.ab_command, arguments)
     assert told.exit_code != 0
     progress = given.pop("progress")
     assert callable(progress)

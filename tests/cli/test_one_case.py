@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchmark.cli.one_case import find_case
+from torchmark.cli.flame import find_case
 from torchmark.errors import AmbiguousCaseError, PatternError, UnknownCaseError
 from torchmark.model.case import Autograd, Case, Language, Runtime
 

@@ -14,7 +14,7 @@ from tests import ab_records, light_torch
 from tests.patched_torch import sitecustomize
 from torchmark.analyse.ab import judge
 from torchmark.analyse.estimates import Verdict
-from torchmark.cli import overrides_folder, overrides_report
+from torchmark.cli import overrides as cli_overrides
 from torchmark.commands import overrides
 from torchmark.define.grouped import GroupedStmts
 from torchmark.define.suites.loading import LoadedSuite
@@ -68,7 +68,7 @@ def test_a_slower_dispatch_is_found_drawn_and_reported(
         (tmp_path / name / "sitecustomize.py").write_text(text)
     commands = [f"export PYTHONPATH={tmp_path / name}:$PYTHONPATH" for name in ("base", "patch")]
     done = CliRunner().invoke(
-        overrides_report.command,
+        cli_overrides.report_command,
         ["--base", commands[0], "--branch", commands[1], "-o", "report"],
         catch_exceptions=False,
     )
@@ -110,7 +110,7 @@ def _look_at(seen: Visit) -> None:
     assert after["width"] > before["width"]
 
 
-def measure_at_once(run: Run, *_: object) -> Iterator[Result]:
+def measure_at_once(_sides: object, run: Run, _division: object) -> Iterator[Result]:
     """Times that are the same, without a process that takes them."""
     for planned in run.missing():
         if planned.metric is Metric.TIME:
@@ -136,7 +136,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cal
 
     def call(*args: str, base: str = light, branch: str = light) -> Called:
         arguments = ["--base", base, "--branch", branch, *args] if "--resume" not in args else args
-        return CliRunner().invoke(overrides_report.command, arguments, catch_exceptions=False)
+        return CliRunner().invoke(cli_overrides.report_command, arguments, catch_exceptions=False)
 
     return call
 
@@ -323,7 +323,7 @@ def test_without_what_draws_pngs_the_rest_is_there(
         raise MissingToolError("PNG pictures need vl-convert")
 
     profiler(profiled)
-    monkeypatch.setattr(overrides_folder, "png_of", missing)
+    monkeypatch.setattr(cli_overrides, "png_of", missing)
     done = report("--all-flames", "-o", "out")
     assert done.exit_code == 4
     assert "PNG pictures need vl-convert; torchmark overrides report --resume" in done.stderr
@@ -338,4 +338,4 @@ def test_an_environment_that_breaks_is_an_error(report: Callable[..., Called]) -
 
 def test_both_environments_are_needed() -> None:
     with pytest.raises(ValueError, match="give --base and --branch"):
-        CliRunner().invoke(overrides_report.command, ["--base", "x"], catch_exceptions=False)
+        CliRunner().invoke(cli_overrides.report_command, ["--base", "x"], catch_exceptions=False)

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.test_cli import HEEDING_CTRL_C, site
 from tests.replay_traces import product, relu, write_trace
 from torchmark.cli import cli
-from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.cli.shell import ExitCode, code_of
 from torchmark.errors import TorchmarkError
 from torchmark.store import open_store
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 import torchmark
 from tests.fake_sweeps import SPEC, FakeSweep
 from torchmark.analyse.sweep import rows_of
-from torchmark.cli import following, show, sweep
-from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.cli import following, stored, sweep
+from torchmark.cli.shell import ExitCode, code_of
 from torchmark.errors import TorchmarkError
 from torchmark.model.run import Run, RunState
 from torchmark.report.formats import html
@@ -43,7 +43,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def swept(*args: str, file: str = "layer.py") -> Result:
-    return CliRunner().invoke(sweep.command, [file, "--store", "s.db", *args])
+    return CliRunner().invoke(sweep.sweep_command, [file, "--store", "s.db", *args])
 
 
 def failure(*args: str) -> TorchmarkError:
@@ -76,7 +76,7 @@ def test_the_same_rows_are_in_the_file_the_table_and_the_store(
     names = sorted(file.name for file in tmp_path.glob("page*"))
     assert names == ["page-roofline.png", "page-scaling.png", "page.html"]
     assert all(name in done.stderr for name in names)
-    shown = CliRunner().invoke(show.command, ["--store", "s.db"])
+    shown = CliRunner().invoke(stored.show_command, ["--store", "s.db"])
     assert shown.output == done.stdout
 
 
@@ -87,7 +87,7 @@ def test_ctrl_c_says_how_to_go_on(fake: FakeSweep) -> None:
     assert "6 cases: 2 measured, 4 not measured." in first.stdout
     assert f"Resume with: torchmark sweep --resume {latest().id} --store s.db" in first.stderr
     fake.interrupt_after = None
-    done = CliRunner().invoke(sweep.command, ["--resume", "latest", "--store", "s.db"])
+    done = CliRunner().invoke(sweep.sweep_command, ["--resume", "latest", "--store", "s.db"])
     assert done.exit_code == 0, done.output
     assert len(csv_rows()) == len(fake.measured) == 6
 
@@ -129,10 +129,10 @@ def test_mistakes_are_told_before_anything_is_measured(fake: FakeSweep, spec: Pa
     assert code_of(unused) is ExitCode.USAGE
     spec.write_text(SPEC.replace('"features": [8]', '"features": [2.5]'))
     assert "layer.py: the dimension 'features' has the size 2.5" in str(failure())
-    without = CliRunner().invoke(sweep.command, [])
+    without = CliRunner().invoke(sweep.sweep_command, [])
     assert "name the SPEC.py" in str(without.exception)
-    assert "leave layer.py out" in str(failure("--resume", "latest"))
-    beside = CliRunner().invoke(sweep.command, ["--resume", "latest", "--set", "batch=1"])
+    assert "leave SPEC.py out" in str(failure("--resume", "latest"))
+    beside = CliRunner().invoke(sweep.sweep_command, ["--resume", "latest", "--set", "batch=1"])
     assert "leave --set out" in str(beside.exception)
     assert not Path("layer.csv").exists()
     assert fake.measured == []

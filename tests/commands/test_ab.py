@@ -11,7 +11,7 @@ import torchmark
 from tests import ab_records, records
 from torchmark.commands import ab as module
 from torchmark.commands.ab import name_commands
-from torchmark.commands.ab_planning import plan_statements
+from torchmark.commands.planning import plan_statements
 from torchmark.engine.paired.cases import make_result
 from torchmark.engine.paired.counting import sentries
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, ZygoteError

@@ -12,7 +12,7 @@ import pytest
 import torchmark
 from tests.replay_traces import NOPE, OPAQUE, WRONG, product, relu, write_trace
 from torchmark.commands import replay as command
-from torchmark.commands.live_files import LiveFile
+from torchmark.commands.spine import LiveFile
 from torchmark.engine import replaying_in_order
 from torchmark.engine.replaying import ReplayZygotes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from tests.engine.running.fakes import FakeWorld
+from torchmark.commands.planning import select_cases
 from torchmark.commands.run import plan_results, run
-from torchmark.commands.suites import Selection, select_cases
 from torchmark.define.suites.loading import load_suite
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.case import Language
@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> FakeWorld:
 
 
 def select(world: FakeWorld, *suites: LoadedSuite, **options: Any) -> tuple[Case, ...]:
-    return select_cases(suites or [STANDARD], Selection(**options), world.workers())
+    return select_cases(suites or [STANDARD], world.workers(), **options)
 
 
 def test_the_standard_suite_is_all_of_it_unless_something_is_said(world: FakeWorld) -> None:

@@ -83,7 +83,7 @@ def test_an_interrupt_leaves_what_there_is_and_names_the_run(store: Store) -> No
     with pytest.raises(RunInterruptedError) as raised:
         carry_out(run, store, interrupted)
     assert raised.value.run_id == run.id
-    cut_short = find_run(store, run.id, [RunKind.RUN])
+    cut_short = find_run(store, run.id, RunKind.RUN)
     assert cut_short.state is RunState.INTERRUPTED
     assert [planned.case for planned in cut_short.missing()] == CASES[2:]
     assert len(carry_out(cut_short, store, measure_all).results) == 4
@@ -139,13 +139,13 @@ def test_a_run_that_does_not_say_how_it_measured_cannot_be_resumed() -> None:
 def test_a_run_is_resumed_by_the_command_that_made_it(store: Store) -> None:
     run = begin(store)
     with pytest.raises(InvalidArgumentError, match=f"torchmark run --resume {run.id}"):
-        find_run(store, run.id, [RunKind.AB])
+        find_run(store, run.id, RunKind.AB)
 
 
 def test_nobody_takes_up_a_run_that_is_being_measured(store: Store) -> None:
     run = begin(store)
     with own_run(run.id), pytest.raises(RunInUseError, match="is being measured"):
-        find_run(store, run.id, [RunKind.RUN])
+        find_run(store, run.id, RunKind.RUN)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_old_torch import OLD_PYTHON
 from tests.engine.zygote_cases import case
-from torchmark.cli.exit_codes import ExitCode, code_of
+from torchmark.cli.shell import ExitCode, code_of
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.sampling_profiler import Recording, py_spy, record, recording_of
 from torchmark.engine.zygote.cases import LOOP_FRAME, NativeCase

@@ -7,17 +7,16 @@ help stands here for the same reason.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 import traceback
-from typing import NoReturn
 
 import click
 
 from torchmark import __version__
-from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.cli.lazy_group import LazyGroup
-from torchmark.errors import StatementSyntaxError, TorchmarkError
+from torchmark.cli.shell import ExitCode, code_of, fail, message_of
+from torchmark.errors import TorchmarkError
 
 _COMMANDS = {
     "run": "Time and count suites of benchmarks, in Python and C++.",
@@ -41,11 +40,37 @@ _COMMANDS = {
     "doctor": "Say what is on this machine and what each missing part would give.",
 }
 
+_MODULES = {
+    **dict.fromkeys(["time", "count"], "statements"),
+    **dict.fromkeys(["list", "summary", "doctor"], "inventory"),
+    **dict.fromkeys(["runs", "show", "compare", "export", "tag", "rm", "schema"], "stored"),
+}
+"""The module of a command, where it is not called like the command."""
+
+
+class _LazyGroup(click.Group):
+    """Finds `<name>_command` in the module of the command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"torchmark.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([*_COMMANDS.items()])
+
 
 @click.group(
-    cls=LazyGroup,
-    helps=_COMMANDS,
-    modules="torchmark.cli.{}",
+    cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="torchmark COMMAND --help tells more. Without a command it does what `run` does.",
@@ -68,26 +93,15 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
-        _fail("interrupted", ExitCode.INTERRUPTED)
+        fail("interrupted", ExitCode.INTERRUPTED)
     except TorchmarkError as error:
-        _fail(_message_of(error), code_of(error))
+        fail(message_of(error), code_of(error))
     except OSError as error:
         if error.errno != errno.EPIPE:
-            _fail(f"cannot write the output: {error}", ExitCode.ENVIRONMENT)
+            fail(f"cannot write the output: {error}", ExitCode.ENVIRONMENT)
         # The reader of a pipe has seen enough; what is left unwritten must not be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.PIPE_CLOSED)
     except Exception:  # Python's own code for a traceback would say that a regression was found
         traceback.print_exc()
         sys.exit(ExitCode.DEFECT)
-
-
-def _message_of(error: TorchmarkError) -> str:
-    from torchmark.cli.messages import syntax_message  # noqa: PLC0415 - only in a failure
-
-    return syntax_message(error) if isinstance(error, StatementSyntaxError) else str(error)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"torchmark: {message}", err=True)
-    sys.exit(code)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
-from torchmark.cli.abilities import check_that_counting_works
-from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
-from torchmark.commands.ab import BUDGET, ab, remove_timers
+from torchmark.cli.following import metric_options, metrics_of, report_run, run_options
+from torchmark.cli.shell import ExitCode, fail_on_option, import_from_here
+from torchmark.commands.ab import ab, remove_timers
+from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchmark.cli.following import RunOptions
     from torchmark.model.run import Run
 
 
@@ -49,8 +47,7 @@ if TYPE_CHECKING:
 @click.option("--setup", multiple=True, help="Run before each statement; may be repeated.")
 @click.option("--A-stmt", "a_stmt", help="Statement that runs in A …")
 @click.option("--B-stmt", "b_stmt", help="… and the one that runs in B: two ways to do the same.")
-@click.option("--time", is_flag=True, help="Take times, and do not count unless asked.")
-@click.option("--count", is_flag=True, help="Count instructions, and take no times unless asked.")
+@metric_options
 @click.option("--no-cpp", is_flag=True, help="Leave out C++ cases.")
 @click.option("--patch-a", is_flag=True, help="Put a Timer into A's torch, as utils_backport.")
 @click.option("--patch-b", is_flag=True, help="Put a Timer into B's torch.")
@@ -61,22 +58,10 @@ if TYPE_CHECKING:
     type=float,
     help=f"Seconds for the times of a case, at most.  [default: {BUDGET:g}]",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["slower", "any"]),
-    help="Exit with 1 if a case is slower or takes more instructions; any: also if it is faster "
-    "or takes fewer.",
-)
-@run_options
-def command(
-    more: tuple[str, ...],
-    fail_on: str | None,
-    unpatch: bool,
-    place: str | None,
-    tags: tuple[str, ...],
-    resume: str | None,
-    quiet: bool,
-    **options: Any,
+@fail_on_option
+@run_options("fail_on")
+def ab_command(
+    asked: RunOptions, more: tuple[str, ...], fail_on: str | None, unpatch: bool, **options: Any
 ) -> None:
     """Compare two environments: every case is slower, faster, the same, or unclear.
 
@@ -89,24 +74,19 @@ def command(
     torchmark ab --B "export PYTHONPATH=../patched" --stmt "x + x" --setup "x = torch.ones(9)"
     torchmark ab --A-stmt "x.sum(0)" --B-stmt "torch.sum(x, 0)" --setup "x = torch.ones(64, 64)"
     torchmark ab --resume latest
-    """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
-    files = files_in(options)
+    """
+    import_from_here()
     wanted: dict[str, Any] = {}
-    if resume is not None:
-        refuse_beside_resume({"--env": more, "--unpatch": unpatch, "--tag": tags, **options})
-    else:
+    if asked.resume is None:
         environments = _parse_environments(more)
         if unpatch:
             for line in remove_timers(options["A"], options["B"], environments):
                 click.echo(line, err=True)
             return
-        wanted = {"environments": environments, "tags": tags, **_wanted(**options)}
+        wanted = {"environments": environments, **_wanted(**options)}
     report_run(
-        lambda progress: ab(store=place, resume=resume, progress=progress, **wanted),
-        place=place,
-        files=files,
-        quiet=quiet,
+        asked,
+        lambda store, **keeping: ab(store=store, **keeping, **wanted),
         judge=lambda run: _find_regression(run, fail_on),
     )
 
@@ -123,15 +103,10 @@ def _wanted(
     **others: Any,
 ) -> dict[str, Any]:
     """What the command is called with; a mistake is told before anything starts."""
-    if count:
-        check_that_counting_works()
-    metrics = [
-        metric for metric, given in ((Metric.INSTRUCTIONS, count), (Metric.TIME, time)) if given
-    ]
     return {
         **others,
         "setup": "\n".join(setup) or "pass",
-        "metrics": metrics or None,
+        "metrics": metrics_of(time=time, count=count)[::-1] or None,  # counts come first
         "cpp": not no_cpp,
         "patch": [name for name, given in (("A", patch_a), ("B", patch_b)) if given],
         "budget": BUDGET if budget is None else check_positive("--budget", budget),

@@ -26,8 +26,7 @@ from torchmark.capture.user_program import (
     users_traceback,
     when_imported,
 )
-from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.cli.files import check_writable
+from torchmark.cli.shell import ExitCode, check_writable, code_of, warn
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("-m", "as_module", is_flag=True, help="Run a module by its name, as python -m does.")
 @click.argument("script", metavar="SCRIPT")
 @click.argument("args", metavar="[ARGS]…", nargs=-1, type=click.UNPROCESSED)
-def command(
+def capture_command(
     output: Path,
     steps: int | None,
     values: bool,
@@ -151,7 +150,7 @@ class _Recording:
         else:
             lines = _summary(self._capture.trace(), self._output)
         for line in lines:
-            click.echo(f"torchmark: {line}", err=True)
+            warn(line)
 
 
 def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExit:
@@ -174,7 +173,7 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
     try:
         recording.stop()
     except TorchmarkError as error:
-        click.echo(f"torchmark: {error}", err=True)
+        warn(str(error))
         ending = ending if ending.code else SystemExit(code_of(error))
     if failure is not None:
         failure = failure.with_traceback(users_traceback(failure))

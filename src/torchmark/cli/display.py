@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,42 +32,19 @@ _DOING = {
 }
 
 
-class Display(Protocol):
-    """Hears of everything that happens in a run; the run itself comes first."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def hear(self, news: Run | Progress) -> None: ...
-
-
-def make_display(*, quiet: bool) -> Display:
-    """The display that fits where stderr goes."""
-    if quiet:
-        return _Silent()
-    return _Terminal() if sys.stderr.isatty() else _Lines()
-
-
-class _Silent:
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def hear(self, news: Run | Progress) -> None:
-        """Errors are shown at the end of the command."""
-
-
-class _Counting(_Silent):
-    """Knows how many results there are to be."""
+class Display:
+    """Hears of everything that happens in a run, the run itself first, and shows nothing of it."""
 
     def __init__(self) -> None:
         self._total = 0
         self._done = 0
         self._planned = 0
         self._run_id = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
     def hear(self, news: Run | Progress) -> None:
         if isinstance(news, Run):
@@ -85,10 +62,7 @@ class _Counting(_Silent):
         else:
             self._show_beginning(news)
 
-    def _begin(self, run: Run) -> None:
-        what = "1 measurement" if self._total == 1 else f"{self._total or 'no'} measurements"
-        left = " left" if run.results else ""
-        click.echo(f"run {run.id}: {what}{left}", err=True)
+    def _begin(self, run: Run) -> None: ...
 
     def _show_result(self, result: Result) -> None: ...
 
@@ -97,8 +71,20 @@ class _Counting(_Silent):
     def _show_beginning(self, began: Began) -> None: ...
 
 
-class _Lines(_Counting):
+def make_display(*, quiet: bool) -> Display:
+    """The display that fits where stderr goes; errors are shown at the end of the command."""
+    if quiet:
+        return Display()
+    return _Terminal() if sys.stderr.isatty() else _Lines()
+
+
+class _Lines(Display):
     """One line for every result."""
+
+    def _begin(self, run: Run) -> None:
+        what = "1 measurement" if self._total == 1 else f"{self._total or 'no'} measurements"
+        left = " left" if run.results else ""
+        click.echo(f"run {run.id}: {what}{left}", err=True)
 
     def _show_result(self, result: Result) -> None:
         click.echo(f"[{self._done}/{self._total}] {headline_of(result)}", err=True)
@@ -108,7 +94,7 @@ class _Lines(_Counting):
             click.echo(stage.text, err=True)
 
 
-class _Terminal(_Counting):
+class _Terminal(_Lines):
     """A bar, and below it what runs now; failures scroll by above."""
 
     def __init__(self) -> None:
@@ -135,10 +121,12 @@ class _Terminal(_Counting):
         self._live.start()
 
     def _show_stage(self, stage: Stage) -> None:
-        if not self._live.is_started and not stage.is_over:
-            click.echo(stage.text, err=True)
+        if not self._live.is_started:
+            super()._show_stage(stage)
+        elif stage.is_over:
+            self._stages.discard(stage.text)
         else:
-            (self._stages.discard if stage.is_over else self._stages.add)(stage.text)
+            self._stages.add(stage.text)
 
     def _show_beginning(self, began: Began) -> None:
         self._running[began.case.id, began.metric] = began.case
@@ -193,3 +181,27 @@ def remaining_text(done: int, total: int, elapsed: float) -> str:
     if seconds < 60:
         return f", about {seconds:.0f} s left"
     return f", about {seconds / 60:.0f} min left"
+
+
+class StatusLine:
+    """One line that says what goes on, for commands that make no run.
+
+    It is gone when it ends, however it ends. A pipe gets nothing, unless lines are wanted there
+    too.
+    """
+
+    def __init__(self, *, shows_lines: bool = False) -> None:
+        self._shows_lines = shows_lines
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if sys.stderr.isatty():
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def tell(self, text: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r\033[K{text} …", nl=False, err=True)
+        elif self._shows_lines:
+            click.echo(text, err=True)

@@ -1,21 +1,22 @@
-"""`torchmark flame`: where the time, or the instructions, of one statement go."""
+"""`torchmark flame`: where the time, or the instructions, of one statement go.
+
+The statement may be given by words of a case, and must then be the only one that they mean.
+"""
 
 from __future__ import annotations
 
-import os
+import difflib
 import re
-import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
 from torchmark.arguments import check_count
-from torchmark.cli.abilities import check_that_counting_works
-from torchmark.cli.files import check_writable
-from torchmark.cli.following import heed_signals
-from torchmark.cli.one_case import find_case
-from torchmark.cli.progress import Progress
+from torchmark.cli.display import StatusLine
+from torchmark.cli.following import check_that_counting_works, heed_signals
+from torchmark.cli.shell import check_writable, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
     Profiling,
@@ -23,28 +24,29 @@ from torchmark.commands.flame import (
     check_possible,
     collect_stacks,
     read_stacks,
-    render_difference,
     render_flame,
 )
+from torchmark.commands.planning import default_suites, installed_facts, load_suites
 from torchmark.commands.statements import name_statements
-from torchmark.commands.suites import default_suites, installed_facts, load_suites
+from torchmark.define.selection import selected
 from torchmark.define.suites import SHIPPED
 from torchmark.define.suites.loading import cases_of
 from torchmark.engine.files import write_whole
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import AmbiguousCaseError, InvalidArgumentError, UnknownCaseError
 from torchmark.model.case import Case
 from torchmark.settings import settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torchmark.commands.flame import StatementStacks
-
-_Base: TypeAlias = Case | Path | None
-"""What the case is compared with: another one, a file of stacks, or nothing."""
+    from collections.abc import Callable, Sequence
 
 _LONGEST_NAME = 60
 """Characters of a file name that we make up."""
+
+_SEPARATORS = re.compile(r"[\s,/·]+")
+"""Between the words of a title."""
+
+_SHOWN = 10
+"""Cases that a message lists; more are counted."""
 
 
 @click.command("flame")
@@ -66,7 +68,7 @@ _LONGEST_NAME = 60
     type=click.Path(dir_okay=False, path_type=Path),
     help=f"The ending decides the format: {', '.join(ENDINGS)}.  [default: CASE.svg]",
 )
-def command(
+def flame_command(
     words: tuple[str, ...],
     stmt: str | None,
     setup: tuple[str, ...],
@@ -87,8 +89,8 @@ def command(
     torchmark flame torch.add SubTensor --native
     torchmark flame --stmt "x + x" --setup "x = torch.ones(9)" --instructions -o add.svg
     torchmark flame torch.add SubTensor --against "torch.add Tensor" -o cost.svg
-    """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
+    """
+    import_from_here()
     how = Profiling(
         native=native, instructions=instructions, seconds=check_count("--seconds", seconds)
     )
@@ -96,9 +98,11 @@ def command(
         check_ending(output, is_difference=against is not None)
     _check_that_one_is_given(words, stmt, setup, suites)
     if stmt is None:
-        case, base = _cases_meant(words, against, suites)
+        wanted, find = " ".join(words), _look_into(suites)
     else:
-        case, base = _statements_meant(stmt, "\n".join(setup) or "pass", against)
+        wanted, find = stmt, partial(_make_case, setup="\n".join(setup) or "pass")
+    case = find(wanted)
+    base = None if against is None else _find_base(against, find)
     file = output or Path(f"{_file_name(case)}.svg")
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
@@ -106,19 +110,12 @@ def command(
     if instructions:
         check_that_counting_works()
     heed_signals()
-    with Progress() as progress:
+    with StatusLine() as line:
         read = [read_stacks(base)] if isinstance(base, Path) else []
-        seen = [*collect_stacks(cases, how, lambda stage: progress.tell(stage.text)), *read]
-        progress.tell(f"drawing {file.name}")
-        write_whole(file, _content(file, seen, how.unit))
+        seen = [*collect_stacks(cases, how, line.tell), *read]
+        line.tell(f"drawing {file.name}")
+        write_whole(file, render_flame(file, seen, how.unit))
     click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
-
-
-def _content(file: Path, seen: list[StatementStacks], unit: str) -> bytes:
-    if len(seen) == 1:
-        return render_flame(file, seen[0], unit)
-    branch, base = seen
-    return render_difference(file, base, branch, unit)
 
 
 def _check_that_one_is_given(
@@ -134,35 +131,75 @@ def _check_that_one_is_given(
         raise InvalidArgumentError("--setup goes with --stmt; a case has its own")
 
 
-def _cases_meant(
-    words: tuple[str, ...], against: str | None, names: tuple[str, ...]
-) -> tuple[Case, _Base]:
-    names = names or (*default_suites(settings_for(Path.cwd())), *SHIPPED)
-    loaded = load_suites(names)
+def _look_into(names: tuple[str, ...]) -> Callable[[str], Case]:
+    """What finds a case of the suites by its words."""
+    loaded = load_suites(names or (*default_suites(settings_for(Path.cwd())), *SHIPPED))
     for suite in loaded:
         for failure in suite.failures:
-            click.echo(f"torchmark: {failure}", err=True)
-    cases = cases_of(loaded, facts=installed_facts())
-    case = find_case(cases, " ".join(words))
-    return case, _base(against, lambda other: find_case(cases, other))
+            warn(str(failure))
+    return partial(find_case, cases_of(loaded, facts=installed_facts()))
 
 
-def _statements_meant(stmt: str, setup: str, against: str | None) -> tuple[Case, _Base]:
-    return _statement(stmt, setup), _base(against, lambda other: _statement(other, setup))
-
-
-def _statement(stmt: str, setup: str) -> Case:
+def _make_case(stmt: str, setup: str) -> Case:
     return Case(label=tuple(name_statements([stmt])), stmt=stmt, setup=setup)
 
 
-def _base(against: str | None, meant: Callable[[str], Case]) -> _Base:
+def _find_base(against: str, find: Callable[[str], Case]) -> Case | Path:
     """What --against names: a file, if there is one of that name."""
-    if against is None:
-        return None
-    return Path(against) if Path(against).is_file() else meant(against)
+    return Path(against) if Path(against).is_file() else find(against)
 
 
 def _file_name(case: Case) -> str:
     """Of letters and digits, so that no shell minds it."""
     words = re.findall(r"\w+", case.name)
     return "-".join(words)[:_LONGEST_NAME] or "flame"
+
+
+def find_case(cases: Sequence[Case], words: str) -> Case:
+    """The case with this id, title or name; otherwise the only one with these words in its title,
+    whole words before parts of them; or the only one that the pattern means, as in `-k`.
+
+    >>> from torchmark.model.case import Case
+    >>> cases = [Case(label=("add", kind), stmt="x") for kind in ("Tensor", "SubTensor")]
+    >>> find_case(cases, "add tensor").name, find_case(cases, "sub").name
+    ('add / Tensor', 'add / SubTensor')
+    """
+    wanted = words.strip().lower()
+    found = (
+        [case for case in cases if wanted in (case.id, case.title.lower(), case.name.lower())]
+        or [case for case in cases if set(wanted.split()) <= _words_of(case)]
+        or list(selected(cases, words))
+    )
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AmbiguousCaseError(
+            f"{len(found)} cases have the words {words!r}; give more of them, or an id:\n"
+            + _listed(found)
+        )
+    near = _near(cases, wanted)
+    hint = f"; near to it:\n{_listed(near)}" if near else ""
+    raise UnknownCaseError(
+        f"no case has the words {words!r}; `torchmark list` shows what the suites have{hint}"
+    )
+
+
+def _words_of(case: Case) -> set[str]:
+    return set(_SEPARATORS.split(case.title.lower()))
+
+
+def _near(cases: Sequence[Case], wanted: str) -> list[Case]:
+    """The cases that have a word which is spelt nearly like one that no case has."""
+    words_of = {case.id: _words_of(case) for case in cases}
+    known = set[str]().union(*words_of.values())
+    strange = [word for word in wanted.split() if not any(word in each for each in known)]
+    meant = {
+        near for word in strange for near in difflib.get_close_matches(word, known, cutoff=0.7)
+    }
+    return [case for case in cases if meant & words_of[case.id]]
+
+
+def _listed(cases: Sequence[Case]) -> str:
+    lines = [f"    {case.id}  {case.title}" for case in cases[:_SHOWN]]
+    more = len(cases) - _SHOWN
+    return "\n".join([*lines, *([f"    … and {more} more"] if more > 0 else [])])

@@ -1,131 +1,169 @@
-"""A command that measures: progress while it goes on, then the report, the files, the exit code."""
+"""What the commands that measure share: their options, and the way from measuring to an exit code.
+
+Progress is shown while a run goes on; then come the report, the files and the exit code.
+"""
 
 from __future__ import annotations
 
+import functools
+import platform
 import shlex
 import signal
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from torchmark.cli.display import make_display
-from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.cli.files import STANDARD_OUTPUT, check_writable, written
-from torchmark.cli.stores import columns, opened, store_option
-from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
-from torchmark.model.result import Status
+from torchmark.cli.shell import (
+    STANDARD_OUTPUT,
+    ExitCode,
+    code_of,
+    columns,
+    combine,
+    fail,
+    file_options,
+    files_in,
+    opened,
+    store_option,
+    warn,
+    write_documents,
+)
+from torchmark.engine.zygote.process import valgrind
+from torchmark.errors import (
+    InvalidArgumentError,
+    MissingToolError,
+    RunInterruptedError,
+    TorchmarkError,
+)
+from torchmark.model.result import Metric, Status
 from torchmark.report import render
 from torchmark.report.names import headline_of
+from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from torchmark.commands.spine import Listener
+    from torchmark.cli.shell import Decorator
     from torchmark.model.run import Run
 
-_file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
-_FORMATS = {
-    "json": "Write every sample and count as JSON; without FILE, print it.",
-    "csv": "Write a line for each result as CSV.",
-    "markdown": "Write tables for a pull request as Markdown.",
-    "html": "Write one page with everything in it.",
-}
+metric_options = combine(
+    click.option("--time", is_flag=True, help="Take times, and do not count unless asked."),
+    click.option(
+        "--count", is_flag=True, help="Count instructions, and take no times unless asked."
+    ),
+)
 
 
-def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command that measures; they arrive as place, tags, resume, quiet and
-    one `<format>_file` for each format.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of every command that measures."""
+
+    place: str | None
+    """The store that is named."""
+
+    tags: tuple[str, ...]
+    resume: str | None
+    """The run to go on with; no option that it began with is given beside it."""
+
+    quiet: bool
+    files: dict[str, Path | None]
+    """What is to be written, by format."""
+
+
+def run_options(*fine_beside_resume: str) -> Decorator:
+    """Add the options of every command that measures; they arrive as the first argument.
+
+    A run goes on with the options it began with, so with --resume none may be given again except
+    those that only say what is shown, and `fine_beside_resume`.
     """
-    options: list[Callable[..., Any]] = [
-        store_option,
-        click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the run."),
-        with_outputs,
-        click.option("--resume", metavar="RUN", help="Go on with a run that was cut short."),
-        click.option("--quiet", is_flag=True, help="Show only the result and errors."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
 
+    def decorate(function: Callable[..., None]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(
+            *, place: str | None, tags: tuple[str, ...], resume: str | None, quiet: bool, **own: Any
+        ) -> None:
+            files = files_in(own)
+            if resume is not None:
+                shown = [f"{form}_file" for form in files]
+                _check_alone(["place", "resume", "quiet", *shown, *fine_beside_resume])
+            asked = RunOptions(place=place, tags=tags, resume=resume, quiet=quiet, files=files)
+            function(asked, **own)
 
-def with_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A file for each format; `files_in` collects them."""
-    for form, text in reversed(_FORMATS.items()):
-        # As in torchmark 0.1, --json without a file prints.
-        alone: dict[str, Any] = (
-            {"is_flag": False, "flag_value": str(STANDARD_OUTPUT)} if form == "json" else {}
+        options = combine(
+            store_option,
+            click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the run."),
+            file_options,
+            click.option("--resume", metavar="RUN", help="Go on with a run that was cut short."),
+            click.option("--quiet", is_flag=True, help="Show only the result and errors."),
         )
-        option = click.option(
-            f"--{form}", f"{form}_file", type=_file, metavar="FILE", help=text, **alone
-        )
-        function = option(function)
-    return function
+        return options(call)
+
+    return decorate
 
 
-def files_in(arguments: dict[str, Any]) -> dict[str, Path | None]:
-    """The files that were asked for, by format, taken out of the arguments of a command."""
-    files = {form: arguments.pop(f"{form}_file") for form in _FORMATS}
-    check_writable(files.values())
-    return files
+def _check_alone(fine: list[str]) -> None:
+    context = click.get_current_context()
+    for each in context.command.params:
+        source = context.get_parameter_source(str(each.name))
+        if each.name not in fine and source is ParameterSource.COMMANDLINE:
+            is_option = isinstance(each, click.Option)
+            refuse_beside_resume(each.opts[-1] if is_option else str(each.metavar).strip("[]…"))
 
 
-def refuse_beside_resume(given: Mapping[str, Any]) -> None:
-    """A run goes on with the options it began with, so none of these may be given again."""
-    named = [name for name, value in given.items() if value not in (None, False, (), "")]
-    if named:
-        option = "-k" if named[0] == "pattern" else f"--{named[0].replace('_', '-')}"
-        raise InvalidArgumentError(
-            "--resume goes on with the suites and options that the run began with; "
-            f"leave {option} out"
-        )
+def refuse_beside_resume(given: str) -> NoReturn:
+    raise InvalidArgumentError(
+        f"--resume goes on with the suites and options that the run began with; leave {given} out"
+    )
 
 
 def report_run(
-    measure: Callable[[Listener], Run],
+    asked: RunOptions,
+    measure: Callable[..., Run],
     *,
-    place: str | None,
-    files: Mapping[str, Path | None],
-    quiet: bool,
     judge: Callable[[Run], ExitCode | None] = lambda _run: None,
     show_text: bool = True,
-    text_of: Callable[[Run], str] | None = None,
+    text_of: Callable[[Run], str] = lambda run: render(run, "text", width=columns()),
     write_more: Callable[[Run], bool] = lambda _run: True,
-) -> Run:
+) -> None:
     """Measure, show, write and exit with the code that says how it went; return if all is fine.
 
-    `judge` may name a code for a run that came to its end, such as a regression. `show_text` is
-    off where `--quiet` means that only failures are shown. `text_of` replaces the usual text.
-    `write_more` writes what a command makes beside the usual files, and says whether it could.
+    `measure` is called with the store, the tags, the run to resume and a listener. `judge` may name
+    a code for a run that came to its end, such as a regression. `show_text` is off where `--quiet`
+    means that only failures are shown. `text_of` replaces the usual text. `write_more` writes what
+    a command makes beside the usual files, and says whether it could.
     """
     heed_signals()
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
     try:
-        with make_display(quiet=quiet) as display:
-            run = measure(display.hear)
+        with make_display(quiet=asked.quiet) as display:
+            run = measure(
+                store=asked.place, tags=asked.tags, resume=asked.resume, progress=display.hear
+            )
     except (RunInterruptedError, TorchmarkError) as error:
         if not error.run_id:
             raise
         cut_short_by = error
-        with opened(place) as store:
+        with opened(asked.place) as store:
             run = store.run(error.run_id)
-    if STANDARD_OUTPUT in files.values():
+    if STANDARD_OUTPUT in asked.files.values():
         pass  # what is written there stands alone
     elif show_text:
-        text = render(run, "text", width=columns()) if text_of is None else text_of(run)
-        click.echo(text, nl=False)
+        click.echo(text_of(run), nl=False)
     else:
         _show_failures(run)
-    wrote_all = written(
-        files,
+    wrote_all = write_documents(
+        asked.files,
         lambda form: render(run, form),
         remedy=lambda form: f"torchmark show {run.id} --{form} FILE writes it again",
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:
-        _say_how_to_go_on(run, cut_short_by, place)
+        _say_how_to_go_on(run, cut_short_by, asked.place)
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
     code = judge(run)
@@ -133,7 +171,6 @@ def report_run(
         sys.exit(code)
     if run.has_failures:
         sys.exit(ExitCode.CASE_FAILED)
-    return run
 
 
 def heed_signals() -> None:
@@ -145,19 +182,46 @@ def heed_signals() -> None:
 def _show_failures(run: Run) -> None:
     for result in run.results:
         if result.status is Status.FAILED:
-            click.echo(f"torchmark: {headline_of(result)}", err=True)
+            warn(headline_of(result))
 
 
 def _say_how_to_go_on(
     run: Run, cause: TorchmarkError | RunInterruptedError, place: str | None
-) -> None:
+) -> NoReturn:
     store = f" --store {shlex.quote(place)}" if place is not None else ""
-    is_interrupt = isinstance(cause, RunInterruptedError)
     done = len(run.plan) - len(run.missing())
-    click.echo(
-        f"torchmark: {'interrupted' if is_interrupt else cause}; "
+    is_interrupt = isinstance(cause, RunInterruptedError)
+    fail(
+        f"{'interrupted' if is_interrupt else cause}; "
         f"{done} of {len(run.plan)} results are stored\n"
         f"Resume with: torchmark {run.kind.value} --resume {run.id}{store}",
-        err=True,
+        ExitCode.INTERRUPTED if isinstance(cause, RunInterruptedError) else code_of(cause),
     )
-    sys.exit(ExitCode.INTERRUPTED if isinstance(cause, RunInterruptedError) else code_of(cause))
+
+
+def metrics_of(*, time: bool, count: bool) -> list[Metric]:
+    """The metrics that are asked for; an error if counts are and there can be none."""
+    if count:
+        check_that_counting_works()
+    asked = {Metric.TIME: time, Metric.INSTRUCTIONS: count}
+    return [metric for metric, is_asked in asked.items() if is_asked]
+
+
+def check_that_counting_works() -> None:
+    """Who asks for counts is told at once that there can be none."""
+    valgrind()
+    if platform.machine() not in COUNTABLE_MACHINES:
+        raise MissingToolError(
+            f"counting instructions works on {' and '.join(COUNTABLE_MACHINES)}, and this is "
+            f"{platform.machine()}; use --time"
+        )
+
+
+def counting_works() -> bool:
+    """A machine without valgrind still times, and says so."""
+    try:
+        check_that_counting_works()
+    except MissingToolError as error:
+        warn(f"times only: {error}")
+        return False
+    return True

@@ -1,23 +1,214 @@
-"""`torchmark overrides`: what it costs that torch's functions can be overridden."""
+"""`torchmark overrides`: what it costs that torch's functions can be overridden.
+
+`ladder` measures here what each kind of input costs over a plain Tensor. `report` compares two
+environments and fills a folder for a pull request.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+import zipfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from torchmark.cli.lazy_group import LazyGroup
+from torchmark.analyse.ab import judge
+from torchmark.analyse.overheads import SUITE
+from torchmark.cli.following import counting_works, metrics_of, report_run, run_options
+from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
+from torchmark.commands.overrides import PAIR, report
+from torchmark.commands.run import run
+from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.flame.svg import png_of
+from torchmark.model.result import Metric, Status
+from torchmark.model.run import RunKind, RunState
+from torchmark.report import render, render_view, view_of
+from torchmark.report.formats.data import render_json
+from torchmark.report.formats.markdown import escaped
+from torchmark.report.views.overrides import keep_suite, view_ladders
 
-_COMMANDS = {
-    "ladder": "Run the suite here, and show what each kind of input costs.",
-    "report": "Compare two environments, with flame graphs of what got slower.",
-}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchmark.cli.following import RunOptions
+    from torchmark.model.run import Run
+    from torchmark.report.view import View
+
+MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
+
+_OURS = re.compile(r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)")
+"""The files of a report."""
 
 
-@click.group(
-    "overrides",
-    cls=LazyGroup,
-    helps=_COMMANDS,
-    modules="torchmark.cli.overrides_{}",
-    epilog="torchmark overrides COMMAND --help tells more.",
-)
-def command() -> None:
+@click.group("overrides", epilog="torchmark overrides COMMAND --help tells more.")
+def overrides_command() -> None:
     """Measure what __torch_function__, __torch_dispatch__ and modes cost a call."""
+
+
+@overrides_command.command(
+    "ladder", short_help="Run the suite here, and show what each kind of input costs."
+)
+@click.option("--count/--no-count", default=None, help="Count instructions too.  [if possible]")
+@click.option("--run", "done", metavar="RUN", help="Show a stored run; measure nothing.")
+@run_options()
+def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> None:
+    """Time and count the suite `overrides`; show what each kind of input costs over a Tensor.
+
+    The run is stored like any other. --run shows the ladder of a stored run that has results of
+    this suite.
+
+    \b
+    torchmark overrides ladder
+    torchmark overrides ladder --no-count --markdown ladder.md
+    torchmark run overrides --repeats 5 && torchmark overrides ladder --run latest
+    """
+    if done is not None:
+        if count is not None or asked.tags:
+            raise InvalidArgumentError(
+                "--run shows what was measured; leave --count, --no-count, --tag and --resume out"
+            )
+        _show(done, asked.place, asked.files)
+    metrics = metrics_of(time=True, count=counting_works() if count is None else count)
+    report_run(asked, partial(run, (SUITE,), metrics=metrics, kind=RunKind.LADDER))
+
+
+def _show(name: str, place: str | None, files: Mapping[str, Path | None]) -> None:
+    """The ladder of a run of any kind, and the exit code that says how the cases went."""
+    with opened(place) as store:
+        run = keep_suite(store.run(name))
+    if not run.results:
+        raise InvalidArgumentError(
+            f"run {run.id} has no results of this suite; `torchmark run overrides` makes some"
+        )
+    view = view_ladders(run)
+    click.echo(render_view(view, "text", columns()), nl=False)
+    wrote_all = write_documents(
+        files,
+        lambda form: render_json(run, view) if form == "json" else render_view(view, form),
+        remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
+    )
+    if not wrote_all:
+        sys.exit(ExitCode.ENVIRONMENT)
+    sys.exit(ExitCode.CASE_FAILED if run.has_failures else ExitCode.FINE)
+
+
+@overrides_command.command(
+    "report", short_help="Compare two environments, with flame graphs of what got slower."
+)
+@click.option("--base", metavar="CMD", help="Shell command that activates the base.")
+@click.option("--branch", metavar="CMD", help="Shell command that activates the branch.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("overrides-report"),
+    show_default=True,
+    help="The folder for the report; a new or an empty one.",
+)
+@click.option("--all-flames", is_flag=True, help="Flame graphs of every case, not of slower ones.")
+@run_options("output")
+def report_command(
+    asked: RunOptions, base: str | None, branch: str | None, output: Path, all_flames: bool
+) -> None:
+    """Compare the cost of overrides in two environments, with flame graphs of what got slower.
+
+    The folder then has report.md for the pull request, report.html with everything in it, an SVG
+    and a PNG of each flame graph, and report.zip with it all. Every result is stored at once: after
+    Ctrl-C or a crash, --resume measures what is missing and writes the folder.
+
+    \b
+    torchmark overrides report --base "source activate main" --branch "source activate branch"
+    torchmark overrides report --resume latest
+    """
+    if asked.resume is None and (base is None or branch is None):
+        raise InvalidArgumentError("give --base and --branch, or --resume RUN")
+    folder = find_folder(output, may_hold_report=asked.resume is not None)
+    report_run(
+        asked,
+        partial(report, base or "", branch or "", all_flames=all_flames),
+        judge=_find_problem,
+        text_of=lambda run: f"{_describe(run)}{folder}: {MARKDOWN}, {PAGE}, {ZIP}\n",
+        write_more=lambda run: _write(folder, run),
+    )
+
+
+def _describe(run: Run) -> str:
+    """A line where there is nothing to look at, and the whole report where there is."""
+    is_fine = run.state is RunState.FINISHED and not run.has_failures
+    if is_fine and not judge(run, PAIR).has_regression:
+        return f"No regressions: {view_of(run).summary}\n"
+    return render(run, "text", width=columns())
+
+
+def _find_problem(run: Run) -> ExitCode | None:
+    """A flame graph that could not be made is the fault of the environment, not of a case."""
+    is_failed = any(
+        each.metric is Metric.PROFILE and each.status is Status.FAILED for each in run.results
+    )
+    return ExitCode.ENVIRONMENT if is_failed else None
+
+
+def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
+    """Made if it is not there: what somebody has in it must not be mixed with a report.
+
+    A run that is resumed may find there what it had written when it was cut short.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        names = [entry.name for entry in path.iterdir()]
+    except OSError as error:
+        raise InvalidArgumentError(f"the report cannot go into {path}: {error.strerror}") from error
+    if any(not (may_hold_report and _OURS.fullmatch(name)) for name in names):
+        raise InvalidArgumentError(
+            f"{path} has files in it; give another folder with -o, or empty it"
+        )
+    return path.resolve()
+
+
+def _write(folder: Path, run: Run) -> bool:
+    try:
+        _write_folder(folder, run)
+    except MissingToolError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"{folder} cannot be written: {error.strerror}"
+    else:
+        return True
+    warn(f"{problem}; torchmark overrides report --resume {run.id} -o FOLDER writes it again")
+    return False
+
+
+def _write_folder(path: Path, run: Run) -> None:
+    """The report, an SVG and a PNG of each flame graph, and an archive of it all.
+
+    PNGs come last but for the archive: where they cannot be drawn, the rest is there.
+    """
+    view = view_of(run)
+    pictures = [picture for section in view.sections for picture in section.pictures]
+    (path / MARKDOWN).write_text(_markdown(run, view), encoding="utf-8")
+    (path / PAGE).write_text(render(run, "html"), encoding="utf-8")
+    for picture in pictures:
+        (path / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+    try:
+        for picture in pictures:
+            (path / f"{picture.name}.png").write_bytes(png_of(picture.svg))
+    finally:
+        with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(path.iterdir()):
+                if file.name != ZIP:
+                    archive.write(file, f"{path.name}/{file.name}")
+
+
+def _markdown(run: Run, view: View) -> str:
+    """The pictures stand one below the other: three side by side could not be read."""
+    parts = ["## The cost of `__torch_function__`", render(run, "markdown").rstrip()]
+    for section in view.sections:
+        if section.pictures:
+            parts.append(f"### {escaped(section.title)}")
+            parts += [
+                f"{each.title}: ![{each.title}]({each.name}.png)" for each in section.pictures
+            ]
+    return "\n\n".join(parts) + "\n"

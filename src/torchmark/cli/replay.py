@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchmark.cli.abilities import check_that_counting_works
-from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
-from torchmark.commands.live_files import LiveFile
+from torchmark.cli.following import metric_options, metrics_of, report_run, run_options
+from torchmark.cli.shell import STANDARD_OUTPUT
 from torchmark.commands.replay import replay
+from torchmark.commands.spine import LiveFile
 from torchmark.engine.replaying import BUDGET
-from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import TIME_LIMIT
 from torchmark.model.run_settings import Backend, ReplayMode
 
 if TYPE_CHECKING:
+    from torchmark.cli.following import RunOptions
     from torchmark.commands.spine import Listener
     from torchmark.model.run import Run
 
@@ -34,8 +34,7 @@ _MODES = [mode.value for mode in ReplayMode]
               help="Measure each call by itself, or all in their order.")  # fmt: skip
 @click.option("--backend", "backends", default="eager", show_default=True, metavar="NAMES",
               help=f"Backends that execute the calls: some of {_BACKENDS}.")  # fmt: skip
-@click.option("--time", is_flag=True, help="Take times, and do not count unless asked.")
-@click.option("--count", is_flag=True, help="Count instructions, and take no times unless asked.")
+@metric_options
 @click.option("--budget", type=float, default=BUDGET, show_default=True, metavar="S",
               help="Measure each call for S seconds at most.")  # fmt: skip
 @click.option("--threads", type=int, default=1, show_default=True, metavar="N",
@@ -44,11 +43,8 @@ _MODES = [mode.value for mode in ReplayMode]
               help="Seed from which inputs are made.")  # fmt: skip
 @click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",
               help="Stop a call after S seconds.")  # fmt: skip
-@run_options
-def command(
-    trace: Path | None, place: str | None, tags: tuple[str, ...], resume: str | None,
-    quiet: bool, **options: Any,
-) -> None:  # fmt: skip
+@run_options()
+def replay_command(asked: RunOptions, trace: Path | None, **options: Any) -> None:
     """Run the operator calls of a trace again, and show where the time of a step goes.
 
     Inputs are made from the record. Each distinct call runs in a process of its own: one that
@@ -60,45 +56,22 @@ def command(
     torchmark replay trace.jsonl.gz
     torchmark replay trace.jsonl.gz -k convolution --backend eager,compile,ort
     torchmark replay trace.jsonl.gz --mode order --html step.html
-    """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    files = files_in(options)
-    if resume is not None:
-        if trace is not None:
-            raise InvalidArgumentError("--resume goes on without the trace; leave TRACE out")
-        refuse_beside_resume({"tag": tags, **_given(options)})
-        asked: dict[str, Any] = {"resume": resume}
-    else:
-        asked = {"trace": trace, "tags": tags, **_asked(**options)}
+    """
+    wanted = {"trace": trace, **_wanted(**options)} if asked.resume is None else {}
 
-    def measure(progress: Listener) -> Run:
-        with LiveFile(files["csv"], "csv", progress) as live:
-            return replay(store=place, progress=live.hear, **asked)
+    csv = asked.files["csv"]
 
-    report_run(
-        measure,
-        place=place,
-        files=files,
-        quiet=quiet,
-    )
+    def measure(*, progress: Listener, **keeping: Any) -> Run:
+        with LiveFile(None if csv == STANDARD_OUTPUT else csv, "csv", progress) as live:
+            return replay(**wanted, **keeping, progress=live.hear)
+
+    report_run(asked, measure)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that stand on the command line, without those that have their default."""
-    source = click.get_current_context().get_parameter_source
-    return {
-        name: value
-        for name, value in options.items()
-        if source(name) is click.core.ParameterSource.COMMANDLINE
-    }
-
-
-def _asked(*, backends: str, time: bool, count: bool, **options: Any) -> dict[str, Any]:
+def _wanted(*, backends: str, time: bool, count: bool, **options: Any) -> dict[str, Any]:
     """The options under the names that `torchmark.replay` has for them."""
-    if count:
-        check_that_counting_works()
-    metrics = [Metric.TIME] if time or not count else []
     return {
         "backends": [name.strip() for name in backends.split(",") if name.strip()],
-        "metrics": [*metrics, *([Metric.INSTRUCTIONS] if count else [])],
+        "metrics": metrics_of(time=time, count=count) or [Metric.TIME],
         **options,
     }

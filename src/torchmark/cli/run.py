@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from torchmark.arguments import check_count, check_positive
-from torchmark.cli.abilities import check_that_counting_works, counting_works
-from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
-from torchmark.commands.run import run as run_suites
-from torchmark.commands.suites import default_suites
+from torchmark.cli.following import (
+    counting_works,
+    metric_options,
+    metrics_of,
+    report_run,
+    run_options,
+)
+from torchmark.cli.shell import import_from_here
+from torchmark.commands.planning import default_suites
+from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric
 from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import RunSettings, settings_for
+
+if TYPE_CHECKING:
+    from torchmark.cli.following import RunOptions
+    from torchmark.model.result import Metric
 
 T = TypeVar("T")
 
@@ -27,8 +35,7 @@ T = TypeVar("T")
 @click.option(
     "-k", "pattern", metavar="PATTERN", default="", help="Run only cases with these words."
 )
-@click.option("--time", is_flag=True, help="Take times, and do not count unless asked.")
-@click.option("--count", is_flag=True, help="Count instructions, and take no times unless asked.")
+@metric_options
 @click.option("--no-cpp", is_flag=True, help="Leave out C++ cases.")
 @click.option("--quick", is_flag=True, help="Run the standard suite's quick part, in less time.")
 @click.option("--threads", type=int, metavar="N", help="Run every case with N threads.")
@@ -38,11 +45,8 @@ T = TypeVar("T")
 @click.option(
     "--timeout", type=float, metavar="S", help="Stop a case after S seconds.  [default: 300]"
 )
-@run_options
-def command(
-    suites: tuple[str, ...], place: str | None, tags: tuple[str, ...], resume: str | None,
-    quiet: bool, **options: Any,
-) -> None:  # fmt: skip
+@run_options()
+def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> None:
     """Time and count the cases of suites, in Python and C++.
 
     A suite is the name of one that ships (standard, the default; overrides), a Python file, a
@@ -53,29 +57,12 @@ def command(
     torchmark run --quick --html run.html
     torchmark run my_benchmarks/ -k "add and not C++" --time
     torchmark run --resume latest
-    """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
-    files = files_in(options)
+    """
+    import_from_here()
     settings = settings_for(Path.cwd())
-    wanted: dict[str, Any] = {}
-    if resume is not None:
-        refuse_beside_resume({"suite": suites, "tag": tags, **options})
-    else:
-        wanted = _wanted(settings.run, **options)
-    report_run(
-        lambda progress: run_suites(
-            suites or default_suites(settings),
-            store=place,
-            tags=tags,
-            resume=resume,
-            progress=progress,
-            **wanted,
-        ),
-        place=place,
-        files=files,
-        quiet=quiet,
-        show_text=not quiet,
-    )
+    wanted = _wanted(settings.run, **options) if asked.resume is None else {}
+    measure = partial(run, suites or default_suites(settings), **wanted)
+    report_run(asked, measure, show_text=not asked.quiet)
 
 
 def _wanted(
@@ -94,7 +81,7 @@ def _wanted(
     number = threads if threads is not None else settings.threads
     return {
         "pattern": pattern,
-        "metrics": choose_metrics(settings, time=time, count=count),
+        "metrics": _choose_metrics(settings, time=time, count=count),
         "cpp": not no_cpp and settings.cpp is not False,
         "quick": quick or bool(settings.quick),
         "threads": None if number is None else check_count("--threads", number),
@@ -103,19 +90,14 @@ def _wanted(
     }
 
 
-def choose_metrics(settings: RunSettings, *, time: bool, count: bool) -> tuple[Metric, ...]:
+def _choose_metrics(settings: RunSettings, *, time: bool, count: bool) -> list[Metric]:
     if not (time or count):
         time = settings.time if settings.time is not None else True
         count = counting_works() if settings.count is None else settings.count
-    if count:
-        check_that_counting_works()
-    if not (time or count):
+    metrics = metrics_of(time=time, count=count)
+    if not metrics:
         raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
-    return tuple(
-        metric
-        for metric, is_wanted in ((Metric.TIME, time), (Metric.INSTRUCTIONS, count))
-        if is_wanted
-    )
+    return metrics
 
 
 def _first_given(*values: T | None) -> T:

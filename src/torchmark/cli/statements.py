@@ -1,19 +1,19 @@
-"""What `torchmark time` and `torchmark count` share: statements in, a report out."""
+"""`torchmark time` and `torchmark count`: statements in, a report out."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchmark.cli.exit_codes import ExitCode
-from torchmark.cli.messages import failure_message
-from torchmark.cli.stores import columns, store_option
+from torchmark.cli.display import StatusLine
+from torchmark.cli.shell import ExitCode, columns, combine, fail, import_from_here, store_option
 from torchmark.commands.spine import use_store
-from torchmark.commands.statements import Statements
+from torchmark.commands.statements import Statements, count_statements, time_statements
+from torchmark.engine.user_errors import format_users_frames
 from torchmark.errors import CaseFailedError, InvalidArgumentError, TorchmarkError
 from torchmark.model.case import find_language
 from torchmark.report import render
@@ -23,28 +23,108 @@ if TYPE_CHECKING:
 
     from torchmark.model.run import Run
 
+_USUAL_START = "25 to 60 s"
 
-def statement_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The statements with their setup, and whether the run is stored."""
-    options: list[Callable[..., Any]] = [
-        click.argument("texts", metavar="STMT [STMT…]", nargs=-1, required=True),
-        click.option(
-            "-s",
-            "--setup",
-            multiple=True,
-            help="Run before each statement; its names are local. Several are joined as lines.",
-        ),
-        click.option("--threads", default=1, show_default=True, help="Threads that torch may use."),
-        click.option("--save", is_flag=True, help="Store the run, so that it can be shown again."),
-        click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the stored run."),
-        store_option,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+_statement_options = combine(
+    click.argument("texts", metavar="STMT [STMT…]", nargs=-1, required=True),
+    click.option(
+        "-s",
+        "--setup",
+        multiple=True,
+        help="Run before each statement; its names are local. Several are joined as lines.",
+    ),
+    click.option("--threads", default=1, show_default=True, help="Threads that torch may use."),
+    click.option("--save", is_flag=True, help="Store the run, so that it can be shown again."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the stored run."),
+    store_option,
+)
 
 
-def report_statements(
+@click.command("time")
+@_statement_options
+@click.option(
+    "--global-setup",
+    default="",
+    help="Run once before all; its names are global. C++: includes and functions.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["py", "cpp"]),
+    default="py",
+    show_default=True,
+    help="C++ is compiled first, all statements together; the setup runs for every sample.",
+)
+@click.option(
+    "--min-run-time",
+    default=0.2,
+    show_default=True,
+    help="Seconds of samples per statement; a noisy machine takes up to ten times as long.",
+)
+@click.option("--description", help="Title of the column.")
+@click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
+def time_command(
+    min_run_time: float, description: str | None, as_json: bool, **options: Any
+) -> None:
+    """Time one statement, or compare several.
+
+    Several statements are measured in rounds, one short block of each in random order, so that
+    a busy machine slows all of them alike. torch is imported for you. They run in this process:
+    a crash or a hang ends it; `torchmark run` gives every case its own.
+
+    \b
+    torchmark time "x + x" --setup "x = torch.ones(64)"
+    torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
+    """
+
+    def measure(statements: Statements, **keeping: Any) -> Run:
+        # What the statements print must not mix with the result.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            return time_statements(
+                statements, min_run_time=min_run_time, description=description, **keeping
+            )
+
+    _report_statements(measure, as_json=as_json, **options)
+
+
+@click.command("count")
+@_statement_options
+@click.option("--global-setup", default="", help="C++ only: includes and functions.")
+@click.option("--language", type=click.Choice(["py", "cpp"]), default="py", show_default=True)
+@click.option("--number", default=100, show_default=True, help="Count this many runs.")
+@click.option("--functions", default=10, show_default=True, help="Show this many functions.")
+@click.option(
+    "--timeout", default=300.0, show_default=True, help="Stop a statement after so many seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts of all functions as JSON.")
+def count_command(
+    number: int, functions: int, timeout: float, as_json: bool, **options: Any
+) -> None:
+    """Count the instructions of one statement, or compare several.
+
+    The count is exact: the same statement gives the same number again. Needs valgrind.
+
+    \b
+    torchmark count "x + x" --setup "x = torch.ones(64)"
+    torchmark count "x.sum(0)" "torch.sum(x, 0)" -s "x = torch.ones(64, 64)"
+    """
+
+    def measure(statements: Statements, **keeping: Any) -> Run:
+        start = time.monotonic()
+        with StatusLine(shows_lines=True) as line:
+
+            def tell(stage: str) -> None:
+                seconds = time.monotonic() - start
+                line.tell(f"starting the counter, {_USUAL_START}: {stage} ({seconds:.0f} s)")
+
+            return count_statements(
+                statements, number=number, functions=functions, timeout=timeout,
+                progress=tell, **keeping,
+            )  # fmt: skip
+
+    _report_statements(measure, as_json=as_json, **options)
+
+
+def _report_statements(
     measure: Callable[..., Run],
     *,
     as_json: bool,
@@ -60,7 +140,7 @@ def report_statements(
     """Measure the statements and print what came of it; a statement that fails ends the command."""
     if not save and (tags or place is not None):
         raise InvalidArgumentError("--tag and --store are for a run that is stored; add --save")
-    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
+    import_from_here()
     statements = Statements(
         texts=texts,
         setup="\n".join(setup) or "pass",
@@ -72,11 +152,10 @@ def report_statements(
         try:
             run = measure(statements, store=store, tags=tags)
         except CaseFailedError as error:
-            click.echo(f"torchmark: {error}\n{error.traceback}".rstrip(), err=True)
-            sys.exit(ExitCode.CASE_FAILED)
+            fail(f"{error}\n{error.traceback}".rstrip(), ExitCode.CASE_FAILED)
         except TorchmarkError:
             raise
         except (Exception, SystemExit) as error:  # whatever the user's statement raises
-            click.echo(f"torchmark: {failure_message(error)}", err=True)
-            sys.exit(ExitCode.CASE_FAILED)
+            shown = format_users_frames(error)
+            fail(f"the statement failed:\n{shown}", ExitCode.CASE_FAILED)
     click.echo(render(run, "json" if as_json else "text", columns()), nl=False)

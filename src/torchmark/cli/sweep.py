@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchmark.analyse.sweep import rows_of
-from torchmark.cli.files import STANDARD_OUTPUT, check_writable
-from torchmark.cli.following import files_in, refuse_beside_resume, report_run, run_options
+from torchmark.cli.following import refuse_beside_resume, report_run, run_options
+from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, import_from_here, warn
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.scales import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
@@ -20,6 +20,7 @@ from torchmark.report import view_of
 from torchmark.report.formats.vega import png_of
 
 if TYPE_CHECKING:
+    from torchmark.cli.following import RunOptions
     from torchmark.model.run import Run
 
 _PICTURES = ("scaling", "speedup", "roofline")
@@ -47,15 +48,8 @@ _PICTURES = ("scaling", "speedup", "roofline")
 @click.option(
     "--kernels", is_flag=True, help="Also write calls and time by kernel to a second CSV."
 )
-@run_options
-def command(
-    spec_file: Path | None,
-    place: str | None,
-    tags: tuple[str, ...],
-    resume: str | None,
-    quiet: bool,
-    **options: Any,
-) -> None:
+@run_options()
+def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> None:
     """Measure a model over input scales and job configs: pt, compile and ort; fp32, fp16, ….
 
     SPEC.py defines model, model_init_params, input_params, input_scales and job_configs. Rows are
@@ -66,67 +60,45 @@ def command(
     torchmark sweep linear.py --csv linear.csv --html linear.html
     torchmark sweep linear.py --set batch=1,8,64 --where "backend != 'ort'"
     torchmark sweep linear.py --sample 20 --phase forward --phase backward
-    """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    sys.path.insert(0, os.curdir)  # modules beside the user can be imported, as with timeit
-    files = files_in(options)
-    is_stdout = files["csv"] == STANDARD_OUTPUT
-    csv = files.pop("csv") if not is_stdout else None
-    if resume is not None:
-        _refuse_beside_resume(spec_file, csv, tags, **options)
-        asked: dict[str, Any] = {"resume": resume}
-    else:
-        asked = _asked(spec_file, csv, is_stdout=is_stdout, **options)
+    """
+    import_from_here()
+    csv = asked.files["csv"]
+    if csv != STANDARD_OUTPUT:
+        del asked.files["csv"]  # the sweep itself writes it, while rows come
+    wanted: dict[str, Any] = {}
+    if asked.resume is None:
+        wanted = _wanted(spec_file, csv, **options)
+    elif csv not in (None, STANDARD_OUTPUT):
+        refuse_beside_resume("--csv")
     report_run(
-        lambda progress: sweep(**asked, store=place, tags=tags, progress=progress),
-        place=place,
-        files=files,
-        quiet=quiet,
-        write_more=lambda run: _write_pictures(run, files["html"]),
+        asked,
+        partial(sweep, **wanted),
+        write_more=lambda run: _write_pictures(run, asked.files["html"]),
     )
 
 
-def _refuse_beside_resume(
-    spec_file: Path | None,
-    csv: Path | None,
-    tags: tuple[str, ...],
-    *,
-    settings: tuple[str, ...],
-    phases: tuple[str, ...],
-    **options: Any,
-) -> None:
-    if spec_file is not None:
-        raise InvalidArgumentError(
-            f"--resume goes on with the spec of the run; leave {spec_file} out"
-        )
-    refuse_beside_resume({"csv": csv, "tag": tags, "set": settings, "phase": phases, **options})
-
-
-def _asked(
+def _wanted(
     spec_file: Path | None,
     csv: Path | None,
     *,
-    is_stdout: bool,
-    where: str,
     settings: tuple[str, ...],
-    sample: int | None,
     phases: tuple[str, ...],
-    kernels: bool,
+    **others: Any,
 ) -> dict[str, Any]:
+    """The options under the names that `torchmark.sweep` has for them."""
     if spec_file is None:
         raise InvalidArgumentError(
             "name the SPEC.py to sweep, or a run to go on with by --resume RUN"
         )
-    if not is_stdout and csv is None:
+    if csv is None:
         csv = Path(f"{spec_file.stem}.csv")
     check_writable([csv])
     return {
         "spec": spec_file,
-        "where": where,
         "set": dict(map(setting, settings)),
-        "sample": sample,
         "phases": phases or (Phase.FORWARD,),
-        "kernels": kernels,
-        "csv": csv,
+        "csv": None if csv == STANDARD_OUTPUT else csv,
+        **others,
     }
 
 
@@ -145,12 +117,11 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
                 picture.write_bytes(png_of(chart))
                 click.echo(f"{picture}: a picture of {page}", err=True)
     except MissingToolError as error:
-        click.echo(f"torchmark: no pictures beside the page: {error}", err=True)
+        warn(f"no pictures beside the page: {error}")
     except OSError as error:
-        click.echo(
-            f"torchmark: the pictures beside {page} cannot be written: {error.strerror}; the same "
-            "command draws them again",
-            err=True,
+        warn(
+            f"the pictures beside {page} cannot be written: {error.strerror}; the same command "
+            "draws them again"
         )
         return False
     return True

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import msgspec
 
-from torchmark.commands.ab_planning import plan_statements, plan_suites
-from torchmark.commands.functions import FunctionsCompared, compare_functions
-from torchmark.commands.spine import (
-    begin_run,
-    carry_out,
-    effort_of,
-    find_run,
-    reserve_cores,
-    use_store,
-)
-from torchmark.commands.suites import Selection, load_suites
+from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
+from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
+from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
+from torchmark.engine.background import begin
 from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.cores import begin
@@ -28,6 +21,7 @@ from torchmark.engine.under_test import WORKS, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric, PairedTiming
 from torchmark.model.run import TIME_LIMIT, Effort, Run, RunKind, Stage
+from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -39,15 +33,13 @@ if TYPE_CHECKING:
     from torchmark.engine.under_test import UnderTest
     from torchmark.model.result import PlannedResult
     from torchmark.model.run import Environment, Progress
-    from torchmark.store import Store
 
     Measure: TypeAlias = Callable[
-        [Run, Sequence[UnderTest], Division], Generator[Progress | Run, None, None]
+        [Sequence[UnderTest], Run, Division], Generator[Progress | Run, None, None]
     ]
     """Measures what a run lacks in these environments, on these cores."""
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
-BUDGET = Effort().budget
 
 _SAME_FILES = {"Python": "executable", "torch": "torch_file"}
 """Facts that must be the same when a run is resumed, beside those that decide for every run."""
@@ -113,11 +105,7 @@ def ab(
     """
     if a is None and b is None:
         return _compare_environments(**options)
-    budget, limit = options.pop("budget", BUDGET), options.pop("time_limit", TIME_LIMIT)
-    effort = Effort(budget=budget, timeout=limit, seed=options.pop("seed", 0))
-    if options:
-        raise TypeError(f"functions are compared without the option {next(iter(options))!r}")
-    return compare_functions(a, b, effort)  # type: ignore[arg-type]  # None is refused there
+    return compare_functions(a, b, **options)  # type: ignore[arg-type]  # None is refused there
 
 
 def _compare_environments(
@@ -143,30 +131,35 @@ def _compare_environments(
     progress: Listener | None = None,
 ) -> Run:
     if resume is not None:
-        return resume_comparison(RunKind.AB, resume, store, progress)
+        return resume_comparison(RunKind.AB, resume, store, progress, measure_pairs)
     pairs = _pair_statements(statements, a_stmt, b_stmt)
     if pairs and suites:
         raise InvalidArgumentError("give either suites or statements, not both")
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
-    names = [] if pairs else list(dict.fromkeys(suites or ("standard",)))
+    names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
-    selection = Selection(pattern=pattern, cpp=cpp)
-
-    def plan(a: UnderTest, b: UnderTest, metrics: Sequence[Metric]) -> list[PlannedResult]:
-        if pairs:
-            return plan_statements((a.name, b.name), pairs, setup, metrics)
-        return plan_suites(a, b, loaded, selection, metrics, backtest=backtest)
-
-    path = _import_path(names)
-    with use_store(store) as kept, contextlib.ExitStack() as stack:
-        sides = activate(stack, commands, path)
+    path = ["", *folders_of(names)]  # what lies beside the user, and beside the suites
+    with use_store(store) as kept, activate(commands, path) as sides:
         said = _patch(sides, patch)
         described = describe(sides, progress)
         wanted, why_not = _choose_metrics(metrics, described)
+        first, *others = sides
+        plan: list[PlannedResult] = []
+        for other in others:
+            if pairs:
+                plan += plan_statements((first.name, other.name), pairs, setup, wanted)
+            else:
+                plan += plan_suites(
+                    first, other, loaded, wanted, pattern=pattern, cpp=cpp, backtest=backtest
+                )
+        if not plan:
+            raise InvalidArgumentError(
+                "no case is left to compare; `torchmark list` shows what the suites have"
+            )
         run = begin_run(
             kept,
             RunKind.AB,
-            _plan_all(sides, lambda a, b: plan(a, b, wanted)),
+            plan,
             environments=described,
             settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
             effort=effort or Effort(budget=budget),
@@ -177,7 +170,7 @@ def _compare_environments(
             ],
             tags=tags,
         )
-        return carry_out_comparison(run, kept, sides, progress)
+        return carry_out_on_cores(run, kept, partial(measure_pairs, sides), progress)
 
 
 def resume_comparison(
@@ -185,18 +178,18 @@ def resume_comparison(
     name: str,
     store: Place,
     progress: Listener | None,
-    measure: Measure | None = None,
+    measure: Measure,
     modules: Sequence[str] = (),
 ) -> Run:
     """Go on with a run that was cut short, in the same environments."""
-    with use_store(store) as kept, contextlib.ExitStack() as stack:
-        run = find_run(kept, name, [kind])
+    with use_store(store) as kept:
+        run = find_run(kept, name, kind)
         commands = {each.name: each.command for each in run.environments}
-        sides = activate(stack, commands, run.settings.get("path", ()), modules)
-        described = describe(sides, progress)
-        run.check_same_environments(described)
-        _check_same_files(run, described)
-        return carry_out_comparison(run, kept, sides, progress, measure)
+        with activate(commands, run.settings.get("path", ()), modules) as sides:
+            described = describe(sides, progress)
+            run.check_same_environments(described)
+            _check_same_files(run, described)
+            return carry_out_on_cores(run, kept, partial(measure, sides), progress)
 
 
 def remove_timers(
@@ -205,8 +198,7 @@ def remove_timers(
     environments: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Remove what `patch` put into the environments; a sentence for each."""
-    with contextlib.ExitStack() as stack:
-        sides = activate(stack, name_commands(A, B, environments or {}))
+    with activate(name_commands(A, B, environments or {})) as sides:
         return [str(remove_timer_from(side.environment)) for side in sides]
 
 
@@ -234,17 +226,16 @@ def name_commands(
     return {**commands, **more}
 
 
+@contextlib.contextmanager
 def activate(
-    stack: contextlib.ExitStack,
-    commands: Mapping[str, str],
-    path: Sequence[str] = (),
-    modules: Sequence[str] = (),
-) -> list[UnderTest]:
-    """The environments that the shell commands lead to; the stack ends their processes."""
-    return [
-        stack.enter_context(contextlib.closing(open_environment(name, command, path, modules)))
-        for name, command in commands.items()
-    ]
+    commands: Mapping[str, str], path: Sequence[str] = (), modules: Sequence[str] = ()
+) -> Generator[list[UnderTest], None, None]:
+    """The environments that the shell commands lead to; their processes end with it."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(contextlib.closing(open_environment(name, command, path, modules)))
+            for name, command in commands.items()
+        ]
 
 
 def describe(sides: Sequence[UnderTest], progress: Listener | None) -> tuple[Environment, ...]:
@@ -265,25 +256,11 @@ def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = F
         for other in sides[1:]
         for remark in remarks_on(sides[0], other, statements_differ=statements_differ)
     ]
-    return list(dict.fromkeys(remarks))
-
-
-def carry_out_comparison(
-    run: Run,
-    store: Store,
-    sides: Sequence[UnderTest],
-    progress: Listener | None,
-    measure: Measure | None = None,
-) -> Run:
-    """Measure what the run lacks; `measure` replaces the usual way."""
-    threads = max((each.case.num_threads for each in run.plan), default=1)
-    with reserve_cores(threads) as division:
-        how = measure or measure_pairs
-        return carry_out(run, store, lambda started: how(started, sides, division), progress)
+    return ordered_unique(remarks)
 
 
 def measure_pairs(
-    run: Run, sides: Sequence[UnderTest], division: Division
+    sides: Sequence[UnderTest], run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
     """Each environment compared with the first; the run itself where there is more to note."""
     first, *others = sides
@@ -335,12 +312,6 @@ def _load_all(names: Sequence[str]) -> list[LoadedSuite]:
     return loaded
 
 
-def _import_path(suites: Sequence[str]) -> list[str]:
-    """Where cases find what lies beside the user and beside the suites."""
-    places = [Path(name) for name in suites if Path(name).exists()]
-    return ["", *(str((p if p.is_dir() else p.parent).resolve()) for p in places)]
-
-
 def _patch(sides: Sequence[UnderTest], names: Collection[str]) -> list[str]:
     """Put the Timer into environments; "A" and "B" are the first two, whatever their names."""
     of_name = {**{side.name: side for side in sides}, **dict(zip("AB", sides, strict=False))}
@@ -360,17 +331,6 @@ def _choose_metrics(
     if counting == WORKS:
         return COUNT_AND_TIME, []
     return (Metric.TIME,), [f"times only: {counting}"]
-
-
-def _plan_all(
-    sides: Sequence[UnderTest], plan: Callable[[UnderTest, UnderTest], list[PlannedResult]]
-) -> list[PlannedResult]:
-    planned = [each for other in sides[1:] for each in plan(sides[0], other)]
-    if not planned:
-        raise InvalidArgumentError(
-            "no case is left to compare; `torchmark list` shows what the suites have"
-        )
-    return planned
 
 
 def _check_same_files(run: Run, now: Sequence[Environment]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from torchmark.engine.counting import STACKS_UNIT as COUNTED_UNIT
 from torchmark.engine.counting import counted_stacks
@@ -16,7 +16,7 @@ from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import difference_svg, flame_svg, png_of
 from torchmark.model.case import Language
-from torchmark.model.run import TIME_LIMIT, Stage
+from torchmark.model.run import TIME_LIMIT
 from torchmark.report.figures import seconds_text
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from torchmark.engine.zygote.cases import NativeCase, PythonCase
     from torchmark.model.case import Case
-
-    Listener: TypeAlias = Callable[[Stage], None]
 
 _PICTURES = (".svg", ".png")
 _TEXTS = (".folded", ".txt", ".json")
@@ -85,15 +83,14 @@ def check_possible(cases: Sequence[Case], how: Profiling) -> None:
 
 
 def collect_stacks(
-    cases: Sequence[Case], how: Profiling, progress: Listener
+    cases: Sequence[Case], how: Profiling, progress: Callable[[str], None]
 ) -> list[StatementStacks]:
     """The stacks of every case, one after the other."""
 
     @contextlib.contextmanager
     def tell(text: str) -> Iterator[None]:
-        progress(Stage(text=text))
+        progress(text)
         yield
-        progress(Stage(text=text, is_over=True))
 
     with contextlib.closing(Workers()) as workers:
         models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
@@ -110,21 +107,21 @@ def _stacks_of(
     case: Case,
     ready: PythonCase | NativeCase | TorchmarkError,
     how: Profiling,
-    progress: Listener,
+    progress: Callable[[str], None],
 ) -> StatementStacks:
     if isinstance(ready, TorchmarkError):
         raise ready
-    progress(Stage(text="importing torch"))
+    progress("importing torch")
     zygote = workers.start(case.num_threads, under_callgrind=False)
     if how.instructions:
         zygote.run(ready)  # what fails does so in seconds here
-        progress(Stage(text="starting the counter, 25 to 60 s"))
+        progress("starting the counter, 25 to 60 s")
         zygote = workers.start(case.num_threads, under_callgrind=True)
-        progress(Stage(text=f"counting {case.name}"))
-        stacks, instructions = counted_stacks(zygote, ready)
-        amount = f"{instructions:,.0f} instructions a run"
-        return StatementStacks(name=case.title, stacks=stacks, amount=amount)
-    progress(Stage(text=f"looking at {case.name} for {how.seconds} s"))
+        progress(f"counting {case.name}")
+        counted = counted_stacks(zygote, ready)
+        amount = f"{counted.instructions:,.0f} instructions a run"
+        return StatementStacks(name=case.title, stacks=counted.stacks, amount=amount)
+    progress(f"looking at {case.name} for {how.seconds} s")
     recording = record(zygote, ready, seconds=how.seconds, native=how.native)
     return StatementStacks(
         name=case.title,
@@ -158,30 +155,26 @@ def check_ending(file: Path, *, is_difference: bool) -> None:
         )
 
 
-def render_flame(file: Path, seen: StatementStacks, unit: str) -> bytes:
-    """The content of the file for the stacks of one statement."""
+def render_flame(file: Path, seen: Sequence[StatementStacks], unit: str) -> bytes:
+    """The content of the file for the stacks of a statement, or for its difference from a second.
+
+    What the first has more is what grew.
+    """
+    branch, *bases = seen
     ending = file.suffix.lower()
-    if ending == ".json":
-        return render_speedscope(seen.stacks, name=f"{seen.name} ({unit})").encode()
-    if ending in _TEXTS:
-        return fold_stacks(seen.stacks).encode()
-    return _picture(ending, flame_svg(seen.stacks, title=seen.name, unit=unit, note=seen.note))
-
-
-def render_difference(
-    file: Path, base: StatementStacks, branch: StatementStacks, unit: str
-) -> bytes:
-    """The content of the file for what the branch has more, or less, than the base."""
-    svg = difference_svg(
-        base.stacks,
-        branch.stacks,
-        title=f"{branch.name} against {base.name}",
-        unit=unit,
-        note="; against ".join(filter(None, (branch.note, base.note))),
-        normalise=False,
-    )
-    return _picture(file.suffix.lower(), svg)
-
-
-def _picture(ending: str, svg: str) -> bytes:
+    if bases:
+        svg = difference_svg(
+            bases[0].stacks,
+            branch.stacks,
+            title=f"{branch.name} against {bases[0].name}",
+            unit=unit,
+            note="; against ".join(filter(None, (branch.note, bases[0].note))),
+            normalise=False,
+        )
+    elif ending == ".json":
+        return render_speedscope(branch.stacks, name=f"{branch.name} ({unit})").encode()
+    elif ending in _TEXTS:
+        return fold_stacks(branch.stacks).encode()
+    else:
+        svg = flame_svg(branch.stacks, title=branch.name, unit=unit, note=branch.note)
     return png_of(svg) if ending == ".png" else svg.encode()

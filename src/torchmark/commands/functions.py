@@ -16,14 +16,17 @@ from torchmark.engine.paired.timing import CaseTiming, Zygotes, take_replicates
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
+from torchmark.model.run import TIME_LIMIT, Effort
 from torchmark.report.figures import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchmark.analyse.pairs import Effect
-    from torchmark.model.run import Effort
     from torchmark_probe.loops.intervals import Interval
+
+
+BUDGET = Effort().budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +75,15 @@ class FunctionsCompared:
 
 
 def compare_functions(
-    a: Callable[[], object], b: Callable[[], object], effort: Effort
+    a: Callable[[], object],
+    b: Callable[[], object],
+    *,
+    budget: float = BUDGET,
+    time_limit: float = TIME_LIMIT,
+    seed: int = 0,
 ) -> FunctionsCompared:
     """Compare two functions without arguments, in forks of this process."""
-    check_positive("budget", effort.budget)
+    effort = Effort(budget=check_positive("budget", budget), timeout=time_limit, seed=seed)
     for name, function in (("a", a), ("b", b)):
         if not callable(function):
             raise InvalidArgumentError(f"{name} is no function: {function!r}")

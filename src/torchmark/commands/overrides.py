@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,15 +12,13 @@ from torchmark.analyse.ab import judge
 from torchmark.analyse.estimates import Verdict
 from torchmark.commands.ab import (
     activate,
-    carry_out_comparison,
     describe,
     measure_pairs,
     note_environments,
     resume_comparison,
 )
-from torchmark.commands.ab_planning import plan_suites
-from torchmark.commands.spine import begin_run, effort_of, use_store
-from torchmark.commands.suites import Selection
+from torchmark.commands.planning import plan_suites
+from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, use_store
 from torchmark.define.suites.loading import load_suite
 from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
 from torchmark.engine.cores import on_cores
@@ -62,29 +61,28 @@ def report(
             RunKind.OVERRIDES, resume, store, progress, _measure, IMPORTED_BY_DISPATCH
         )
     suites = [load_suite("overrides")]
-    with use_store(store) as kept, contextlib.ExitStack() as stack:
-        commands = dict(zip(PAIR, (base, branch), strict=True))
-        sides = activate(stack, commands, modules=IMPORTED_BY_DISPATCH)
+    commands = dict(zip(PAIR, (base, branch), strict=True))
+    with use_store(store) as kept, activate(commands, modules=IMPORTED_BY_DISPATCH) as sides:
         described = describe(sides, progress)
         run = begin_run(
             kept,
             RunKind.OVERRIDES,
-            plan_suites(sides[0], sides[1], suites, Selection(), (Metric.TIME,)),
+            plan_suites(sides[0], sides[1], suites, (Metric.TIME,)),
             environments=described,
             settings={"suites": ["overrides"], "all_flames": all_flames},
             effort=EFFORT,
             notes=note_environments(sides),
             tags=tags,
         )
-        return carry_out_comparison(run, kept, sides, progress, _measure)
+        return carry_out_on_cores(run, kept, partial(_measure, sides), progress)
 
 
 def _measure(
-    run: Run, sides: Sequence[UnderTest], division: Division
+    sides: Sequence[UnderTest], run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
     """Times of every case, then the stacks of those that are worth a flame graph."""
     results: list[Result] = []
-    with contextlib.closing(measure_pairs(run, sides, division)) as news:
+    with contextlib.closing(measure_pairs(sides, run, division)) as news:
         for each in news:
             if isinstance(each, Result):
                 results.append(each)
@@ -102,21 +100,18 @@ def _plan_profiles(run: Run, new: Sequence[Result]) -> tuple[Run, list[WantedPro
     replaced = {each.key for each in new}
     before = [each for each in run.results if each.key not in replaced]
     run = msgspec.structs.replace(run, results=(*before, *new))
-    rows = {
-        PlannedResult(case=row.case, metric=Metric.PROFILE, environments=PAIR).key: row
+    profiles = [
+        (PlannedResult(case=row.case, metric=Metric.PROFILE, environments=PAIR), row)
         for row in judge(run, PAIR).times
         if row.verdict is Verdict.SLOWER or run.settings["all_flames"]
-    }
-    planned = {each.key for each in run.plan}
-    more = [
-        PlannedResult(case=row.case, metric=Metric.PROFILE, environments=PAIR)
-        for key, row in rows.items()
-        if key not in planned
     ]
+    known = {each.key for each in run.plan}
+    more = [planned for planned, _ in profiles if planned.key not in known]
     run = msgspec.structs.replace(run, plan=(*run.plan, *more))
+    missing = {each.key for each in run.missing()}
     wanted = [
-        WantedProfile(each, (rows[each.key].a_seconds, rows[each.key].b_seconds))
-        for each in run.missing()
-        if each.key in rows
+        WantedProfile(planned, (row.a_seconds, row.b_seconds))
+        for planned, row in profiles
+        if planned.key in missing
     ]
     return run, wanted

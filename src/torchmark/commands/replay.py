@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,7 @@ import msgspec
 
 from torchmark.arguments import check_count, check_member, check_positive
 from torchmark.capture.traces.loading import load_trace
-from torchmark.commands.spine import (
-    begin_run,
-    carry_out,
-    effort_of,
-    find_run,
-    reserve_cores,
-    use_store,
-)
+from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
 from torchmark.define.recorded import plan_replay
 from torchmark.engine.machine import free_memory, measure_speeds
 from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
@@ -29,13 +23,12 @@ from torchmark.model.run import TIME_LIMIT, Effort, RunKind, Stage
 from torchmark.model.run_settings import Backend, ReplayMode, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from torchmark.arguments import Member
     from torchmark.commands.spine import Listener, Place
     from torchmark.engine.cores import Division
     from torchmark.model.run import Environment, Progress, Run
-    from torchmark.store import Store
 
 _SPEEDS = Stage(text="measuring what this machine can do")
 
@@ -68,10 +61,10 @@ def replay(
     """
     with use_store(store) as kept:
         if resume is not None:
-            run = find_run(kept, resume, [RunKind.REPLAY])
+            run = find_run(kept, resume, RunKind.REPLAY)
             with ReplayZygotes(settings_of(run).threads) as zygotes:
                 run.check_same_environments((_environment(zygotes),))
-                return _carry_out(run, kept, zygotes, progress)
+                return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
         if trace is None:
             raise InvalidArgumentError("name a trace to replay, or a run to resume")
         settings, plan = plan_replay(
@@ -96,11 +89,11 @@ def replay(
                 RunKind.REPLAY,
                 plan,
                 environments=[_environment(zygotes)],
-                settings={"replay": msgspec.structs.replace(settings, top=check_count("top", top))},
+                settings={"replay": settings},
                 effort=effort,
                 tags=tags,
             )
-            return _carry_out(run, kept, zygotes, progress)
+            return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
 
 
 def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> tuple[Member, ...]:
@@ -111,23 +104,13 @@ def _environment(zygotes: ReplayZygotes) -> Environment:
     return describe_environment(zygotes.facts(), Path.cwd())
 
 
-def _carry_out(run: Run, store: Store, zygotes: ReplayZygotes, progress: Listener | None) -> Run:
-    threads = settings_of(run).threads
-    with reserve_cores(threads) as division:
-        cores = _cores_for(threads, division)
-        return carry_out(run, store, lambda run: _measure(run, zygotes, cores), progress)
-
-
-def _cores_for(threads: int, division: Division) -> Collection[int]:
-    lane = division.lanes[0]
-    return lane if len(lane) >= threads else division.everything
-
-
 def _measure(
-    run: Run, zygotes: ReplayZygotes, cores: Collection[int]
+    zygotes: ReplayZygotes, run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
     """What the run lacks; first of all what the machine can do, which times are held against."""
     settings = settings_of(run)
+    lane = division.lanes[0]
+    cores = lane if len(lane) >= settings.threads else division.everything
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
         yield _SPEEDS
         speeds = measure_speeds(zygotes.of(Backend.EAGER), element_types(settings), cores)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchmark.commands.spine import (
-    begin_run,
-    carry_out,
-    effort_of,
-    find_run,
-    reserve_cores,
-    use_store,
-)
-from torchmark.commands.suites import Selection, let_cases_import, load_suites, select_cases
+from torchmark.commands.planning import let_cases_import, load_suites, select_cases
+from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
+from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment
@@ -62,7 +57,6 @@ def run(
     store the moment it exists. `resume` names a run that was cut short: it goes on with the suites
     and options it began with. `kind` says which command's report the run gets.
     """
-    selection = Selection(pattern=pattern, cpp=cpp, quick=quick, threads=threads)
     effort = Effort(
         limits=QUICK_LIMITS if quick else USUAL_LIMITS, repeats=repeats, timeout=timeout
     )
@@ -72,11 +66,13 @@ def run(
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
         here = describe_environment(workers.facts(), Path.cwd())
         if resume is not None:
-            started = find_run(kept, resume, [kind])
+            started = find_run(kept, resume, kind)
             started.check_same_environments((here,))
             let_cases_import(started.settings.get("suites", ()))
         else:
-            cases = select_cases(loaded, selection, workers)
+            cases = select_cases(
+                loaded, workers, pattern=pattern, cpp=cpp, quick=quick, threads=threads
+            )
             started = begin_run(
                 kept,
                 kind,
@@ -88,10 +84,8 @@ def run(
             )
             _add_files_that_failed(kept, started, loaded, wanted[0])
         widths = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
-        with reserve_cores(max(widths, default=1)) as division:
-            return carry_out(
-                started, kept, lambda run: _measure(run, kept, division, workers), progress
-            )
+        measure = partial(_measure, kept, workers)
+        return carry_out_on_cores(started, kept, measure, progress, threads=max(widths, default=1))
 
 
 def plan_results(
@@ -106,7 +100,7 @@ def plan_results(
 
 
 def _measure(
-    run: Run, store: Store, division: Division, workers: Workers
+    store: Store, workers: Workers, run: Run, division: Division
 ) -> Generator[Progress, None, None]:
     execution = Execution(
         run.missing(),

@@ -8,25 +8,28 @@ leaves it in the store as interrupted, and `resume` goes on with what is missing
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from torchmark.engine.cores import on_cores, reserve_lanes, usable_cores
-from torchmark.engine.files import check_free, own_run
+from torchmark.engine.cores import on_cores, usable_cores
+from torchmark.engine.files import write_whole
+from torchmark.engine.reservations import check_free, own_run, reserve_lanes
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.result import Result, utc_now
 from torchmark.model.run import Effort, Run, RunKind, RunState
+from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from torchmark.engine.cores import Division
-    from torchmark.model.result import PlannedResult
+    from torchmark.model.result import PlannedResult, ResultKey
     from torchmark.model.run import Environment, Progress
 
     Place: TypeAlias = Store | str | os.PathLike[str] | None
@@ -34,6 +37,13 @@ if TYPE_CHECKING:
 
     Listener: TypeAlias = Callable[[Run | Progress], None]
     """Hears of the run when it begins, then of all that happens in it."""
+
+
+_SECONDS = 2.0
+"""Between two times that the file is written."""
+
+_SHARE = 0.1
+"""Of the time at most that writing takes: a rendering grows with the run."""
 
 
 @contextlib.contextmanager
@@ -77,10 +87,10 @@ def begin_run(
     return run
 
 
-def find_run(store: Store, name: str, kinds: Collection[RunKind]) -> Run:
+def find_run(store: Store, name: str, kind: RunKind) -> Run:
     """The run to be taken up again; an error if it is of another kind, or somebody measures it."""
     run = store.run(name)
-    if run.kind not in kinds:
+    if run.kind is not kind:
         raise InvalidArgumentError(
             f"{run.id} is a run of `torchmark {run.kind.value}`; resume it with "
             f"torchmark {run.kind.value} --resume {run.id}"
@@ -142,3 +152,65 @@ def carry_out(
         error.run_id = run.id
         raise
     return store.run(run.id)
+
+
+def carry_out_on_cores(
+    run: Run,
+    store: Store,
+    measure: Callable[[Run, Division], Generator[Progress | Run, None, None]],
+    progress: Listener | None,
+    *,
+    threads: int | None = None,
+) -> Run:
+    """Carry out the run on reserved cores: for so many threads, or for all cases of its plan."""
+    widest = max((each.case.num_threads for each in run.plan), default=1)
+    with reserve_cores(widest if threads is None else threads) as division:
+        return carry_out(run, store, lambda started: measure(started, division), progress)
+
+
+class LiveFile:
+    """A file that has what a run knows so far, written at most every two seconds and at the end.
+
+    What kills the process leaves the rows that were there. The store has them too: the file is a
+    rendering of the run, and is never read back. All that is heard is told to `listener`; without a
+    file nothing else is done.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        form: str,
+        listener: Listener,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._file, self._form, self._listener, self._clock = file, form, listener, clock
+        self._run: Run | None = None
+        self._results: dict[ResultKey, Result] = {}
+        self._next = 0.0
+
+    def __enter__(self) -> LiveFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def hear(self, news: Run | Progress) -> None:
+        if isinstance(news, Run):
+            self._results = {result.key: result for result in news.results} | self._results
+            self._run = news
+        elif isinstance(news, Result):
+            self._results[news.key] = news
+            if self._clock() >= self._next:
+                self._write()
+        self._listener(news)
+
+    def _write(self) -> None:
+        if self._run is None or self._file is None:
+            return
+        start = self._clock()
+        run = msgspec.structs.replace(self._run, results=tuple(self._results.values()))
+        with contextlib.suppress(OSError):  # whoever writes it in the end says what is wrong
+            write_whole(self._file, render(run, self._form).encode())
+        took = self._clock() - start
+        self._next = start + took + max(_SECONDS, took / _SHARE)

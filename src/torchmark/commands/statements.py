@@ -68,13 +68,12 @@ def time_statements(
     timers = _make_timers(statements, **shared)
     measured = measure_together(timers, min_run_time=min_run_time)
     payloads = [Timing(processes=(each.sampling,)) for each in measured if each.sampling]
-    run = _make_run(
-        RunKind.TIME,
-        [_make_case(timer, statements) for timer in timers],
-        payloads,
-        {"min_run_time": min_run_time, **({"description": description} if description else {})},
-    )
-    return _save(run, store, tags) if store is not None else run
+    settings = {
+        "min_run_time": min_run_time,
+        **({"description": description} if description else {}),
+    }
+    cases = [_make_case(timer, statements) for timer in timers]
+    return _save(_make_run(RunKind.TIME, cases, payloads, settings), store, tags)
 
 
 def count_statements(
@@ -90,13 +89,9 @@ def count_statements(
     """Count the instructions of the statements; reports show so many functions of each."""
     timers = _make_timers(statements, global_setup=statements.global_setup)
     counted = count_together(timers, number, progress=progress, time_limit=timeout)
-    run = _make_run(
-        RunKind.COUNT,
-        [_make_case(timer, statements) for timer in timers],
-        [counts_of_stats(stats) for stats in counted],
-        {"functions": functions},
-    )
-    return _save(run, store, tags) if store is not None else run
+    payloads = [counts_of_stats(stats) for stats in counted]
+    cases = [_make_case(timer, statements) for timer in timers]
+    return _save(_make_run(RunKind.COUNT, cases, payloads, {"functions": functions}), store, tags)
 
 
 def name_statements(statements: Sequence[str]) -> list[str]:
@@ -161,7 +156,10 @@ def _make_run(
     )
 
 
-def _save(run: Run, store: Store, tags: Iterable[str]) -> Run:
+def _save(run: Run, store: Store | None, tags: Iterable[str]) -> Run:
+    """The run as the store has it, if there is one to keep it."""
+    if store is None:
+        return run
     here = describe_environment(warmup.facts(import_torch()), Path.cwd())
     kept = msgspec.structs.replace(
         run, id=new_run_id(), environments=(here,), tags=tuple(tags), results=()

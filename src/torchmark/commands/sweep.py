@@ -7,6 +7,8 @@ run: the same sweep into the same file goes on with it, also where the file is g
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +16,15 @@ import msgspec
 
 from torchmark.analyse.sweep import rows_of
 from torchmark.arguments import check_count
-from torchmark.commands.live_files import LiveFile
 from torchmark.commands.spine import (
+    LiveFile,
     carry_out,
+    carry_out_on_cores,
     effort_of,
     find_run,
-    reserve_cores,
     use_store,
 )
-from torchmark.commands.sweep_csv import write_files
-from torchmark.commands.sweep_runs import find_or_begin
+from torchmark.commands.sweep_runs import find_or_begin, write_files
 from torchmark.define.sweep.points import (
     all_cases,
     configs_with_phases,
@@ -45,6 +46,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import RunKind, Stage
 from torchmark.model.run_settings import TORCH_DTYPES, Phase, point_of
+from torchmark_probe.zygote import warmup
 
 if TYPE_CHECKING:
     import os
@@ -104,7 +106,7 @@ def sweep(
     with contextlib.ExitStack() as stack:
         if resume is not None:
             kept = stack.enter_context(use_store(store))
-            run = find_run(kept, resume, [RunKind.SWEEP])
+            run = find_run(kept, resume, RunKind.SWEEP)
             read = _spec_of_run(run, named)
             workers = stack.enter_context(_workers_for(read))
             run.check_same_environments((_environment(workers, run.plan[0].case.num_threads),))
@@ -130,6 +132,7 @@ def sweep(
         return _carry_out(run, read, workers, kept, tell)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sweep:
     """A model over input scales and job configs, measured in this process.
 
@@ -145,23 +148,14 @@ class Sweep:
     [(('batch', 1), 128), (('batch', 8), 1024)]
     """
 
-    def __init__(
-        self,
-        *,
-        model: Any,
-        input_params: Any,
-        input_scales: Any,
-        model_init_params: Any = (),
-        job_configs: Any = ("pt fp32",),
-    ) -> None:
-        self._named = {
-            "model": model,
-            "model_init_params": model_init_params,
-            "input_params": input_params,
-            "input_scales": input_scales,
-            "job_configs": job_configs,
-        }
-        self._spec = spec_of(**self._named)
+    model: Any
+    input_params: Any
+    input_scales: Any
+    model_init_params: Any = ()
+    job_configs: Any = ("pt fp32",)
+
+    def __post_init__(self) -> None:
+        spec_of(**vars(self))  # a mistake is told at once
 
     def run(
         self,
@@ -178,7 +172,7 @@ class Sweep:
         A case that fails is a row with its reason. The rows are in the store as a run.
         """
         run = sweep(
-            **self._named,
+            **vars(self),
             where=where,
             sample=sample,
             phases=phases,
@@ -186,7 +180,8 @@ class Sweep:
             kernels=kernels,
             store=store,
         )
-        cases = all_cases(self._spec, where=where, sample=sample, phases=tuple(map(Phase, phases)))
+        ran = tuple(map(Phase, phases))
+        cases = all_cases(spec_of(**vars(self)), where=where, sample=sample, phases=ran)
         rows = {row.case_id: row for row in rows_of(run)}
         return [rows[case.id] for case, _ in cases]
 
@@ -221,9 +216,7 @@ def _environment(workers: Workers | None, threads: int) -> Environment:
     if workers is not None:
         facts = workers.start(threads, under_callgrind=False).start()
     else:
-        from torchmark_probe.zygote.warmup import facts as facts_of  # noqa: PLC0415 - torch's own
-
-        facts = facts_of(import_torch())
+        facts = warmup.facts(import_torch())
     return describe_environment(facts, Path.cwd())
 
 
@@ -262,24 +255,22 @@ def _carry_out(
     """Measure what the run lacks; its files have what there is, however it ends."""
     named = run.settings.get("csv")
     file = None if named is None else Path(named)
-    threads = max(each.case.num_threads for each in run.plan)
-    with contextlib.ExitStack() as stack:
-        division = None if workers is None else stack.enter_context(reserve_cores(threads))
-        live = stack.enter_context(LiveFile(file, "csv", tell))
-        done = carry_out(run, store, lambda run: _measure(run, spec, workers, division), live.hear)
+    with LiveFile(file, "csv", tell) as live:
+        if workers is None:
+            wanted = _wanted_cases(run)
+            done = carry_out(run, store, lambda _run: measure_here(spec, wanted), live.hear)
+        else:
+            done = carry_out_on_cores(run, store, partial(_measure, spec, workers), live.hear)
     if file is not None:
         write_files(done, file)
     return done
 
 
 def _measure(
-    run: Run, spec: SweepSpec, workers: Workers | None, division: Division | None
+    spec: SweepSpec, workers: Workers, run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
-    wanted = _wanted_cases(run)
-    if workers is None or division is None:
-        yield from measure_here(spec, wanted)
-        return
     limit = effort_of(run).timeout
+    wanted = _wanted_cases(run)
     yield from measure_in_workers(spec, wanted, workers, division, time_limit=limit)
     if run.speeds is None:
         text = "measuring what this machine can do at best"

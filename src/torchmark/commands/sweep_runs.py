@@ -1,19 +1,29 @@
-"""Which run a sweep belongs to: the one that goes on in its CSV file, or a new one.
+"""Which run a sweep belongs to, and its CSV files: renderings of the run.
 
-A run goes on if it wants the same cases, and nothing else that is not done. Otherwise a new run
-begins with the rows that the file has, so that one file may hold several choices of sizes.
+The path of the CSV names the run. It goes on if it wants the same cases, and nothing else that is
+not done. Otherwise a new run begins with the rows that the file has, so that one file may hold
+several choices of sizes.
+
+The store has every row, so a file is only read to see whether it holds rows that nobody else has:
+those of another machine or another store, or of another model. Such a file is left as it is.
 """
 
 from __future__ import annotations
 
+import csv
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
-from torchmark.commands.sweep_csv import check_file
-from torchmark.engine.files import check_free
+from torchmark.engine.files import write_whole
+from torchmark.engine.reservations import check_free
+from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import Effort, RunKind
-from torchmark.model.run_settings import point_of, sizes_setting
+from torchmark.model.run_settings import dims_text, point_of, sizes_setting
+from torchmark.report.formats.data import render_csv
+from torchmark.report.views.sweep import case_table, kernel_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +33,10 @@ if TYPE_CHECKING:
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.model.run import Environment, Run
     from torchmark.store import Store
+
+COLUMNS = tuple(field.name for field in fields(SweepRow))
+
+_REMEDY = "name another --csv, or remove it to measure anew"
 
 
 def find_or_begin(
@@ -91,3 +105,106 @@ def _goes_on(run: Run, wanted: Sequence[PlannedResult], spec: str | None) -> boo
     done = {each.key for each in run.results if each.status is Status.DONE}
     planned = {each.key for each in run.plan}
     return run.settings.get("spec", "") == spec and keys <= planned and planned - keys <= done
+
+
+def kernels_file(file: Path) -> Path:
+    """Where the kernels of a sweep stand: beside its rows."""
+    return file.with_name(f"{file.name.removesuffix('.csv')}.kernels.csv")
+
+
+def write_files(run: Run, file: Path) -> None:
+    """Write the rows of the run, and its kernels where they were asked for."""
+    contents = {file: render_csv(case_table(rows_of(run)))}
+    if any(each.metric is Metric.PROFILE for each in run.plan):
+        contents[kernels_file(file)] = render_csv(kernel_table(run))
+    for path, text in contents.items():
+        try:
+            write_whole(path, text.encode())
+        except OSError as error:
+            raise OutputFileError(
+                f"{path} cannot be written: {error.strerror}; the store has all rows, and the "
+                "same command writes them again"
+            ) from error
+
+
+def check_file(
+    file: Path, known: Run | None, cases: Sequence[SweepCase], environment: str
+) -> frozenset[str]:
+    """The ids of the cases whose rows the file has; an error if it has rows that `known` lacks.
+
+    `known` is the run whose rows the file should hold. Rows without a measurement, and the end of a
+    line that was cut short, are no loss.
+    """
+    rows = [row for row in _rows_in(file) if row["status"] == RowStatus.MEASURED.value]
+    medians = {row.case_id: repr(row.median_s) for row in rows_of(known)} if known else {}
+    model = cases[0].case.label[0]
+    names = {name for name, _ in cases[0].point.dims}
+    ids = {_place_of(each): each.case.id for each in cases}
+    for row in rows:
+        if row["model"] != model or _dims_in(row) != names:
+            raise InvalidArgumentError(
+                f"{file} has rows of {row['model']} over {', '.join(sorted(_dims_in(row)))}, and "
+                f"this is {model} over {', '.join(sorted(names))}; name another --csv"
+            )
+        if ids.get(_place_in(row), row["case_id"]) != row["case_id"]:
+            raise InvalidArgumentError(
+                f"{file} has rows of another {model}: its code or its inputs have changed since; "
+                f"{_REMEDY}"
+            )
+        if row["environment"] != environment:
+            raise InvalidArgumentError(
+                f"{file} was measured in another environment ({row['environment']}, and this is "
+                f"{environment}): another torch, Python or processor; name another --csv"
+            )
+        if medians.get(row["case_id"]) != row["median_s"]:
+            raise InvalidArgumentError(
+                f"{file} has rows that the store does not have: they come from another store or "
+                f"were changed; name that store with --store, {_REMEDY}"
+            )
+    return frozenset(row["case_id"] for row in rows)
+
+
+def _rows_in(file: Path) -> list[dict[str, str]]:
+    """The lines of a file by column; none if there is no file, or it ends within its heading."""
+    if not file.exists():
+        return []
+    if not file.is_file():
+        raise InvalidArgumentError(
+            f"{file} is no ordinary file: rows are kept in it while they come; name another --csv"
+        )
+    try:
+        text = file.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{file} is no CSV of a sweep: {error}; {_REMEDY}") from error
+    heading = ",".join(COLUMNS)
+    if heading.startswith(text):
+        return []
+    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    if not lines or lines[0].rstrip("\r\n") != heading:
+        raise InvalidArgumentError(
+            f"{file} is there and has other columns than a sweep; name another --csv, or remove it"
+        )
+    found = []
+    for number, cells in enumerate(csv.reader(lines[1:]), start=2):
+        if len(cells) != len(COLUMNS):
+            raise InvalidArgumentError(
+                f"{file}, line {number} is no row: it has {len(cells)} cells in place of "
+                f"{len(COLUMNS)}; {_REMEDY}"
+            )
+        found.append(dict(zip(COLUMNS, cells, strict=True)))
+    return found
+
+
+def _dims_in(row: Mapping[str, str]) -> set[str]:
+    return {pair.partition("=")[0] for pair in row["dims"].split()}
+
+
+def _place_in(row: Mapping[str, str]) -> tuple[str, ...]:
+    sizes = " ".join(sorted(row["dims"].split()))
+    return sizes, row["dtype"], row["backend"], row["phase"], row["threads"]
+
+
+def _place_of(each: SweepCase) -> tuple[str, ...]:
+    point = each.point
+    sizes = dims_text(tuple(sorted(point.dims)))
+    return sizes, point.dtype, point.backend, point.phase.value, str(point.threads)

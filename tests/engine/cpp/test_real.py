@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from torchmark.cli.time import command
+from torchmark.cli.statements import time_command
 from torchmark.engine.cpp.build import CppLoop
 from torchmark.engine.rounds import Task, _facts_of
 from torchmark.errors import CompileError, InvalidArgumentError
@@ -224,6 +224,6 @@ def test_a_loop_of_a_subclass_is_used_for_cpp_too() -> None:
 def test_the_command_line_times_cpp(real: RealBatch) -> None:
     stmt, setup, _ = real.statements["add"]
     arguments = [stmt, "--setup", setup, "--language", "cpp", "--min-run-time", "0.01", "--json"]
-    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    done = CliRunner().invoke(time_command, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.output)["record"]["results"]) == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import light_torch
-from torchmark.commands.ab_planning import plan_statements
+from torchmark.commands.planning import plan_statements
 from torchmark.engine.paired.cases import ReadyCase, make_ready
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase

@@ -47,8 +47,7 @@ _UNKNOWN = {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}
 class WhereError(MarkedTextError):
     """A filter that cannot be read."""
 
-    def __init__(self, message: str, *, text: str, position: int) -> None:
-        super().__init__(f"--where{message}", text=text, position=position, remedy=_REMEDY)
+    remedy = _REMEDY
 
 
 def filter_of(text: str, names: Collection[str]) -> Where:

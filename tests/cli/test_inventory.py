@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from torchmark.cli import cli
-from torchmark.cli.list import _wrapped
+from torchmark.cli.inventory import _wrapped
 
 from .test_cli import modules_after, torchmark_command
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import sweep_rows
-from torchmark.commands.sweep_csv import COLUMNS, check_file, kernels_file, write_files
+from torchmark.commands.sweep_runs import COLUMNS, check_file, kernels_file, write_files
 from torchmark.define.sweep.points import SweepCase
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.report import render

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 import torchmark
 from tests import records
-from torchmark.cli import main
-from torchmark.cli.exit_codes import ExitCode, code_of
-from torchmark.engine.files import own_run
+from torchmark.cli import cli, main
+from torchmark.cli.shell import ExitCode, code_of
+from torchmark.engine.reservations import own_run
 from torchmark.errors import (
     CaseFailedError,
     CompileError,
@@ -29,7 +30,7 @@ from torchmark.errors import (
     UnknownRunError,
     ZygoteError,
 )
-from torchmark.model.codec import decode_run
+from torchmark.model.codec import decode_run, json_schema
 from torchmark.model.run import Environment, RunKind, RunState
 from torchmark.store import artifact_folder, open_store
 
@@ -353,7 +354,7 @@ def test_a_defect_of_torchmark_is_not_taken_for_a_regression(
     def broken(_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("torchmark.cli.runs.opened", broken)
+    monkeypatch.setattr("torchmark.cli.stored.opened", broken)
     done = call("runs")
     assert done.code == ExitCode.DEFECT
     assert "ZeroDivisionError: ours" in done.err
@@ -369,3 +370,19 @@ def test_the_commands_of_the_store_import_no_torch(place: str, tmp_path: Path) -
             capture_output=True,
             env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{site}"},
         )
+
+
+def test_schema_is_printed_or_written_to_a_file(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(cli, ["schema"])
+    assert printed.exit_code == 0
+    assert json.loads(printed.output) == json.loads(json.dumps(json_schema()))
+    file = tmp_path / "schema.json"
+    written = CliRunner().invoke(cli, ["schema", "--output", str(file)])
+    assert (written.exit_code, written.output) == (0, "")
+    assert file.read_text() == printed.output
+
+
+def test_a_schema_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["schema", "-o", str(tmp_path / "none" / "schema.json")])
+    assert isinstance(done.exception, InvalidArgumentError)
+    assert "cannot be written" in str(done.exception)

@@ -1,0 +1,219 @@
+"""Between a command and the shell: exit codes, messages, shared options, files, the terminal.
+
+`torchmark --help` and `torchmark capture` import this module, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import click
+
+from torchmark import errors
+from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from torchmark.store import Store
+
+    Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+STANDARD_OUTPUT = Path("-")
+"""What stands for standard output in place of a file."""
+
+_FORMATS = {
+    "json": "Write every sample and count as JSON; without FILE, print it.",
+    "csv": "Write a line for each result as CSV.",
+    "markdown": "Write tables for a pull request as Markdown.",
+    "html": "Write one page with everything in it.",
+}
+
+_NARROWEST, _WIDEST = 60, 140
+"""Columns between which a table reads well."""
+
+
+class ExitCode(enum.IntEnum):
+    """The documented codes: scripts and CI can tell the causes apart."""
+
+    FINE = 0
+    REGRESSION = 1
+    """A regression was asked to fail on, and found; nothing else gives this code."""
+
+    USAGE = 2
+    """The call, a number in it, a file that it names or the settings are wrong."""
+
+    CASE_FAILED = 3
+    """A statement or a case failed."""
+
+    ENVIRONMENT = 4
+    """torch, a tool, the store or the output cannot be used."""
+
+    DEFECT = 70
+    """torchmark itself is at fault: sysexits.h calls it an internal software error."""
+
+    INTERRUPTED = 130
+    """Ctrl-C, as shells have it."""
+
+    PIPE_CLOSED = 141
+    """The reader of the output has left, as shells have it."""
+
+
+_STATEMENT_AT_FAULT = (
+    errors.StatementSyntaxError,
+    errors.CaseFailedError,
+    errors.CompileError,
+    errors.CallgrindFileError,
+)
+_ENVIRONMENT_AT_FAULT = (
+    errors.MissingTorchError,
+    errors.MissingToolError,
+    errors.CompilerMissingError,
+    errors.ProfilerError,
+    errors.ZygoteError,
+    errors.BackportError,
+    errors.StoreError,
+    errors.OutputFileError,
+)
+
+
+def code_of(error: TorchmarkError) -> ExitCode:
+    """The code for an error that ends a command."""
+    if isinstance(error, _STATEMENT_AT_FAULT):
+        return ExitCode.CASE_FAILED
+    if isinstance(error, _ENVIRONMENT_AT_FAULT):
+        return ExitCode.ENVIRONMENT
+    return ExitCode.USAGE
+
+
+def message_of(error: TorchmarkError) -> str:
+    """What is wrong; of a statement that does not compile, its line with a caret."""
+    if not isinstance(error, StatementSyntaxError):
+        return str(error)
+    lines = [f"{error.msg} (line {error.lineno or 1})"]
+    if error.text is not None:
+        text = error.text.rstrip("\n")
+        lines.append(f"    {text}")
+        start = max(0, (error.offset or 1) - 1)
+        # Where the error spans several lines only its start is shown.
+        end = error.end_offset or 0
+        width = max(1, end - 1 - start) if error.end_lineno in (None, error.lineno) else 1
+        lines.append("    " + " " * start + "^" * min(width, max(1, len(text) - start)))
+    return "\n".join(lines)
+
+
+def warn(message: str) -> None:
+    """Say something beside the result."""
+    click.echo(f"torchmark: {message}", err=True)
+
+
+def fail(message: str, code: ExitCode) -> NoReturn:
+    warn(message)
+    sys.exit(code)
+
+
+store_option = click.option(
+    "--store",
+    "place",
+    metavar="URL",
+    help="A file or URL; otherwise that of the settings, or the user's own.",
+)
+
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(["slower", "any"]),
+    help="Exit with 1 if a case is slower or takes more instructions; any: also if it is faster "
+    "or takes fewer.",
+)
+
+
+def combine(*options: Decorator) -> Decorator:
+    """Several options as one decorator; the help shows them in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _file_option(form: str, text: str) -> Decorator:
+    # As in torchmark 0.1, --json without a file prints.
+    alone: dict[str, Any] = (
+        {"is_flag": False, "flag_value": str(STANDARD_OUTPUT)} if form == "json" else {}
+    )
+    kind = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
+    return click.option(f"--{form}", f"{form}_file", type=kind, metavar="FILE", help=text, **alone)
+
+
+file_options = combine(*(_file_option(form, text) for form, text in _FORMATS.items()))
+"""A file for each format; `files_in` collects them."""
+
+
+def files_in(arguments: dict[str, Any]) -> dict[str, Path | None]:
+    """The files that were asked for, by format, taken out of the arguments of a command."""
+    files = {form: arguments.pop(f"{form}_file") for form in _FORMATS}
+    check_writable(files.values())
+    return files
+
+
+def check_writable(files: Iterable[Path | None]) -> None:
+    """A run of minutes must not end in a file name that does not work."""
+    for file in filter(None, files):
+        if file == STANDARD_OUTPUT:
+            continue
+        place = file if file.exists() else file.absolute().parent
+        if not file.name or file.is_dir() or not os.access(place, os.W_OK):
+            raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
+
+
+def write_documents(
+    files: Mapping[str, Path | None],
+    render: Callable[[str], str],
+    *,
+    remedy: Callable[[str], str] = lambda _form: "name another file",
+) -> bool:
+    """Write the documents by the names of their forms, each as far as possible; whether all are.
+
+    `remedy` says how to get one that could not be written.
+    """
+    wrote_all = True
+    for form, file in files.items():
+        if file is None:
+            continue
+        if file == STANDARD_OUTPUT:
+            click.echo(render(form), nl=False)
+            continue
+        try:
+            file.write_text(render(form), encoding="utf-8")
+        except OSError as error:
+            wrote_all = False
+            warn(f"{file} cannot be written: {error.strerror}; {remedy(form)}")
+    return wrote_all
+
+
+def opened(place: str | None) -> Store:
+    """The store that the option names, or the settings of this directory, or the user's own."""
+    from torchmark.settings import settings_for  # noqa: PLC0415 - both take their time
+    from torchmark.store import open_store  # noqa: PLC0415
+
+    named = place if place is not None else settings_for(Path.cwd()).store
+    return open_store(named, create=named is None)
+
+
+def columns() -> int:
+    """The width of the terminal; 80 where the output goes elsewhere."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return 80
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
+
+
+def import_from_here() -> None:
+    """Modules beside the user can be imported, as with timeit."""
+    sys.path.insert(0, os.curdir)

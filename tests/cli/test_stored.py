@@ -18,7 +18,7 @@ import torchmark
 from tests import records
 from torchmark.cli import cli, main
 from torchmark.cli.shell import ExitCode, code_of
-from torchmark.engine.reservations import own_run
+from torchmark.engine.files import own_run
 from torchmark.errors import (
     CaseFailedError,
     CompileError,

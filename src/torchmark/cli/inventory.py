@@ -24,11 +24,11 @@ from torchmark.cli.shell import ExitCode, columns, import_from_here, warn
 from torchmark.commands.planning import default_suites, installed_facts, load_suites
 from torchmark.define.selection import selected
 from torchmark.define.suites.loading import cases_of
-from torchmark.engine.local_torch import import_torch
 from torchmark.engine.machine import (
     describe_machine,
     find_tool,
     first_line_of,
+    import_torch,
     why_py_spy_cannot_attach,
 )
 from torchmark.engine.pace import measure_noise, path

@@ -13,7 +13,7 @@ from torchmark.cli.display import StatusLine
 from torchmark.cli.shell import ExitCode, columns, combine, fail, import_from_here, store_option
 from torchmark.commands.spine import use_store
 from torchmark.commands.statements import Statements, count_statements, time_statements
-from torchmark.engine.user_errors import format_users_frames
+from torchmark.engine.user_code import format_users_frames
 from torchmark.errors import CaseFailedError, InvalidArgumentError, TorchmarkError
 from torchmark.model.case import find_language
 from torchmark.report import render

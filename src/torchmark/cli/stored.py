@@ -34,7 +34,7 @@ from torchmark.cli.shell import (
     store_option,
     write_documents,
 )
-from torchmark.engine.reservations import check_free, is_owned
+from torchmark.engine.files import check_free, is_owned
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.codec import json_schema
 from torchmark.model.run import RunState

@@ -11,7 +11,6 @@ import msgspec
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
 from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
-from torchmark.engine.background import begin
 from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.cores import begin

@@ -20,8 +20,7 @@ from torchmark.model.units import ordered_unique
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.engine.workers import Workers
+    from torchmark.engine.under_test import UnderTest, Workers
     from torchmark.model.result import Metric, ResultKey
     from torchmark.settings import Settings
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from torchmark.commands.planning import let_cases_import, load_suites, select_cases
 from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
-from torchmark.engine.environment_facts import describe_environment
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment

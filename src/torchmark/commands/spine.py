@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from torchmark.engine.cores import on_cores, usable_cores
-from torchmark.engine.files import write_whole
-from torchmark.engine.reservations import check_free, own_run, reserve_lanes
+from torchmark.engine.cores import on_cores, reserve_lanes, usable_cores
+from torchmark.engine.files import check_free, own_run, write_whole
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.result import Result, utc_now
 from torchmark.model.run import Effort, Run, RunKind, RunState

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
-from torchmark.engine.files import write_whole
-from torchmark.engine.reservations import check_free
+from torchmark.engine.files import check_free, write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import Effort, RunKind

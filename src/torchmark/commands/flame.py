@@ -118,9 +118,9 @@ def _stacks_of(
         progress("starting the counter, 25 to 60 s")
         zygote = workers.start(case.num_threads, under_callgrind=True)
         progress(f"counting {case.name}")
-        counted = counted_stacks(zygote, ready)
-        amount = f"{counted.instructions:,.0f} instructions a run"
-        return StatementStacks(name=case.title, stacks=counted.stacks, amount=amount)
+        stacks, instructions = counted_stacks(zygote, ready)
+        amount = f"{instructions:,.0f} instructions a run"
+        return StatementStacks(name=case.title, stacks=stacks, amount=amount)
     progress(f"looking at {case.name} for {how.seconds} s")
     recording = record(zygote, ready, seconds=how.seconds, native=how.native)
     return StatementStacks(

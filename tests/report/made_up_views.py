@@ -110,7 +110,7 @@ def view(quiet: int = 2, **fields: Any) -> View:
                 table=table(quiet),
                 footnotes=("replicate: a fresh launch of both environments.",),
             ),
-            Section(id="charts", title="Charts", charts=(chart(),), is_page_only=True),
+            Section(id="charts", title="Charts", chart=chart(), is_page_only=True),
             Section(
                 id="failed",
                 title="Failed",
@@ -160,7 +160,7 @@ def hostile_view() -> View:
                 id="all",
                 title=HOSTILE,
                 paragraphs=(HOSTILE,),
-                charts=(chart(title=HOSTILE, description=HOSTILE, note=HOSTILE, spec=spec),),
+                chart=chart(title=HOSTILE, description=HOSTILE, note=HOSTILE, spec=spec),
                 table=bad,
                 listing=(HOSTILE,),
                 footnotes=(HOSTILE,),

@@ -196,7 +196,7 @@ def test_small_charts_stand_in_as_many_columns_as_fit(opened: Opened) -> None:
     spec = dict(made_up_views.chart().spec)
     panel = {"width": 230, "mark": spec.pop("mark"), "encoding": spec.pop("encoding")}
     spec |= {"columns": 2, "concat": [panel, panel]}
-    sections = (Section(id="charts", title="Charts", charts=(made_up_views.chart(spec=spec),)),)
+    sections = (Section(id="charts", title="Charts", chart=made_up_views.chart(spec=spec)),)
     places = "all => new Set(all.map(each => Math.round(each.getBoundingClientRect().left))).size"
     for width, columns in ((1280, 2), (360, 1)):
         page = opened(

@@ -171,6 +171,7 @@ def test_every_kind_has_a_run_here() -> None:
 
 
 def test_many_cases_share_the_rows_of_their_groups() -> None:
-    (chart,) = view_of(suites(number=23)).sections[0].charts
+    chart = view_of(suites(number=23)).sections[0].chart
+    assert chart is not None
     assert {layer["encoding"]["y"]["field"] for layer in chart.spec["layer"]} == {"group"}
     assert len(chart.spec["data"]["values"]) == 183

@@ -109,7 +109,7 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
         click.echo(f"{os.path.relpath(csv)}: {len(rows_of(run))} rows", err=True)
     if page is None or not page.is_file():
         return True
-    charts = [chart for section in view_of(run).sections for chart in section.charts]
+    charts = [section.chart for section in view_of(run).sections if section.chart]
     try:
         for chart in charts:
             if chart.id in _PICTURES:

@@ -181,7 +181,7 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     """What stands before the table."""
 
-    charts: tuple[Chart, ...] = ()
+    chart: Chart | None = None
     table: Table | None = None
     listing: tuple[str, ...] = ()
     """Sentences, one a line: what failed, what was skipped."""
@@ -199,7 +199,7 @@ class Section:
 
     @property
     def has_content(self) -> bool:
-        return bool(self.paragraphs or self.charts or self.table or self.listing or self.pictures)
+        return bool(self.paragraphs or self.chart or self.table or self.listing or self.pictures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

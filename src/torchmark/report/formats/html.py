@@ -31,7 +31,7 @@ _LONGEST_CODE = 20_000
 
 
 def render(view: View) -> str:
-    has_charts = any(section.charts for section in view.sections)
+    has_charts = any(section.chart for section in view.sections)
     page = _environment().get_template("page.html.j2")
     return printable(
         page.render(

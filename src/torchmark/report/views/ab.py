@@ -9,7 +9,7 @@ from torchmark.analyse.ab import CountRow, judge, pairs_of
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.model.result import Metric, Status
-from torchmark.report.figures import cut_line, first_line, instructions_text, share_text
+from torchmark.report.figures import cut_line, first_line, share_text
 from torchmark.report.names import full_name, name_rows
 from torchmark.report.view import (
     Cell,
@@ -41,6 +41,7 @@ from torchmark.report.views.common import (
     code_details,
     failure_section,
     setting_facts,
+    signed_cell,
     title_of,
     verdict_cell,
 )
@@ -149,7 +150,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     return Section(
         f"times{suffix}",
         names.under(f"{lead}Times"),
-        charts=(_chart(judged, names, suffix),),
+        chart=_chart(judged, names, suffix),
         table=make_table(
             rows,
             fields,
@@ -200,7 +201,7 @@ def _counts(judged: Judged, suffix: str, lead: str) -> Section:
         field(b, lambda row: float(row.after), kind),
         field(
             "ΔI",
-            lambda row: _signed_cell(float(row.difference)),
+            lambda row: signed_cell(float(row.difference)),
             kind,
             "Instructions that the second takes more",
         ),
@@ -236,10 +237,6 @@ def _share_of(row: CountRow) -> float | None:
     return row.share if math.isfinite(row.share) else None
 
 
-def _signed_cell(count: float) -> Cell:
-    return Cell(count, instructions_text(count, "+") if count else "0")
-
-
 def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
     def show_share(each: FunctionDifference) -> Cell:
         share = float(each.instructions / row.before) if row.before else None
@@ -247,7 +244,7 @@ def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
 
     fields: list[Field[FunctionDifference]] = [
         field(
-            "instructions", lambda each: _signed_cell(float(each.instructions)), Kind.INSTRUCTIONS
+            "instructions", lambda each: signed_cell(float(each.instructions)), Kind.INSTRUCTIONS
         ),
         field("change", show_share, Kind.CHANGE, "Of all instructions of the case in A"),
         field("function", lambda each: each.function, Kind.CODE),

@@ -129,29 +129,27 @@ def _values(dot: Dot, series: str) -> dict[str, Value]:
     return {"case": dot.name, **group, "value": dot.value, **ends, **dot.told}
 
 
-def chart_times(title: str, times: Sequence[tuple[str, str, MeasuredTime]]) -> tuple[Chart, ...]:
+def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
     """The chart of cases with names, groups and times; none where nothing took any time."""
     dots = [_time_dot(*each) for each in times if each[2].median > 0]
     if not dots:
-        return ()
+        return None
     ends = [end for dot in dots for end in dot.interval or ()]
     slowest = max(dots, key=lambda dot: dot.value)
     is_crowded = len(dots) > _MOST_ROWS and all(dot.series for dot in dots)
-    return (
-        Chart(
-            id="times",
-            title=title,
-            description=f"Times of {len(dots)} cases, logarithmic. {slowest.name} takes longest: "
-            f"{seconds_text(slowest.value)}.",
-            spec=draw_rows(
-                dots,
-                {"title": "time of one run", **log_axis(ends, SECONDS_LABEL)},
-                row="group" if is_crowded else "case",
-            ),
-            note="A dot is a case; point at it for its name and interval."
-            if is_crowded
-            else "Dots are medians, lines 95 % intervals.",
+    return Chart(
+        id="times",
+        title="Times",
+        description=f"Times of {len(dots)} cases, logarithmic. {slowest.name} takes longest: "
+        f"{seconds_text(slowest.value)}.",
+        spec=draw_rows(
+            dots,
+            {"title": "time of one run", **log_axis(ends, SECONDS_LABEL)},
+            row="group" if is_crowded else "case",
         ),
+        note="A dot is a case; point at it for its name and interval."
+        if is_crowded
+        else "Dots are medians, lines 95 % intervals.",
     )
 
 

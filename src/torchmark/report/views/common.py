@@ -12,6 +12,7 @@ from torchmark.report.figures import (
     environment_facts,
     environment_line,
     first_line,
+    instructions_text,
     printable,
     seconds_text,
 )
@@ -162,6 +163,13 @@ def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell
     if result is None or not isinstance(result.payload, Counts):
         return empty_cell(result, is_planned=is_planned)
     return Cell(float(instructions_of(result.payload)))
+
+
+def signed_cell(count: float | None) -> Cell:
+    """Instructions that are more or fewer."""
+    if not count:
+        return Cell(count, None if count is None else "0")
+    return Cell(count, instructions_text(count, "+"))
 
 
 def empty_cell(result: Result | None, *, is_planned: bool = True) -> Cell:

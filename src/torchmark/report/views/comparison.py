@@ -140,7 +140,7 @@ def _times(differences: RunDifferences, *, is_of_ratios: bool) -> list[Section]:
         same_within=limit,
         chart_id=f"changes-of-{name}",
     )
-    return [Section(name, title, charts=(chart,), table=_table(changes, fields))]
+    return [Section(name, title, chart=chart, table=_table(changes, fields))]
 
 
 def _change_cell(change: TimeChange) -> Cell:

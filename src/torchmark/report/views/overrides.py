@@ -97,7 +97,7 @@ def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
     return Section(
         "ladder",
         "Cost over a plain Tensor",
-        charts=_chart(rungs),
+        chart=_chart(rungs),
         table=make_table(
             [rung for _, rung in rungs],
             fields,
@@ -107,7 +107,7 @@ def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
     )
 
 
-def _chart(rungs: list[tuple[str, Rung]]) -> tuple[Chart, ...]:
+def _chart(rungs: list[tuple[str, Rung]]) -> Chart | None:
     """What is above the plain call: time, or instructions where no times were taken."""
     dots = [dot for stmt, rung in rungs if (dot := _time_dot(stmt, rung)) is not None]
     axis: dict[str, Any] = {"title": "longer than the plain call", "labelExpr": SECONDS_LABEL}
@@ -115,23 +115,17 @@ def _chart(rungs: list[tuple[str, Rung]]) -> tuple[Chart, ...]:
         dots = [dot for stmt, rung in rungs if (dot := _count_dot(stmt, rung)) is not None]
         axis = {"title": "instructions beyond those of the plain call", "format": "~s"}
     if not dots:
-        return ()
+        return None
     kind = {"field": "input", "type": "nominal", "sort": None}
     spec = draw_rows(
-        dots,
-        {"axis": axis},
-        series="input",
-        more={"color": kind, "yOffset": kind},
-        is_bar=True,
+        dots, {"axis": axis}, series="input", more={"color": kind, "yOffset": kind}, is_bar=True
     )
-    return (
-        Chart(
-            id="overheads",
-            title="Overhead over a plain Tensor",
-            description="For each call a bar for every kind of input: what it takes beyond the "
-            "plain one, with the 95 % interval of times.",
-            spec={**spec, "height": {"step": 13}},
-        ),
+    return Chart(
+        id="overheads",
+        title="Overhead over a plain Tensor",
+        description="For each call a bar for every kind of input: what it takes beyond the "
+        "plain one, with the 95 % interval of times.",
+        spec={**spec, "height": {"step": 13}},
     )
 
 

@@ -107,10 +107,8 @@ def make_view(run: Run) -> View:
 
 def _what_was_replayed(analysis: ReplayAnalysis) -> str:
     settings = analysis.settings
-    how = {
-        ReplayMode.HOT: "each call by itself",
-        ReplayMode.ORDER: "calls in their order",
-    }[settings.mode]
+    is_hot = settings.mode is ReplayMode.HOT
+    how = "each call by itself" if is_hot else "calls in their order"
     threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
 
@@ -192,7 +190,7 @@ def _by_operator(
     return Section(
         "operators",
         "By operator",
-        charts=_share_charts(analysis),
+        chart=_share_chart(analysis),
         table=make_table(analysis.operators, operator_fields, list_calls),
         footnotes=() if speeds is None else (_speed_sentence(speeds),),
     )
@@ -296,11 +294,11 @@ def _list_reasons(
     return Section(section_id, title, listing=tuple(listing), mark=mark)
 
 
-def _share_charts(analysis: ReplayAnalysis) -> tuple[Chart, ...]:
+def _share_chart(analysis: ReplayAnalysis) -> Chart | None:
     """Bars of the operators' shares, the largest first; none where nothing was measured."""
     known = [operator for operator in analysis.operators if operator.share]
     if not known:
-        return ()
+        return None
     dots = [
         Dot(
             name=operator.op,
@@ -320,13 +318,11 @@ def _share_charts(analysis: ReplayAnalysis) -> tuple[Chart, ...]:
         more={"color": {"field": "what", "type": "nominal", "scale": scale}},
     )
     more = f"{len(left)} more operators have {share_text(sum(left))} of the time." if left else ""
-    return (
-        Chart(
-            id="shares",
-            title="Share of the step",
-            description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
-            f"{share_text(dots[0].value)} of the time.",
-            spec=spec,
-            note=more,
-        ),
+    return Chart(
+        id="shares",
+        title="Share of the step",
+        description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
+        f"{share_text(dots[0].value)} of the time.",
+        spec=spec,
+        note=more,
     )

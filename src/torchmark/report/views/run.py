@@ -94,7 +94,7 @@ def _cases(run: Run) -> Section:
     return Section(
         "results",
         "Results",
-        charts=chart_times("Times", times),
+        chart=chart_times(times),
         table=make_table(
             cases,
             fields,

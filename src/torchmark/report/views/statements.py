@@ -35,6 +35,7 @@ from torchmark.report.views.common import (
     frame_view,
     interval_values,
     results_in_order,
+    signed_cell,
     time_cell,
     time_values,
     verdict_cell,
@@ -126,7 +127,7 @@ def _times(run: Run, timed: Sequence[_Timed]) -> Section:
     return Section(
         "times",
         "Time of one run",
-        charts=chart_times("Times", times),
+        chart=chart_times(times),
         table=make_table(timed, fields, _frame),
         footnotes=tuple(notes),
     )
@@ -227,31 +228,27 @@ def view_counts(run: Run) -> View:
 
 
 def _instructions(counted: Sequence[_Counted]) -> Section:
+    kind, hint = Kind.INSTRUCTIONS, "From the first"
     fields: list[Field[_Counted]] = [
         field("statement", lambda each: each.name, Kind.CODE),
-        field("instructions", lambda each: float(each.instructions), Kind.INSTRUCTIONS),
+        field("instructions", lambda each: float(each.instructions), kind),
     ]
     if len(counted) > 1:
         fields += [
-            field("difference", _difference_cell, Kind.INSTRUCTIONS, "From the first"),
-            field(
-                "change",
-                lambda each: Cell(each.share, each.share_text),
-                Kind.CHANGE,
-                "From the first",
-            ),
+            field("difference", lambda each: signed_cell(each.difference), kind, hint),
+            field("change", lambda each: Cell(each.share, each.share_text), Kind.CHANGE, hint),
         ]
     return Section(
         "instructions",
         "Instructions per run, without the loop",
-        charts=_count_chart(counted),
+        chart=_count_chart(counted),
         table=make_table(counted, fields, _frame),
     )
 
 
-def _count_chart(counted: Sequence[_Counted]) -> tuple[Chart, ...]:
+def _count_chart(counted: Sequence[_Counted]) -> Chart | None:
     if not counted:
-        return ()
+        return None
     dots = [
         Dot(
             name=each.name,
@@ -264,21 +261,12 @@ def _count_chart(counted: Sequence[_Counted]) -> tuple[Chart, ...]:
         for each in counted
     ]
     x = {"axis": {"title": "instructions of one run", "format": "~s"}}
-    return (
-        Chart(
-            id="instructions",
-            title="Instructions",
-            description="Bars of the instructions that one run of each statement takes.",
-            spec=draw_rows(dots, x, is_bar=True),
-        ),
+    return Chart(
+        id="instructions",
+        title="Instructions",
+        description="Bars of the instructions that one run of each statement takes.",
+        spec=draw_rows(dots, x, is_bar=True),
     )
-
-
-def _difference_cell(counted: _Counted) -> Cell:
-    difference = counted.difference
-    if not difference:
-        return Cell(difference, None if difference is None else "0")
-    return Cell(difference, instructions_text(difference, "+"))
 
 
 def _functions(run: Run, counted: Sequence[_Counted]) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,11 +17,9 @@ from torchmark.analyse.sweep import (
     config_of,
     dims_in,
     dtypes_in,
-    eager_of,
     kernels_of,
     measured,
     phases_in,
-    ratio_to,
     rows_of,
     speed_ups,
     subject_of,
@@ -31,12 +29,7 @@ from torchmark.analyse.sweep import (
 from torchmark.model.result import Metric
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
-from torchmark.report.figures import (
-    environment_facts,
-    first_line,
-    number_text,
-    short_seconds_text,
-)
+from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
 from torchmark.report.names import name_some
 from torchmark.report.view import (
     Cell,
@@ -56,6 +49,7 @@ from torchmark.report.view import (
 from torchmark.report.views.common import collect, fact_table, lead_of
 from torchmark.report.views.sweep_charts import (
     more_scaling,
+    ratios_in,
     roofline,
     scaling,
     speed_up,
@@ -68,7 +62,7 @@ if TYPE_CHECKING:
     from torchmark.analyse.sweep import SpeedUp
     from torchmark.model.result import KernelCalls
     from torchmark.model.run import Run
-    from torchmark.report.view import Chart, Value
+    from torchmark.report.view import Value
 
 _MOST_POINTS = 60
 """Of a phase and dtype that text shows; the CSV has all, and the charts more than one can read."""
@@ -91,9 +85,7 @@ KERNEL_COLUMNS = (
 
 def make_view(run: Run) -> View:
     rows = rows_of(run)
-    eager = eager_of(rows)
-    found = [(row.case_id, ratio_to(eager, row)) for row in rows]
-    ratios = {case_id: ratio.value for case_id, ratio in found if ratio}
+    ratios = {case_id: ratio.value for case_id, ratio in ratios_in(rows).items()}
     planned = sum(each.metric is Metric.TIME for each in run.plan)
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
@@ -107,13 +99,23 @@ def make_view(run: Run) -> View:
         warnings=_reason_texts(rows, RowStatus.MEASURED),
         notes=run.notes,
         sections=(
-            _chart_section("time", "Time", chart, paragraphs=() if chart else (_NOTHING,)),
-            _chart_section(
-                "time-more", "Time with other sizes held", more_scaling(rows), is_folded=True
+            Section(
+                "time",
+                "Time",
+                paragraphs=() if chart else (_NOTHING,),
+                chart=chart,
+                is_page_only=True,
+            ),
+            Section(
+                "time-more",
+                "Time with other sizes held",
+                chart=more_scaling(rows),
+                is_folded=True,
+                is_page_only=True,
             ),
             *_point_sections(rows, ratios),
             _speed_up_section(rows),
-            _chart_section("roofline", "Roofline", roofline(rows, run.speeds)),
+            Section("roofline", "Roofline", chart=roofline(rows, run.speeds), is_page_only=True),
             Section("failed", "Failed", listing=failed, mark=Mark.BAD),
             Section("skipped", "Skipped", listing=skipped),
             _case_section(rows, run, ratios),
@@ -126,7 +128,7 @@ def make_view(run: Run) -> View:
 
 def case_table(rows: Sequence[SweepRow]) -> Table:
     """A column for each field of a row, in its order; a row is one line of CSV."""
-    return data_table([field.name for field in fields(SweepRow)], map(_values, rows))
+    return data_table([each.name for each in fields(SweepRow)], map(_values, rows))
 
 
 def kernel_table(run: Run) -> Table:
@@ -141,14 +143,9 @@ def kernel_table(run: Run) -> Table:
 
 
 def _values(row: SweepRow) -> dict[str, Value]:
-    plain = {field.name: getattr(row, field.name) for field in fields(row)}
+    plain = {each.name: getattr(row, each.name) for each in fields(row)}
     words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status.value}
     return {**plain, **words}
-
-
-def _chart_section(section_id: str, title: str, chart: Chart | None, **more: Any) -> Section:
-    charts = (chart,) if chart else ()
-    return Section(section_id, title, charts=charts, is_page_only=True, **more)
 
 
 class _Point(NamedTuple):
@@ -244,7 +241,7 @@ def _mark_of(row: SweepRow) -> Mark:
 
 def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
     """One line for each config: the mean over all points, and where it is least and most."""
-    found, chart = speed_ups(rows), speed_up(rows)
+    found = speed_ups(rows)
     hint = "The geometric mean over all points."
     model: Field[SpeedUp] = field("model", lambda each: subject_text(each.subject))
     columns: list[Field[SpeedUp]] = [
@@ -262,7 +259,7 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
     return Section(
         "speedups",
         f"Speed-up over {EAGER}",
-        charts=(chart,) if chart else (),
+        chart=speed_up(rows),
         table=make_table(found, columns) if found else None,
         footnotes=("Over all sizes that both have; the mean is the geometric one.",),
     )

@@ -36,7 +36,7 @@ from torchmark.report.views.charts import log_axis, ratios_axis, size_axis, time
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchmark.analyse.sweep import Config, Slice, Subject, SweepRow
+    from torchmark.analyse.sweep import Config, Ratio, Slice, Subject, SweepRow
     from torchmark.model.run import MachineSpeeds
     from torchmark.model.run_settings import Phase
 
@@ -113,15 +113,20 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
     """Every backend over eager; None where no row has eager's to be compared with."""
-    eager = eager_of(rows)
-    found = [(row.case_id, ratio_to(eager, row)) for row in rows]
-    ratios = {case_id: (each.value, each.low, each.high) for case_id, each in found if each}
+    ratios = {name: (each.value, each.low, each.high) for name, each in ratios_in(rows).items()}
     note = (
         f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
         "Intervals take both at their worst ends."
     )
     panels = _line_panels(rows, _first_slices(rows), ratios, ratios_axis, at_one=True)
     return _chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
+
+
+def ratios_in(rows: Sequence[SweepRow]) -> dict[str, Ratio]:
+    """How many times as fast as eager, by the ids of the cases that can be compared with it."""
+    eager = eager_of(rows)
+    found = [(row.case_id, ratio_to(eager, row)) for row in rows]
+    return {case_id: ratio for case_id, ratio in found if ratio}
 
 
 def _chart(

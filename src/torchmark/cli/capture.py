@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -78,7 +78,7 @@ def capture_command(
     if values:
         _require_safetensors()
     command_line = ["-m", script, *args] if as_module else [script, *args]
-    recording = _Recording(output, steps, values=values, command=command_line)
+    recording = _Recording(output, steps=steps, values=values, command=command_line)
     run = partial(run_module if as_module else run_script, script, args)
     with when_imported("torch", lambda _: recording.start()):
         ending = _run_to_its_end(run, recording)
@@ -110,15 +110,11 @@ def _is_trace(file: Path) -> bool:
 
 
 class _Recording:
-    """One capture, which begins when torch is there."""
+    """One capture, which begins when torch is there; `options` are those of `Capture`."""
 
-    def __init__(
-        self, output: Path, steps: int | None, *, values: bool, command: list[str]
-    ) -> None:
+    def __init__(self, output: Path, **options: Any) -> None:
         self._output = output
-        self._steps = steps
-        self._values = values
-        self._command = command
+        self._options = options
         self._capture: Capture | None = None
         self._process = os.getpid()
         self.refusal: TorchmarkError | None = None
@@ -127,9 +123,7 @@ class _Recording:
     def start(self) -> None:
         from torchmark.capture.capture import Capture  # noqa: PLC0415 - it imports torch
 
-        capture = Capture(
-            self._output, steps=self._steps, values=self._values, command=self._command
-        )
+        capture = Capture(self._output, **self._options)
         try:
             capture.__enter__()
         except TorchmarkError as error:

@@ -31,8 +31,6 @@ from torchmark.report.formats.markdown import escaped
 from torchmark.report.views.overrides import keep_suite, view_ladders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchmark.cli.following import RunOptions
     from torchmark.model.run import Run
     from torchmark.report.view import View
@@ -70,14 +68,14 @@ def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> N
             raise InvalidArgumentError(
                 "--run shows what was measured; leave --count, --no-count, --tag and --resume out"
             )
-        _show(done, asked.place, asked.files)
+        _show(done, asked)
     metrics = metrics_of(time=True, count=counting_works() if count is None else count)
     report_run(asked, partial(run, (SUITE,), metrics=metrics, kind=RunKind.LADDER))
 
 
-def _show(name: str, place: str | None, files: Mapping[str, Path | None]) -> None:
+def _show(name: str, asked: RunOptions) -> None:
     """The ladder of a run of any kind, and the exit code that says how the cases went."""
-    with opened(place) as store:
+    with opened(asked.place) as store:
         run = keep_suite(store.run(name))
     if not run.results:
         raise InvalidArgumentError(
@@ -86,7 +84,7 @@ def _show(name: str, place: str | None, files: Mapping[str, Path | None]) -> Non
     view = view_ladders(run)
     click.echo(render_view(view, "text", columns()), nl=False)
     wrote_all = write_documents(
-        files,
+        asked.files,
         lambda form: render_json(run, view) if form == "json" else render_view(view, form),
         remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
     )

@@ -109,8 +109,7 @@ def _measure(
 ) -> Generator[Progress | Run, None, None]:
     """What the run lacks; first of all what the machine can do, which times are held against."""
     settings = settings_of(run)
-    lane = division.lanes[0]
-    cores = lane if len(lane) >= settings.threads else division.everything
+    cores = division.cores_for(settings.threads)
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
         yield _SPEEDS
         speeds = measure_speeds(zygotes.of(Backend.EAGER), element_types(settings), cores)

@@ -103,25 +103,24 @@ def sweep(
         "input_scales": input_scales,
         "job_configs": job_configs,
     }
-    with contextlib.ExitStack() as stack:
-        if resume is not None:
-            kept = stack.enter_context(use_store(store))
+    if resume is not None:
+        with use_store(store) as kept:
             run = find_run(kept, resume, RunKind.SWEEP)
             read = _spec_of_run(run, named)
-            workers = stack.enter_context(_workers_for(read))
-            run.check_same_environments((_environment(workers, run.plan[0].case.num_threads),))
-            return _carry_out(run, read, workers, kept, tell)
-        read = (spec_of(**named) if spec is None else read_spec(Path(spec))).with_sizes(
-            {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
-        )
-        drawn = None if sample is None else check_count("sample", sample)
-        ran = tuple(map(Phase, phases))
-        cases = all_cases(read, where=where, sample=drawn, phases=ran)
-        file = None if csv is None else Path(csv)
-        for text in _announcements(read, cases, ran, file):
-            tell(Stage(text=text))
-        kept = stack.enter_context(use_store(store))
-        workers = stack.enter_context(_workers_for(read))
+            with _workers_for(read) as workers:
+                here = _environment(workers, run.plan[0].case.num_threads)
+                run.check_same_environments((here,))
+                return _carry_out(run, read, workers, kept, tell)
+    read = (spec_of(**named) if spec is None else read_spec(Path(spec))).with_sizes(
+        {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
+    )
+    drawn = None if sample is None else check_count("sample", sample)
+    ran = tuple(map(Phase, phases))
+    cases = all_cases(read, where=where, sample=drawn, phases=ran)
+    file = None if csv is None else Path(csv)
+    for text in _announcements(read, cases, ran, file):
+        tell(Stage(text=text))
+    with use_store(store) as kept, _workers_for(read) as workers:
         here = _environment(workers, cases[0].point.threads)
         options = {"where": where, "sample": sample, "phases": [phase.value for phase in ran]}
         run = find_or_begin(

@@ -176,7 +176,7 @@ def pairs_of(name: str, turns: int, folder: Path) -> list[tuple[str, Pairs]]:
         sizes, backend = dict(each.point.dims), each.point.backend
         torch.manual_seed(0)
         model = spec.model(*(sizes[dim] for dim in spec.init)).eval()
-        x = torch.randn(spec.inputs[0].shape(sizes))
+        x = torch.randn([sizes[str(dim)] for dim in spec.inputs[0].dims])
         function, argument = (model, x) if backend == "pt" else bound_session(model, x, folder)
         pairs = Pairs()
         for _ in range(turns):

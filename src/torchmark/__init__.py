@@ -40,8 +40,8 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.define.skips import EnvironmentFacts as EnvironmentFacts
     from torchmark.define.skips import SkipCondition as SkipCondition
     from torchmark.define.skips import skip_if as skip_if
-    from torchmark.define.sweep.scales import linspace as linspace
-    from torchmark.define.sweep.scales import logspace as logspace
+    from torchmark.define.sweep.axes import linspace as linspace
+    from torchmark.define.sweep.axes import logspace as logspace
     from torchmark.define.sweep.spec import indices as indices
     from torchmark.engine.machine import set_torch_threads as set_torch_threads
     from torchmark.engine.user_code import CopyIfCallgrind as CopyIfCallgrind

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.model.result import KernelTimes, Metric, Status, TimeSummary
@@ -207,19 +206,7 @@ def _time_summary(result: Result) -> TimeSummary | None:
     if isinstance(result.payload, TimeSummary):
         return result.payload
     measurement = result.measurement
-    if measurement is None:
-        return None
-    times, interval = measurement.times, measurement.median_interval
-    return TimeSummary(
-        samples=len(times),
-        median=measurement.median,
-        low=max(0.0, interval.low),
-        high=interval.high,
-        mean=fmean(times),
-        least=min(times),
-        p95=measurement.percentile(95),
-        deviation=measurement.std,
-    )
+    return None if measurement is None else TimeSummary.of_samples(measurement)
 
 
 def _rate(amount: int | None, times: TimeSummary | None) -> float | None:

@@ -13,7 +13,7 @@ from torchmark.analyse.sweep import rows_of
 from torchmark.cli.following import refuse_beside_resume, report_run, run_options
 from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, import_from_here, warn
 from torchmark.commands.sweep import sweep
-from torchmark.define.sweep.scales import setting
+from torchmark.define.sweep.axes import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.model.run_settings import Phase
 from torchmark.report import view_of

@@ -25,6 +25,7 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.commands.sweep_runs import find_or_begin, write_files
+from torchmark.define.sweep.axes import sizes_of
 from torchmark.define.sweep.points import (
     all_cases,
     configs_with_phases,
@@ -32,7 +33,6 @@ from torchmark.define.sweep.points import (
     number_of_points,
     seconds_for,
 )
-from torchmark.define.sweep.scales import sizes_of
 from torchmark.define.sweep.spec import read_spec, spec_of
 from torchmark.engine.machine import import_torch, measure_speeds
 from torchmark.engine.sweeping import (

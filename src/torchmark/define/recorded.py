@@ -69,16 +69,7 @@ def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
 
 
 def call_text(call: RecordedCall) -> str:
-    """The call as JSON, which the probe takes: what stands behind `call` in a line of a trace."""
-    body: dict[str, Any] = {
-        "op": call.op,
-        "schema": call.schema,
-        "args": list(call.args),
-        "kwargs": dict(call.kwargs),
-    }
-    if call.has_outputs:
-        body["outputs"] = call.outputs
-    return json.dumps(body, separators=(",", ":"), allow_nan=False)
+    return json.dumps(call.to_record(), separators=(",", ":"), allow_nan=False)
 
 
 def _first_opaque(values: list[Any]) -> str | None:

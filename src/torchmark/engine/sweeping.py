@@ -110,7 +110,7 @@ def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> mes
     return messages.Sweep(
         file=str(spec.file.resolve()) if spec.file is not None else None,
         init=list(dict.fromkeys(spec.init)),
-        inputs=[messages.Input(list(each.dims), each.dtype, each.below) for each in spec.inputs],
+        inputs=list(spec.inputs),
         threads=wanted[0].point.threads,
         folder=str(folder),
         kernels=any(Metric.PROFILE in each.metrics for each in wanted),

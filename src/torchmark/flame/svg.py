@@ -8,12 +8,11 @@ never in the script. Nothing is fetched, and nothing has an id, so that pictures
 
 from __future__ import annotations
 
-import re
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.errors import MissingToolError
 from torchmark.flame.appearance import (
     NATIVE_KEY,
     PYTHON_KEY,
@@ -61,8 +60,6 @@ _MOST_FRAMES = 10_000
 
 _CONTROLS = 400
 """Pixels that the script's search and reset take beside the title."""
-
-_OPENING = re.compile(r'<svg\b[^>]*?\swidth="([0-9.]+)"')
 
 
 class _Box(NamedTuple):
@@ -268,8 +265,8 @@ def _part(name: str) -> str:
     return files("torchmark.flame").joinpath(name).read_text(encoding="utf-8")
 
 
-def png_of(svg: str, *, width: int = 1200) -> bytes:
-    """Any SVG as a PNG `width` pixels wide, drawn in this process by vl-convert, offline.
+def png_of(svg: str) -> bytes:
+    """An SVG as a PNG of the same size, drawn in this process by vl-convert, offline.
 
     The SVG is drawn as it stands; its script is not run. vl-convert brings a font of its own, so
     that a server without any still gets text in its pictures.
@@ -280,7 +277,4 @@ def png_of(svg: str, *, width: int = 1200) -> bytes:
         raise MissingToolError(
             "PNG pictures need vl-convert: pip install 'torchmark[report]'. The SVG needs nothing."
         ) from error
-    opening = _OPENING.search(svg)
-    if opening is None:
-        raise InvalidArgumentError("a PNG needs an SVG that begins with its width in pixels")
-    return vl_convert.svg_to_png(svg, scale=width / float(opening[1]))
+    return vl_convert.svg_to_png(svg)

@@ -3,7 +3,7 @@
 A text names what it holds and its version: `{"torchmark": "run", "version": 2, "record": …}`. What
 is read is data and is checked field by field; an unknown field and a newer version are refused.
 Version 1, that of torchmark 0.1, had the fields beside the heading: measurements and counts of it
-are read here, runs and results by `torchmark.store.version_1`. `json_schema` publishes the form of
+are read here, runs and results by `torchmark.store.migrations`. `json_schema` publishes the form of
 version 2.
 """
 

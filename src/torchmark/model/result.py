@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from statistics import fmean
 from typing import TypeAlias
 
 import msgspec
@@ -63,6 +64,20 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
     least: float | None = None
     p95: float | None = None
     deviation: float | None = None
+
+    @classmethod
+    def of_samples(cls, measurement: Measurement) -> TimeSummary:
+        times, interval = measurement.times, measurement.median_interval
+        return cls(
+            samples=len(times),
+            median=measurement.median,
+            low=max(0.0, interval.low),
+            high=interval.high,
+            mean=fmean(times),
+            least=min(times),
+            p95=measurement.percentile(95),
+            deviation=measurement.std,
+        )
 
 
 class FunctionTable(Record, frozen=True, kw_only=True):

@@ -42,6 +42,11 @@ class RecordedCall:
     has_outputs: bool = True
     """Whether the source knew what came back."""
 
+    def to_record(self) -> dict[str, Any]:
+        """What stands behind `call` in a line of a trace, and what the probe takes."""
+        names = ("op", "schema", "args", "kwargs", *(["outputs"] if self.has_outputs else []))
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:

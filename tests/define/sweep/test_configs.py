@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from torchmark.define.sweep.configs import JobConfig, configs_of
+from torchmark.define.sweep.axes import JobConfig, configs_of
 from torchmark.errors import DefinitionError
 from torchmark.model.run_settings import Phase
 

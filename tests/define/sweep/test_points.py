@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.define.sweep.specs import cases, spec
-from torchmark.define.sweep.points import all_cases
+from torchmark.define.sweep.points import WhereError, all_cases, filter_of
 from torchmark.define.sweep.spec import read_spec
-from torchmark.define.sweep.where import WhereError, filter_of
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run_settings import Phase, point_of, sizes_setting
 

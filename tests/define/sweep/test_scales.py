@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.sweep.scales import linspace, logspace, setting, sizes_of
+from torchmark.define.sweep.axes import linspace, logspace, setting, sizes_of
 from torchmark.errors import InvalidArgumentError
 
 

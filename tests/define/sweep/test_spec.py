@@ -7,6 +7,7 @@ import pytest
 from tests.define.sweep.specs import spec
 from torchmark.define.sweep.spec import indices, read_spec
 from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
+from torchmark_probe.zygote.messages import Input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def test_indices_are_below_a_dimension() -> None:
         model_init_params=["times"],
     )
     assert found.input_names == ("batch", "features")
-    assert found.inputs[0].shape({"batch": 2}) == [2, 4]
+    assert found.inputs == (Input(dims=["batch", 4], dtype="int64", below="features"),)
 
 
 def test_sizes_are_set_for_dimensions_that_there_are() -> None:

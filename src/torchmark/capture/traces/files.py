@@ -180,15 +180,7 @@ class TraceWriter:
         )
 
     def call(self, call: RecordedCall) -> None:
-        body: dict[str, Any] = {
-            "op": call.op,
-            "schema": call.schema,
-            "args": call.args,
-            "kwargs": call.kwargs,
-        }
-        if call.has_outputs:
-            body["outputs"] = call.outputs
-        self._line("call", body)
+        self._line("call", call.to_record())
 
     def place(self, place: Place) -> None:
         body = dataclasses.asdict(place)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from torchmark.define.suites.loading import run_file
-from torchmark.define.sweep.configs import JobConfig, configs_of
-from torchmark.define.sweep.scales import sizes_of
+from torchmark.define.sweep.axes import JobConfig, configs_of, sizes_of
 from torchmark.errors import (
     DefinitionError,
     InvalidArgumentError,
     SuiteFileError,
     SuiteNotFoundError,
 )
+from torchmark_probe.zygote.messages import Input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,21 +34,6 @@ _FLOATING = "floating"
 
 _INTEGERS = ("int64", "int32")
 """Elements that are drawn evenly from 0 up to `below`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """One input of the model."""
-
-    dims: tuple[str | int, ...]
-    """The name of a dimension, or a size that is always the same."""
-
-    dtype: str = _FLOATING
-    below: str | int | None = None
-    """Of integers: all are smaller; the name of a dimension or a number."""
-
-    def shape(self, sizes: Mapping[str, int]) -> list[int]:
-        return [sizes[dim] if isinstance(dim, str) else dim for dim in self.dims]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +159,7 @@ def _inputs(given: Any) -> tuple[Input, ...]:
 
 def _input(what: str, given: Any) -> Input:
     if not isinstance(given, Mapping):
-        return Input(dims=_dims(what, given))
+        return Input(dims=_dims(what, given), dtype=_FLOATING, below=None)
     if "dims" not in given or not set(given) <= {"dims", "dtype", "below"}:
         raise DefinitionError(
             f"{what} is {dict(given)!r}; it has dims, and may have dtype and below"
@@ -197,7 +182,7 @@ def _input(what: str, given: Any) -> Input:
     return Input(dims=_dims(what, given["dims"]), dtype=dtype, below=below)
 
 
-def _dims(what: str, given: Any) -> tuple[str | int, ...]:
+def _dims(what: str, given: Any) -> list[str | int]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise DefinitionError(
             f'{what} is {given!r}; write the names of its dimensions: ["batch", "features"]'
@@ -207,7 +192,7 @@ def _dims(what: str, given: Any) -> tuple[str | int, ...]:
             raise DefinitionError(
                 f"{what} has the dimension {dim!r}; write a name or a size from 1 on"
             )
-    return tuple(given)
+    return list(given)
 
 
 def _is_dim(dim: Any) -> bool:

@@ -388,7 +388,7 @@ def test_a_failure_half_way_leaves_the_old_store(
 ) -> None:
     """In PostgreSQL too, where there is no copy."""
     monkeypatch.setattr(
-        "torchmark.store.version_1.counts_of_stats", lambda _: pytest.fail("out of luck")
+        "torchmark.store.migrations.counts_of_stats", lambda _: pytest.fail("out of luck")
     )
     with pytest.raises(pytest.fail.Exception, match="out of luck"):
         open_store(old_place)

@@ -70,19 +70,16 @@ def _hex_of(colour: tuple[int, ...]) -> str:
 _NARROW = frozenset(" !'(),-./:;IJ[]\\fijlrt|")
 _WIDE = frozenset("#%&+<=>@MW^mw~")
 _ARGUMENTS = re.compile(r"(?<=.)\s*[(<].*")
-# Not of XML, or of no width and hostile: text that turns the direction of what follows it.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
 
 
 def make_printable(text: str) -> str:
-    r"""On one line, with a mark for each character that would harm the picture.
+    r"""On one line, with a mark for each character that would harm the picture, such as one that is
+    not of XML, or that turns the direction of what follows it.
 
     >>> make_printable("a\x00b\n")
     'a\ufffdb\ufffd'
     """
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def width_of(text: str, size: float) -> float:

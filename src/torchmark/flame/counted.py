@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchmark.callgrind.profile import UNKNOWN, cycles
 from torchmark.flame.stacks import (
@@ -43,7 +43,7 @@ from torchmark.flame.stacks import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchmark.callgrind.profile import Profile, ProfiledFunction
+    from torchmark.callgrind.profile import Call, Profile, ProfiledFunction
 
 SMALLEST_SHARE = 1e-4
 """Of the total: a tenth of a pixel in a flame graph a thousand pixels wide."""
@@ -52,7 +52,7 @@ SMALLEST_SHARE = 1e-4
 def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[Stack]:
     """Every stack with a cost of its own, in the order of the functions they end in."""
     names = [frame_name(function) for function in profile.functions]
-    callers = _callers(profile)
+    calls = _calls_by_callee(profile)
     least = max(1, int(profile.total * smallest))
     found = []
     for function, entry in enumerate(profile.functions):
@@ -61,7 +61,7 @@ def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[S
             unfinished.append(((function,), entry.exclusive))
         while unfinished:
             functions, cost = unfinished.pop()
-            outer = callers[functions[0]]
+            outer = calls[functions[0]]
             if outer:
                 unfinished += (
                     ((caller, *functions), share)
@@ -126,24 +126,19 @@ def _per_run(costs: Iterable[tuple[tuple[str, ...], int]], number: int) -> list[
     return found
 
 
-class _Caller(NamedTuple):
-    function: int
-    inclusive: int
-
-
-def _callers(profile: Profile) -> list[list[_Caller]]:
-    """For each function who called it, costliest first, without the calls that close a cycle."""
+def _calls_by_callee(profile: Profile) -> list[list[Call]]:
+    """The calls of each function, costliest first, without those that close a cycle."""
     cycle_of = cycles(len(profile.functions), profile.calls)
     depths = _depths_in_cycles(profile, cycle_of)
-    callers: list[list[_Caller]] = [[] for _ in profile.functions]
+    calls: list[list[Call]] = [[] for _ in profile.functions]
     for call in profile.calls:
         stays_inside = cycle_of[call.caller] == cycle_of[call.callee]
         if not stays_inside or depths[call.caller] < depths[call.callee]:
-            callers[call.callee].append(_Caller(call.caller, call.inclusive))
-    for found in callers:
+            calls[call.callee].append(call)
+    for found in calls:
         # By name and not by place in the file, which is another one in every run.
-        found.sort(key=lambda caller: (-caller.inclusive, profile.functions[caller.function][:3]))
-    return callers
+        found.sort(key=lambda call: (-call.inclusive, profile.functions[call.caller][:3]))
+    return calls
 
 
 def _depths_in_cycles(profile: Profile, cycle_of: list[int]) -> list[int]:
@@ -183,15 +178,15 @@ def _costliest_of_closed_cycles(
     return list(first.values())
 
 
-def _share_out(cost: int, callers: list[_Caller], least: int) -> list[tuple[int, int]]:
+def _share_out(cost: int, calls: list[Call], least: int) -> list[tuple[int, int]]:
     """The cost spread over the callers in proportion, in whole instructions, none lost.
 
     Callers whose share would be below `least` get nothing; the costliest gets what is left over.
     """
-    weight = sum(caller.inclusive for caller in callers)
-    kept = [caller for caller in callers if cost * caller.inclusive >= least * weight > 0]
-    kept = kept or callers[:1]
-    weight = sum(caller.inclusive for caller in kept) or 1
-    shares = [cost * caller.inclusive // weight for caller in kept]
+    weight = sum(call.inclusive for call in calls)
+    kept = [call for call in calls if cost * call.inclusive >= least * weight > 0]
+    kept = kept or calls[:1]
+    weight = sum(call.inclusive for call in kept) or 1
+    shares = [cost * call.inclusive // weight for call in kept]
     shares[0] += cost - sum(shares)
-    return [(caller.function, share) for caller, share in zip(kept, shares, strict=True) if share]
+    return [(call.caller, share) for call, share in zip(kept, shares, strict=True) if share]

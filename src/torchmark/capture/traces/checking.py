@@ -47,11 +47,6 @@ _OPERATORS_IN_UNDERSCORES = frozenset(
 )  # fmt: skip
 """aten's own; every other name of this form is an attribute of Python."""
 
-_UNPRINTABLE = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ud800-\\udfff]"
-)
-"""Control characters, marks that turn the direction of writing, halves of characters."""
-
 Size = Annotated[int, Meta(ge=0, le=_LARGEST)]
 Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
 
@@ -77,7 +72,7 @@ def sanitize(text: str, longest: int = _LONGEST_TEXT) -> str:
     ('a?[31m?b', 'abc…')
     """
     shown = text if len(text) <= longest else text[: longest - 1] + "…"
-    return _UNPRINTABLE.sub("?", shown)
+    return "".join(each if each.isprintable() else "?" for each in shown)
 
 
 def is_operator(name: str) -> bool:

@@ -214,8 +214,7 @@ class FuzzedTensor:
 
     def _check_references(self, names: Collection[str]) -> None:
         for role, given in self._references():
-            if isinstance(given, str) and given not in names:
-                raise self._error(f"{role} {given!r} is not the name of a parameter")
+            self._value(role, given, dict.fromkeys(names))
 
     def _references(self) -> Iterator[tuple[str, str | float | None]]:
         """Every argument that may name a parameter, by its role."""

@@ -95,9 +95,8 @@ def fold_stacks(stacks: Iterable[Stack]) -> str:
     >>> fold_stacks([Stack(("main", "g"), 1), Stack(("main", "f"), 2), Stack(("main", "g"), 3)])
     'main;f 2\nmain;g 4\n'
     """
-    lines: dict[str, int] = defaultdict(int)
-    for frames, weight in stacks:
-        lines[";".join(name.translate(_SEPARATORS) for name in frames)] += weight
+    merged = merge_stacks(rename_frames(stacks, lambda name: name.translate(_SEPARATORS)))
+    lines = {";".join(frames): weight for frames, weight in merged.items()}
     return "".join(f"{line} {weight}\n" for line, weight in sorted(lines.items()))
 
 

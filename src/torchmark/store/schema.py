@@ -158,20 +158,14 @@ def _bring_up_to_date(connection: Connection, where: str) -> None:
 def _convert(connection: Connection, found: int, where: str) -> None:
     from torchmark.store.migrations import migrate  # noqa: PLC0415 - Alembic is slow to import
 
-    if connection.dialect.name != "sqlite":
-        _LOG.warning("converting the store %s from version %d to %d", where, found, VERSION)
-        migrate(connection, found)
-        return
-    copy = _copy_beside(Path(where), found)
-    _LOG.warning(
-        "converting the store %s from version %d to %d; a copy is kept in %s",
-        where, found, VERSION, copy,
-    )  # fmt: skip
+    copy = _copy_beside(Path(where), found) if connection.dialect.name == "sqlite" else None
+    kept = f"; a copy is kept in {copy}" if copy else ""
+    _LOG.warning("converting the store %s from version %d to %d%s", where, found, VERSION, kept)
     try:
         migrate(connection, found)
     except BaseException:
-        # The transaction is undone, so the store is what the copy is.
-        copy.unlink()
+        if copy:  # the transaction is undone, so the store is what the copy is
+            copy.unlink()
         raise
 
 

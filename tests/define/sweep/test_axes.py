@@ -3,11 +3,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.sweep.axes import linspace, logspace, setting, sizes_of
-from torchmark.errors import InvalidArgumentError
+from torchmark.define.sweep.axes import (
+    JobConfig,
+    configs_of,
+    linspace,
+    logspace,
+    setting,
+    sizes_of,
+)
+from torchmark.errors import DefinitionError, InvalidArgumentError
+from torchmark.model.run_settings import Phase
 
 
 @pytest.mark.parametrize(
@@ -68,3 +77,55 @@ def test_a_setting_without_a_value_says_how_to_write_it() -> None:
     assert setting("batch=range(1, 3)") == ("batch", (1, 2))
     with pytest.raises(InvalidArgumentError, match="batch=8"):
         setting("batch")
+
+
+def texts(given: Any) -> list[str]:
+    return [f"{config.backend} {config.dtype}" for config in configs_of(given)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["pt fp16", "ort fp32"],
+        [("pt", "fp16"), ("fp32", "ort")],
+        [{"backend": "pt", "dtype": "fp16"}, {"backend": "ort", "dtype": "fp32"}],
+        ["pt/fp16", ("ort", torch.float32)],
+    ],
+)
+def test_configs_are_read_one_by_one_in_every_form(given: Any) -> None:
+    assert texts(given) == ["pt fp16", "ort fp32"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["fp16", "fp32", "pt", "ort"],
+        [["fp16", "fp32"], ["pt", "ort"]],
+        {"dtype": ["fp16", "fp32"], "backend": ["pt", "ort"]},
+    ],
+)
+def test_what_is_given_loosely_is_combined(given: Any) -> None:
+    assert texts(given) == ["pt fp16", "ort fp16", "pt fp32", "ort fp32"]
+
+
+def test_a_config_has_its_own_phase_and_threads() -> None:
+    assert configs_of([{"backend": "compile", "phase": "backward", "threads": 2}]) == (
+        JobConfig(backend="compile", phase=Phase.BACKWARD, threads=2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (["pt fp8"], "'fp8' of the job config 'pt fp8'"),
+        (["onnx"], "'onnx' is no backend (pt, compile, ort)"),
+        ([{"backend": "tf"}], "backend 'tf'"),
+        ([{"device": "cpu"}], "'device'"),
+        ([{"threads": 0}], "threads=0"),
+        ([], "[]"),
+    ],
+)
+def test_a_wrong_config_is_told_by_its_word(wrong: Any, named: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        configs_of(wrong)
+    assert named in str(raised.value)

@@ -25,7 +25,7 @@ from alembic.operations import Operations
 from sqlalchemy import Column, Text, text
 
 from torchmark.model.case import Case, Language
-from torchmark.model.codec import decode_measurement, decode_stats, encode_result, encode_run
+from torchmark.model.codec import decode_measurement, decode_stats, encode_result
 from torchmark.model.result import (
     Counts,
     Facts,
@@ -38,6 +38,7 @@ from torchmark.model.result import (
     counts_of_stats,
 )
 from torchmark.model.run import Environment, Run, RunKind, RunState
+from torchmark.store.store import columns_of, compress_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,13 +106,7 @@ def _environments_of_run(row: Any) -> dict[str, Any]:
 
 
 def _columns_of_run(row: Any) -> dict[str, Any]:
-    run = _read_run(zlib.decompress(row.record))
-    return {
-        "kind": run.kind.value,
-        "git_commit": run.environment.fact("git", "commit"),
-        "git_branch": run.environment.fact("git", "branch"),
-        "record": zlib.compress(encode_run(run).encode()),
-    }
+    return columns_of(_read_run(zlib.decompress(row.record)))
 
 
 def _convert_results() -> None:
@@ -126,7 +121,7 @@ def _convert_results() -> None:
 
 def _columns_of_result(row: Any) -> dict[str, Any]:
     result = _read_result(zlib.decompress(row.record))
-    return {"record": zlib.compress(encode_result(result).encode())}
+    return {"record": compress_record(encode_result(result))}
 
 
 def _convert_each(table: str, key: str, convert: Callable[[Any], dict[str, Any]]) -> None:

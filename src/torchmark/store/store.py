@@ -127,7 +127,7 @@ class Store:
         """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id."""
         for tag in run.tags:
             _check_tag(tag)
-        row = {"id": run.id, "state": run.state.value, **_columns_of(run)}
+        row = {"id": run.id, "state": run.state.value, **columns_of(run)}
         with as_store_error(self.where), write_transaction(self._engine) as connection:
             try:
                 connection.execute(insert(schema.runs).values(row))
@@ -144,7 +144,7 @@ class Store:
         """Keep the run as it is now; its state, its tags and its results stay what they are."""
         with self._changing(run.id) as connection:
             chosen = update(schema.runs).where(schema.runs.c.id == run.id)
-            connection.execute(chosen.values(_columns_of(run)))
+            connection.execute(chosen.values(columns_of(run)))
 
     def add(self, run_id: str, result: Result) -> bool:
         """Keep a result; False if the run has it already and it is done.
@@ -249,7 +249,7 @@ class Store:
             ) from error
 
 
-def _columns_of(run: Run) -> dict[str, Any]:
+def columns_of(run: Run) -> dict[str, Any]:
     """All that `create` and `update` write of a run."""
     bare = msgspec.structs.replace(run, state=RunState.RUNNING, tags=(), results=())
     return {
@@ -259,7 +259,7 @@ def _columns_of(run: Run) -> dict[str, Any]:
         "environments": msgspec.json.encode(run.environments).decode(),
         "git_commit": run.environment.fact("git", "commit"),
         "git_branch": run.environment.fact("git", "branch"),
-        "record": _compress(encode_run(bare)),
+        "record": compress_record(encode_run(bare)),
     }
 
 
@@ -272,7 +272,7 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
     }
     same = delete(schema.results).filter_by(**key)
     connection.execute(same.where(schema.results.c.status != Status.DONE.value))
-    row = {**key, "status": result.status.value, "record": _compress(encode_result(result))}
+    row = {**key, "status": result.status.value, "record": compress_record(encode_result(result))}
     return _insert_once(connection, schema.results, row, key)
 
 
@@ -312,7 +312,7 @@ def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
     return {(run_id, status): count for run_id, status, count in connection.execute(grouped)}
 
 
-def _compress(text: str) -> bytes:
+def compress_record(text: str) -> bytes:
     """Names of functions repeat so much that counts shrink to a tenth."""
     return zlib.compress(text.encode())
 

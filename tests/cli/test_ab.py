@@ -326,6 +326,8 @@ def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) 
         (["--A", "true", "--stmt", "pass", "--html", "."], "directory"),
         (["--A", "true", "--stmt", "pass", "--fail-on", "rain"], "--fail-on"),
         (["--resume", "latest", "--A", "true"], "leave --A out"),
+        (["--resume", "latest", "--env", "C=true"], "leave --env out"),
+        (["--resume", "latest", "--A-stmt", "pass"], "leave --A-stmt out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -19,7 +19,7 @@ import pytest
 
 from tests.engine.test_old_torch import OLD_PYTHON
 from torchmark import __version__
-from torchmark.engine.backport import FOLDER, MARKER, PatchAction, patch, unpatch
+from torchmark.engine.backport import FOLDER, MARKER, patch, unpatch
 from torchmark.engine.environments import (
     ActivatedEnvironment,
     Interpreter,
@@ -125,7 +125,7 @@ def test_a_script_uses_the_timer_in_an_environment_that_has_nothing_else(
     linked_torch(python, tmp_path / "site")
     binaries, site = (shlex.quote(str(path)) for path in (Path(python).parent, tmp_path / "site"))
     found = activate_environment("A", f"export PATH={binaries}:$PATH PYTHONPATH={site}")
-    assert patch(found).folder == tmp_path / "site" / "torch" / FOLDER
+    assert f"is now in {tmp_path / 'site' / 'torch' / FOLDER};" in patch(found)
     done = subprocess.run(
         [found.interpreter.executable, "-c", SCRIPT],
         env={**os.environ, **dict(found.variables), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -141,8 +141,10 @@ def test_a_script_uses_the_timer_in_an_environment_that_has_nothing_else(
 
 def test_the_folder_is_all_that_is_added(environment: ActivatedEnvironment, folder: Path) -> None:
     before = contents(folder.parent)
-    report = patch(environment)
-    assert (report.action, report.folder) == (PatchAction.WRITTEN, folder)
+    assert patch(environment) == (
+        f"A: the Timer is now in {folder}; scripts there begin with\n"
+        "  from torch.utils_backport.benchmark import Timer"
+    )
     after = contents(folder.parent)
     assert {name: after[name] for name in after if not name.startswith(FOLDER)} == before
 
@@ -175,9 +177,8 @@ def test_a_second_patch_does_nothing_and_says_so(
 ) -> None:
     patch(environment)
     first = folder.stat()
-    report = patch(environment)
-    assert report.action is PatchAction.ALREADY_THERE
-    assert str(report) == f"A: the Timer is already in {folder}; nothing was done"
+    said = patch(environment)
+    assert said == f"A: the Timer is already in {folder}; nothing was done"
     assert (folder.stat().st_ino, folder.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
 
 
@@ -186,9 +187,9 @@ def test_an_older_copy_of_ours_is_replaced(environment: ActivatedEnvironment, fo
     fresh = contents(folder)
     make_older(folder)
     compileall.compile_dir(folder, quiet=1)
-    report = patch(environment)
-    assert (report.action, report.replaced) == (PatchAction.REPLACED, "0.0.1")
-    assert "torchmark 0.0.1 had written the one before" in str(report)
+    assert patch(environment) == (
+        f"A: the Timer in {folder} was replaced; torchmark 0.0.1 had written the one before"
+    )
     assert contents(folder) == fresh
 
 
@@ -196,7 +197,7 @@ def test_a_damaged_copy_is_written_again(environment: ActivatedEnvironment, fold
     patch(environment)
     fresh = contents(folder)
     shutil.rmtree(folder / "torchmark_probe")
-    assert patch(environment).action is PatchAction.REPLACED
+    assert "was replaced" in patch(environment)
     assert contents(folder) == fresh
 
 
@@ -207,16 +208,14 @@ def test_unpatch_leaves_torch_as_it_was_also_after_use(
     patch(environment)
     compileall.compile_dir(folder, quiet=1)
     assert list(folder.rglob("*.pyc"))
-    assert unpatch(environment).action is PatchAction.REMOVED
+    assert unpatch(environment) == f"A: {folder} was removed"
     assert contents(folder.parent) == before
 
 
 def test_unpatch_is_harmless_where_there_is_nothing(
     environment: ActivatedEnvironment, folder: Path
 ) -> None:
-    report = unpatch(environment)
-    assert report.action is PatchAction.NOT_THERE
-    assert str(report) == f"A: there is no {folder}; nothing was done"
+    assert unpatch(environment) == f"A: there is no {folder}; nothing was done"
 
 
 def a_file(folder: Path) -> None:
@@ -319,7 +318,7 @@ def test_without_permission_the_error_says_what_to_do(
         patch(owned_by_another)
     assert f"the user who owns {torch}" in str(caught.value)
     assert contents(torch) == before
-    assert unpatch(owned_by_another).action is PatchAction.NOT_THERE
+    assert "nothing was done" in unpatch(owned_by_another)
 
 
 def test_a_copy_that_may_not_be_removed_stays_whole(owned_by_another: ActivatedEnvironment) -> None:
@@ -334,7 +333,7 @@ def test_a_copy_that_may_not_be_removed_stays_whole(owned_by_another: ActivatedE
     with pytest.raises(BackportError, match=r"cannot be removed: .*Permission denied"):
         unpatch(owned_by_another)
     assert contents(torch) == before
-    assert patch(owned_by_another).action is PatchAction.ALREADY_THERE
+    assert "is already in" in patch(owned_by_another)
 
 
 def test_a_full_disk_leaves_the_old_copy_and_no_half_of_a_new_one(

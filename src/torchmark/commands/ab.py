@@ -198,7 +198,7 @@ def remove_timers(
 ) -> list[str]:
     """Remove what `patch` put into the environments; a sentence for each."""
     with activate(name_commands(A, B, environments or {})) as sides:
-        return [str(remove_timer_from(side.environment)) for side in sides]
+        return [remove_timer_from(side.environment) for side in sides]
 
 
 def name_commands(
@@ -317,7 +317,7 @@ def _patch(sides: Sequence[UnderTest], names: Collection[str]) -> list[str]:
     unknown = [name for name in names if name not in of_name]
     if unknown:
         raise InvalidArgumentError(f"there is no environment {unknown[0]} to patch")
-    return [str(put_timer_into(of_name[name].environment)) for name in names]
+    return [put_timer_into(of_name[name].environment) for name in names]
 
 
 def _choose_metrics(

@@ -12,14 +12,12 @@ somebody else's, and is never removed.
 from __future__ import annotations
 
 import contextlib
-import enum
 import errno
 import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -71,73 +69,42 @@ _WAYS_IN = {
 """The names by which scripts know the parts of `torch.utils.benchmark`."""
 
 
-class PatchAction(enum.Enum):
-    """What was done, or why there was nothing to do, in the words of a report."""
+def patch(environment: ActivatedEnvironment) -> str:
+    """Put the copy into the environment's torch, and say what was done.
 
-    WRITTEN = (
-        "the Timer is now in {folder}; scripts there begin with\n"
-        "  from torch.utils_backport.benchmark import Timer"
-    )
-    REPLACED = "the Timer in {folder} was replaced; torchmark {replaced} had written the one before"
-    ALREADY_THERE = "the Timer is already in {folder}; nothing was done"
-    REMOVED = "{folder} was removed"
-    NOT_THERE = "there is no {folder}; nothing was done"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchReport:
-    """What became of one environment; its text is for people."""
-
-    environment: str
-    """The name of the environment: "A", "B"."""
-
-    folder: Path
-    """Where the copy is, was or would have been."""
-
-    action: PatchAction
-    """What was done."""
-
-    replaced: str | None = None
-    """The version of torchmark that had written the copy before; None if none was replaced."""
-
-    def __str__(self) -> str:
-        said = self.action.value.format(folder=self.folder, replaced=self.replaced)
-        return f"{self.environment}: {said}"
-
-
-def patch(environment: ActivatedEnvironment) -> PatchReport:
-    """Put the copy into the environment's torch; a copy of this version that is there stays."""
+    A copy of this version that is there stays.
+    """
     folder = _folder_of(environment)
-    replaced = None
     with _clear_errors(environment, folder, "written"), _only_one(folder.parent):
         found = _read_marker(folder)
         if found is None:
-            _put(folder, _files())
-            action = PatchAction.WRITTEN
+            said = (
+                f"the Timer is now in {folder}; scripts there begin with\n"
+                "  from torch.utils_backport.benchmark import Timer"
+            )
         elif _holds(folder, _files()):
-            action = PatchAction.ALREADY_THERE
+            return f"{environment.name}: the Timer is already in {folder}; nothing was done"
         else:
             _refuse_strangers(folder, found)
-            _put(folder, _files())
-            action, replaced = PatchAction.REPLACED, found.torchmark
-    return PatchReport(
-        environment=environment.name, folder=folder, action=action, replaced=replaced
-    )
+            said = (
+                f"the Timer in {folder} was replaced; torchmark {found.torchmark} had written the "
+                "one before"
+            )
+        _put(folder, _files())
+    return f"{environment.name}: {said}"
 
 
-def unpatch(environment: ActivatedEnvironment) -> PatchReport:
-    """Take the copy out of the environment's torch, of whichever version; if there is one."""
+def unpatch(environment: ActivatedEnvironment) -> str:
+    """Take the copy out of the environment's torch, of whichever version, and say what was done."""
     folder = _folder_of(environment)
     with _clear_errors(environment, folder, "removed"), _only_one(folder.parent):
         found = _read_marker(folder)
         if found is None:
-            action = PatchAction.NOT_THERE
-        else:
-            _refuse_strangers(folder, found)
-            with _staging(folder.parent) as staging:
-                folder.rename(Path(staging, "old"))
-            action = PatchAction.REMOVED
-    return PatchReport(environment=environment.name, folder=folder, action=action)
+            return f"{environment.name}: there is no {folder}; nothing was done"
+        _refuse_strangers(folder, found)
+        with _staging(folder.parent) as staging:
+            folder.rename(Path(staging, "old"))
+    return f"{environment.name}: {folder} was removed"
 
 
 class _Marker(msgspec.Struct):

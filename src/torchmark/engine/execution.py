@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
@@ -42,16 +42,8 @@ _MOST_COUNTERS = 32
 """Counts at once: each has its own copy of what it writes to, some 100 MB."""
 
 
-class _Job(NamedTuple):
-    """A case that is ready, and what is wanted of it."""
-
-    case: Case
-    ready: Ready
-    metric: Metric
-
-
-_Jobs: TypeAlias = "queue.SimpleQueue[_Job | None]"
-"""None is the last."""
+_Jobs: TypeAlias = "queue.SimpleQueue[tuple[Case, Ready, Metric] | None]"
+"""Cases that are ready, and what is wanted of each; None is the last."""
 
 
 @dataclass
@@ -164,11 +156,11 @@ class Execution:
         if isinstance(ready, TorchmarkError):
             self._news.put(failed_result(case, metric, ready))
         elif metric is Metric.INSTRUCTIONS:
-            self._to_count.put(_Job(case, ready, metric))
+            self._to_count.put((case, ready, metric))
         elif self._is_wide(case):
-            self._wide.put(_Job(case, ready, metric))
+            self._wide.put((case, ready, metric))
         else:
-            self._to_time.put(_Job(case, ready, metric))
+            self._to_time.put((case, ready, metric))
 
     def _is_wide(self, case: Case) -> bool:
         return case.num_threads > self.division.lane_width
@@ -176,12 +168,12 @@ class Execution:
     def _work_off(self, jobs: _Jobs, cores: Sequence[int]) -> None:
         """Do one job after the other; a case gets as many cores of a lane as it has threads."""
         while (job := jobs.get()) is not None and not self._stopping.is_set():
-            is_wide = self._is_wide(job.case)
-            self._do(job, cores if is_wide else cores[: job.case.num_threads])
+            case, ready, metric = job
+            own_cores = cores if self._is_wide(case) else cores[: case.num_threads]
+            self._measure(case, ready, metric, own_cores)
         jobs.put(None)  # for whoever works on these too
 
-    def _do(self, job: _Job, cores: Sequence[int]) -> None:
-        case, ready, metric = job
+    def _measure(self, case: Case, ready: Ready, metric: Metric, cores: Sequence[int]) -> None:
         with self._only_core or nullcontext():
             self._news.put(Began(case=case, metric=metric))
             is_count = metric is Metric.INSTRUCTIONS

@@ -142,11 +142,14 @@ def prepare_cases(
     waiting = list(cases)
     to_compile: dict[str, Case] = {}
     for case in sorted(waiting, key=lambda case: case.model is not None):  # models take their time
-        try:
-            filled = _with_model(case, models)
-        except TorchmarkError as error:
-            yield PreparedCase(case, error)
-            continue
+        filled = case
+        if case.model is not None:
+            try:
+                path = models.path_of(case.model)
+            except TorchmarkError as error:
+                yield PreparedCase(case, error)
+                continue
+            filled = replace(case, setup=setup_with_model(case, str(path)))
         if case.language is Language.PYTHON:
             ready = PythonCase(stmt=filled.stmt, setup=filled.setup, globals=_TORCH)
             yield PreparedCase(case, ready)
@@ -158,12 +161,6 @@ def prepare_cases(
         what = "a C++ statement" if number == 1 else f"{number} C++ statements"
         with stage(f"compiling {what}"):
             yield from _build_all(to_build, units_at_once, toolchain)
-
-
-def _with_model(case: Case, models: Models) -> Case:
-    if case.model is None:
-        return case
-    return replace(case, setup=setup_with_model(case, str(models.path_of(case.model))))
 
 
 def _build_all(

@@ -132,24 +132,21 @@ class UnderTest:
     def describe(self) -> Environment:
         """What is known before anything is measured; asked once."""
         if self._described is None:
-            self._described = self._description()
+            facts = self.facts()
+            self._described = Environment(
+                name=self.name,
+                command=self.environment.command,
+                facts={
+                    **_usual_facts(facts),
+                    "torch_file": self.environment.interpreter.torch_file,
+                    "threads": facts["threads"],
+                    "fixed_addresses": facts["fixed_addresses"],
+                    "variables": dict(self.environment.variables),
+                    "directory": self.environment.directory,
+                    **self._abilities(),
+                },
+            )
         return self._described
-
-    def _description(self) -> Environment:
-        facts = self.facts()
-        return Environment(
-            name=self.name,
-            command=self.environment.command,
-            facts={
-                **_usual_facts(facts),
-                "torch_file": self.environment.interpreter.torch_file,
-                "threads": facts["threads"],
-                "fixed_addresses": facts["fixed_addresses"],
-                "variables": dict(self.environment.variables),
-                "directory": self.environment.directory,
-                **self._abilities(),
-            },
-        )
 
     def _abilities(self) -> dict[str, str]:
         abilities = {"counting": _reason_against_counting() or WORKS, "cpp": WORKS}

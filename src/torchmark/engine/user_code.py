@@ -26,8 +26,8 @@ import torchmark_probe
 from torchmark.engine.machine import import_torch
 from torchmark.engine.zygote.conversation import syntax_error
 from torchmark.errors import NotTransferableError
-from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError, place_of
-from torchmark_probe.zygote.handlers import describe_error
+from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError
+from torchmark_probe.zygote.handlers import describe_error, users_frames
 from torchmark_probe.zygote.messages import SyntaxFailed
 
 if TYPE_CHECKING:
@@ -219,25 +219,11 @@ def _is_snippet(frames: TracebackType) -> bool:
 
 def format_users_frames(error: BaseException) -> str:
     """The traceback as text, from the statement on, with the user's own parts and lines."""
-    summary = traceback.TracebackException.from_exception(error)
-    frames = []
-    starts = []
-    for frame in summary.stack:
-        if frame.filename.startswith(_OWN_ROOTS):
-            continue
-        place = place_of(frame.filename, frame.lineno or 0)
-        if place is None:
-            frames.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
-        else:
-            starts.append(len(frames))
-            frames.append(f"  In the {place.part}, line {place.line}:")
-        if frame.line:
-            frames.append(f"    {frame.line}")
-    kept = frames[starts[0] :] if starts else frames
+    kept = users_frames(error, *_OWN_ROOTS)
     if len(kept) > 2 * _SHOWN_LINES:
         left_out = len(kept) - 2 * _SHOWN_LINES
         kept[_SHOWN_LINES:-_SHOWN_LINES] = [f"  … {left_out} lines left out …"]
-    said = [line.rstrip("\n") for line in summary.format_exception_only()]
-    if summary.__cause__ is not None:
-        said += [f"caused by {line.rstrip()}" for line in summary.__cause__.format_exception_only()]
-    return "\n".join([*kept, *said])
+    said = traceback.format_exception_only(error)
+    if error.__cause__ is not None:
+        said += [f"caused by {line}" for line in traceback.format_exception_only(error.__cause__)]
+    return "\n".join([*kept, *(line.rstrip("\n") for line in said)])

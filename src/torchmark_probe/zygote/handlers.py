@@ -166,18 +166,21 @@ def describe_error(error: BaseException) -> messages.Message:
         return _syntax_error(error)
     if isinstance(error, UnsupportedError):
         return messages.Unsupported(str(error))
-    text = _format_traceback(error)
+    last = traceback.format_exception_only(type(error), error)
+    text = "\n".join(users_frames(error, _OWN_ROOT) + [line.rstrip("\n") for line in last])
     is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
     return messages.Raised(text, is_memory)
 
 
-def _format_traceback(error: BaseException) -> str:
-    """The traceback from the statement on, with the user's own parts and line numbers."""
-    summary = traceback.TracebackException.from_exception(error)
+def users_frames(error: BaseException, *own_roots: str) -> List[str]:
+    """The traceback from the statement on, with the user's own parts and line numbers.
+
+    Files below `own_roots` say nothing about the mistake.
+    """
     lines: List[str] = []
     is_in_snippet = False
-    for frame in summary.stack:
-        if frame.filename.startswith(_OWN_ROOT):
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(own_roots):
             continue
         place = place_of(frame.filename, frame.lineno or 0)
         if place is None:
@@ -189,8 +192,7 @@ def _format_traceback(error: BaseException) -> str:
             lines.append(f"  In the {place.part}, line {place.line}:")
         if frame.line:
             lines.append(f"    {frame.line}")
-    last = [line.rstrip("\n") for line in summary.format_exception_only()]
-    return "\n".join(lines + last)
+    return lines
 
 
 def _syntax_error(failure: SnippetSyntaxError) -> messages.SyntaxFailed:

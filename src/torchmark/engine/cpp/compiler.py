@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchmark.engine.machine import import_torch
+from torchmark.engine.machine import import_torch, run_tool
 from torchmark.errors import CompileError, CompilerMissingError, LibtorchMissingError
 from torchmark_probe.zygote.warmup import facts as facts_of
 
@@ -256,10 +256,9 @@ def _find_compiler(chosen: str, search_path: str) -> tuple[str, ...]:
 @cache
 def _version_of(command: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603
-            [*command, "--version"], capture_output=True, text=True, check=True, errors="replace"
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
+        done = run_tool([*command, "--version"])
+        done.check_returncode()
+    except (OSError, subprocess.SubprocessError) as error:
         raise CompilerMissingError(
             f"the C++ compiler {shlex.join(command)} does not run ({error}); {_INSTALL}"
         ) from error

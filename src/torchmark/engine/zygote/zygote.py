@@ -120,7 +120,24 @@ class Zygote:
     ) -> Count:
         """Instructions of `number` runs, after a few uncounted ones; needs callgrind."""
         work = messages.Count(case, number, _WARMUP)
-        return self._count(self.hold(work, time_limit=time_limit, memory_limit=memory_limit))
+        ending = self.hold(work, time_limit=time_limit, memory_limit=memory_limit)
+        name = f"case.{ending.pid}"
+        dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
+        try:
+            outcome_of(ending, messages.Counted)
+            wanted = self._directory / f"{name}.1"
+            if wanted not in dumped:
+                raise CaseFailedError(
+                    f"callgrind wrote no counts into {self._directory}; is the disk full?",
+                    kind="lost",
+                )
+            kept = self._directory / f"callgrind.out.{ending.pid}"
+            dumped.remove(wanted)
+            wanted.rename(kept)
+        finally:
+            for path in dumped:
+                path.unlink(missing_ok=True)
+        return Count(kept, ending.output)
 
     def sample(
         self,
@@ -171,7 +188,7 @@ class Zygote:
         memory_limit: int | None = None,
     ) -> Ending:
         """How a process that does this work ended, when it has."""
-        request = self._request(work, cores, memory_limit)
+        request = messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
         with self._seats:
             process = self._warm()
             conversation = self._conversation(process)
@@ -204,9 +221,10 @@ class Zygote:
 
         A case in haste must be known to leave its parent alone: it has been run before.
         """
+        request = messages.Request(work, self._extra_path(), None, sorted(cores))
         conversation = self._conversation(self._warm(), in_haste=in_haste)
         try:
-            return kind(conversation, self._request(work, cores, None), time_limit)
+            return kind(conversation, request, time_limit)
         except BaseException:
             conversation.close()
             raise
@@ -242,11 +260,6 @@ class Zygote:
             self._being_started = None
         return process
 
-    def _request(
-        self, work: messages.Message, cores: Collection[int], memory_limit: int | None
-    ) -> messages.Request:
-        return messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
-
     def _extra_path(self) -> list[str]:
         """Where this process finds modules and the zygote would not: the user's own."""
         launch = self.launch
@@ -258,22 +271,3 @@ class Zygote:
         here = os.getcwd()
         # The working directory has a name of its own to Python, of the same length for everybody.
         return ["" if entry == here else entry for entry in sys.path if entry not in known]
-
-    def _count(self, ending: Ending) -> Count:
-        name = f"case.{ending.pid}"
-        dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
-        try:
-            outcome_of(ending, messages.Counted)
-            wanted = self._directory / f"{name}.1"
-            if wanted not in dumped:
-                raise CaseFailedError(
-                    f"callgrind wrote no counts into {self._directory}; is the disk full?",
-                    kind="lost",
-                )
-            kept = self._directory / f"callgrind.out.{ending.pid}"
-            dumped.remove(wanted)
-            wanted.rename(kept)
-        finally:
-            for path in dumped:
-                path.unlink(missing_ok=True)
-        return Count(kept, ending.output)

@@ -20,7 +20,7 @@ from torchmark.engine.machine import SPEED_MODULES, set_torch_threads
 from torchmark.engine.measuring import make_result
 from torchmark.engine.pace import process_reference_loop
 from torchmark.engine.under_test import Workers
-from torchmark.engine.zygote.cases import OpenCase
+from torchmark.engine.zygote.conversation import Conversation
 from torchmark.engine.zygote.process import Launch
 from torchmark.errors import CaseFailedError
 from torchmark.model.result import (
@@ -42,11 +42,9 @@ if TYPE_CHECKING:
 
     from torchmark.define.sweep.spec import SweepSpec
     from torchmark.engine.cores import Division
-    from torchmark.engine.zygote.conversation import Conversation
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
     from torchmark.model.run_settings import SweepPoint
-    from torchmark_probe.zygote.messages import Request
 
     News = Generator[Began | Result, None, None]
 
@@ -179,36 +177,24 @@ def _measure_in_turn(
     left = deque(zip(wanted, order.cases, strict=True))
     while left:
         order = replace(order, cases=[described for _, described in left])
-        with zygote.open(_Worker, order, cores=cores, time_limit=time_limit) as worker:
+        with zygote.open(Conversation, order, cores=cores, time_limit=time_limit) as worker:
+            worker.next_message(messages.FileRead, "the sweep ended before its first case")
+            worker.begin_anew()  # the limit is that of each case
             is_there = True
             while left and is_there:
                 each = left[0][0]
                 yield from _announce(each)
                 start = time.monotonic()
                 try:
-                    swept = worker.next_result()
+                    swept = worker.next_message(
+                        messages.Swept, "the process ended before this case"
+                    )
+                    worker.begin_anew()
                 except CaseFailedError as error:
                     swept = messages.Swept("failed", str(error))
                     is_there = False
                 left.popleft()
                 yield from results_of(each, swept, time.monotonic() - start)
-
-
-class _Worker(OpenCase):
-    """A process that measures cases one after the other, open while there are any left."""
-
-    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
-        """`limit` is the seconds that each case may take."""
-        super().__init__(conversation, request, limit)
-        conversation.next_message(messages.FileRead, "the sweep ended before its first case")
-        conversation.begin_anew()
-
-    def next_result(self) -> messages.Swept:
-        """What came of the next case; how the process ended, if it did, is a CaseFailedError."""
-        otherwise = "the process ended before this case"
-        swept = self._conversation.next_message(messages.Swept, otherwise)
-        self._conversation.begin_anew()
-        return swept
 
 
 def _announce(wanted: WantedCase) -> Iterator[Began]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.engine.zygote.conversation import Output, outcome_of
+from torchmark.engine.zygote.conversation import Conversation, Output, outcome_of
 from torchmark_probe.zygote.messages import (
     BlockSize,
     BlockTimes,
@@ -19,9 +19,7 @@ from torchmark_probe.zygote.messages import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Self
 
-    from torchmark.engine.zygote.conversation import Conversation
     from torchmark_probe.loops.sampling import Sampling
     from torchmark_probe.zygote.messages import Request
 
@@ -57,30 +55,12 @@ class Sample(NamedTuple):
     output: Output
 
 
-class OpenCase:
-    """A case that goes on while it is talked to; its process ends with the `with` block."""
-
-    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
-        self._conversation = conversation
-        conversation.begin(request, limit)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process."""
-        self._conversation.close()
-
-
-class Session(OpenCase):
+class Session(Conversation):
     """A case whose blocks alternate with those of another process, on one core."""
 
-    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
-        super().__init__(conversation, request, limit)
-        size = conversation.next_message(BlockSize, _TOO_EARLY)
+    def ask(self, request: Request, limit: float) -> None:
+        super().ask(request, limit)
+        size = self.next_message(BlockSize, _TOO_EARLY)
         self.number = size.number
         """Runs in a block that this process found fitting."""
 
@@ -91,11 +71,11 @@ class Session(OpenCase):
         self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
         """Let it take the blocks of its role, with the other process at the other baton."""
-        self._conversation.say(blocks_of_role(order, role, number, batons))
+        self.say(blocks_of_role(order, role, number, batons))
 
     def blocks(self) -> list[float]:
         """The seconds of each block; what the statement raises is a CaseFailedError."""
-        return self._conversation.next_message(BlockTimes, _TOO_EARLY).seconds
+        return self.next_message(BlockTimes, _TOO_EARLY).seconds
 
 
 def blocks_of_role(
@@ -108,12 +88,12 @@ def blocks_of_role(
     return TakeBlocks(list(order), role, number, str(batons[role]), str(batons[1 - role]))
 
 
-class Loop(OpenCase):
+class Loop(Conversation):
     """A case that runs until it is stopped, for somebody who looks at its process from outside."""
 
-    def __init__(self, conversation: Conversation, request: Request, limit: float) -> None:
-        super().__init__(conversation, request, limit)
-        ready = conversation.next_message(Looping, _TOO_EARLY)
+    def ask(self, request: Request, limit: float) -> None:
+        super().ask(request, limit)
+        ready = self.next_message(Looping, _TOO_EARLY)
         self.pid = ready.process
         """The process that runs the statement."""
 
@@ -122,5 +102,5 @@ class Loop(OpenCase):
 
     def stop(self) -> int:
         """Let the loop end, and return its runs; one that failed by then is a CaseFailedError."""
-        self._conversation.say(Stop())
-        return outcome_of(self._conversation.finish(), Looped).runs
+        self.say(Stop())
+        return outcome_of(self.finish(), Looped).runs

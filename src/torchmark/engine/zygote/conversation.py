@@ -21,6 +21,7 @@ from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
     from torchmark.engine.zygote.process import ZygoteProcess
 
@@ -84,10 +85,14 @@ class _Kept:
 
 
 class Conversation:
-    """The three ends that the control side has of a case: talk, stdout and stderr."""
+    """The three ends that the control side has of a case: talk, stdout and stderr.
+
+    The process of the case ends with the `with` block.
+    """
 
     def __init__(self, zygote: ZygoteProcess, directory: str, *, in_haste: bool = False) -> None:
         """`in_haste` is as in `wire.Case`."""
+        self.zygote = zygote
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
         self._pid: int | None = None
@@ -115,13 +120,20 @@ class Conversation:
             self._selector.register(descriptor, selectors.EVENT_READ)
         self._selector.register(self._talk, selectors.EVENT_READ)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
+        """End the process."""
         self._selector.close()
         self._talk.close()
         for descriptor in self._printed:
             os.close(descriptor)
 
-    def begin(self, request: messages.Request, limit: float) -> None:
+    def ask(self, request: messages.Request, limit: float) -> None:
         """Send the request; the time that the case may take begins."""
         self._began = time.monotonic()
         self._limit = limit

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.cases import Output, PythonCase, Ready
     from torchmark.engine.zygote.conversation import Ending
 
-Opened = TypeVar("Opened")
+Opened = TypeVar("Opened", bound=Conversation)
 
 _WARMUP = 10
 """Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
@@ -188,18 +188,18 @@ class Zygote:
         memory_limit: int | None = None,
     ) -> Ending:
         """How a process that does this work ended, when it has."""
-        request = messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
-        with self._seats:
-            process = self._warm()
-            conversation = self._conversation(process)
+        with (
+            self._seats,
+            self.open(
+                Conversation, work, cores=cores, time_limit=time_limit, memory_limit=memory_limit
+            ) as conversation,
+        ):
             try:
-                conversation.begin(request, time_limit)
                 ending = conversation.finish()
             except BaseException:  # Ctrl-C: nobody would watch over it
                 conversation.kill()
                 raise
-            finally:
-                conversation.close()
+        process = conversation.zygote
         if ending.status is None:
             # Nobody was left to tell the end: is it a keeper alone, or the zygote?
             if ending.limit is not None:
@@ -210,30 +210,30 @@ class Zygote:
 
     def open(
         self,
-        kind: Callable[[Conversation, messages.Request, float], Opened],
+        kind: type[Opened],
         work: messages.Message,
         *,
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
         in_haste: bool = False,
     ) -> Opened:
         """Work that goes on, in a process of its own, with who talks to it.
 
         A case in haste must be known to leave its parent alone: it has been run before.
         """
-        request = messages.Request(work, self._extra_path(), None, sorted(cores))
-        conversation = self._conversation(self._warm(), in_haste=in_haste)
+        request = messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
+        process = self._warm()
         try:
-            return kind(conversation, request, time_limit)
+            conversation = kind(process, os.getcwd(), in_haste=in_haste)
+        except OSError as error:
+            raise process.death() from error
+        try:
+            conversation.ask(request, time_limit)
         except BaseException:
             conversation.close()
             raise
-
-    def _conversation(self, process: ZygoteProcess, *, in_haste: bool = False) -> Conversation:
-        try:
-            return Conversation(process, os.getcwd(), in_haste=in_haste)
-        except OSError as error:
-            raise process.death() from error
+        return conversation
 
     def _warm(self, progress: Callable[[str], None] | None = None) -> ZygoteProcess:
         with self._starting:

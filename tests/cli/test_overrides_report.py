@@ -20,7 +20,6 @@ from torchmark.define.grouped import GroupedStmts
 from torchmark.define.suites.loading import LoadedSuite
 from torchmark.define.suites.overrides import SUITE
 from torchmark.engine.paired import comparing
-from torchmark.engine.paired.cases import make_result
 from torchmark.errors import AttachDeniedError, CaseFailedError, MissingToolError
 from torchmark.model.result import Metric, PairedProfile
 from torchmark.model.run import Effort, RunKind, RunState
@@ -148,7 +147,7 @@ def stored() -> Run:
 
 def profiled(planned: PlannedResult) -> Result:
     payload = PairedProfile(a="loop;f 10\n", b="loop;f 12\n", samples=(9, 9))
-    return make_result(planned, payload=payload)
+    return planned.finish(payload=payload)
 
 
 @pytest.fixture

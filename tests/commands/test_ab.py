@@ -12,7 +12,6 @@ from tests import ab_records, records
 from torchmark.commands import ab as module
 from torchmark.commands.ab import name_commands
 from torchmark.commands.planning import plan_statements
-from torchmark.engine.paired.cases import make_result
 from torchmark.engine.paired.counting import sentries
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, ZygoteError
 from torchmark.model.result import Metric, PairedTiming, Result, Status
@@ -81,12 +80,12 @@ class World:
                 raise self.ends_with
             yield Began(case=planned.case, metric=planned.metric)
             if planned.case.stmt in self.fails:
-                yield make_result(planned, Status.FAILED, reason="in B: no")
+                yield planned.finish(Status.FAILED, reason="in B: no")
                 continue
             timing = PairedTiming(a_seconds=1e-6, replicates=(), control=(), penalty=1.0)
             is_time = planned.metric is Metric.TIME
             counts = ab_records.counted(planned.case, {"f": 10}, {"f": 10}).payload
-            yield make_result(planned, payload=timing if is_time else counts)
+            yield planned.finish(payload=timing if is_time else counts)
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from tests import records
 from torchmark.commands.spine import begin_run, carry_out, effort_of, find_run, reserve_cores
 from torchmark.engine.files import own_run
-from torchmark.engine.measuring import failed_result, skipped_result
+from torchmark.engine.measuring import failed_result
 from torchmark.errors import (
     InvalidArgumentError,
     RunInterruptedError,
     RunInUseError,
     StoreError,
 )
-from torchmark.model.result import Metric, PlannedResult, Result
+from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import Effort, Environment, Run, RunKind, RunState
 from torchmark.store import open_store
 
@@ -118,7 +118,7 @@ def test_what_is_done_or_left_out_is_not_measured_again_and_failures_are(store: 
     run = begin(store)
     for result in (
         records.time_result(CASES[0], 1e-6),
-        skipped_result(CASES[1], Metric.TIME, "old"),
+        PlannedResult(case=CASES[1], metric=Metric.TIME).finish(Status.SKIPPED, reason="old"),
         failed_result(CASES[2], Metric.TIME, InvalidArgumentError("no")),
     ):
         store.add(run.id, result)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
-from torchmark.engine.measuring import count_case, failed_result, skipped_result, time_case
+from torchmark.engine.measuring import count_case, failed_result, time_case
 from torchmark.engine.preparing import Models, PreparedCase, prepare_cases
 from torchmark.errors import TorchmarkError
 from torchmark.model.case import Runtime
-from torchmark.model.result import Metric
+from torchmark.model.result import Metric, Status
 from torchmark.model.run import Began, Stage
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Execution:
             case, metric = planned.case, planned.metric
             reason = reason_to_skip(case, metric)
             if reason is not None:
-                self._news.put(skipped_result(case, metric, reason))
+                self._news.put(planned.finish(Status.SKIPPED, reason=reason))
                 continue
             cases[case.id] = case
             wanted.setdefault(case.id, []).append(metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +14,14 @@ from torchmark.engine.files import private_directory
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Runtime, spec_of
-from torchmark.model.result import Facts, Metric, Result, Status, Timing, counts_of_stats, utc_now
+from torchmark.model.result import (
+    Facts,
+    Metric,
+    PlannedResult,
+    Status,
+    Timing,
+    counts_of_stats,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.cases import Output, Ready, Sample
     from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.case import Case
+    from torchmark.model.result import Result
     from torchmark.model.run import Effort
 
 
@@ -29,6 +37,7 @@ def time_case(
     case: Case, ready: Ready, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Result:
     """The case's times on these cores, one fresh process for each repeat."""
+    planned = PlannedResult(case=case, metric=Metric.TIME)
     is_compiled = case.runtime is Runtime.COMPILED
 
     def sample(repeat: int) -> Sample:
@@ -45,16 +54,14 @@ def time_case(
     def work() -> Result:
         samples = [sample(repeat) for repeat in range(effort.repeats)]
         first = samples[0]
-        return make_result(
-            case,
-            Metric.TIME,
+        return planned.finish(
             payload=Timing(processes=tuple(each.sampling for each in samples)),
             facts=Facts(prepare_seconds=first.first_run) if is_compiled else facts_of(first.output),
             stdout=first.output.stdout,
             stderr=first.output.stderr,
         )
 
-    return _or_failure(case, Metric.TIME, work)
+    return _or_failure(planned, work)
 
 
 @contextmanager
@@ -70,6 +77,7 @@ def _own_compile_cache(ready: Ready, *, is_compiled: bool) -> Iterator[Ready]:
 
 def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Result:
     """The case's instructions; several repeats must agree, and where they do not it is said."""
+    planned = PlannedResult(case=case, metric=Metric.INSTRUCTIONS)
 
     def work() -> Result:
         counts = [
@@ -85,9 +93,7 @@ def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Resu
         stats = [each.stats(spec_of(case)) for each in counts]
         totals = sorted(each.counts() for each in stats)
         differ = f"counts of {effort.runs} runs lie between {totals[0]} and {totals[-1]}"
-        return make_result(
-            case,
-            Metric.INSTRUCTIONS,
+        return planned.finish(
             reason=differ if totals[0] != totals[-1] else "",
             payload=counts_of_stats(stats[0]),
             facts=facts_of(counts[0].output),
@@ -95,7 +101,7 @@ def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Resu
             stderr=counts[0].output.stderr,
         )
 
-    return _or_failure(case, Metric.INSTRUCTIONS, work)
+    return _or_failure(planned, work)
 
 
 def facts_of(output: Output) -> Facts:
@@ -105,28 +111,19 @@ def facts_of(output: Output) -> Facts:
 
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
     """The row of a case that did not work; one that cannot be done here at all is skipped."""
+    planned = PlannedResult(case=case, metric=metric)
     if isinstance(error, CaseFailedError):
         status = Status.SKIPPED if error.kind == "unsupported" else Status.FAILED
         printed = {"stdout": error.stdout, "stderr": error.stderr}
-        return make_result(case, metric, status, reason=str(error), **printed)
+        return planned.finish(status, reason=str(error), **printed)
     reason = str(error)
     if isinstance(error, StatementSyntaxError):  # nobody sees the case beside its row
         line = (error.text or "").strip()
         reason = f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
-    return make_result(case, metric, Status.FAILED, reason=reason)
+    return planned.finish(Status.FAILED, reason=reason)
 
 
-def skipped_result(case: Case, metric: Metric, reason: str) -> Result:
-    """The row of a case that is left out."""
-    return make_result(case, metric, Status.SKIPPED, reason=reason)
-
-
-def make_result(case: Case, metric: Metric, status: Status = Status.DONE, **found: Any) -> Result:
-    """What came of the case now; `found` are other fields of the result."""
-    return Result(case=case, metric=metric, status=status, finished=utc_now(), **found)
-
-
-def _or_failure(case: Case, metric: Metric, work: Callable[[], Result]) -> Result:
+def _or_failure(planned: PlannedResult, work: Callable[[], Result]) -> Result:
     start = time.monotonic()
     try:
         try:
@@ -134,5 +131,5 @@ def _or_failure(case: Case, metric: Metric, work: Callable[[], Result]) -> Resul
         except ZygoteError:  # it was not this case that took the zygote down, or it does it again
             result = work()
     except TorchmarkError as error:
-        result = failed_result(case, metric, error)
+        result = failed_result(planned.case, planned.metric, error)
     return msgspec.structs.replace(result, seconds=time.monotonic() - start)

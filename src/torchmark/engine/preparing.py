@@ -28,7 +28,7 @@ from torchmark.engine.files import (
     make_private_directory,
     write_whole,
 )
-from torchmark.engine.zygote.cases import NativeCase, PythonCase
+from torchmark.engine.zygote.cases import NativeCase, PythonCase, with_torch
 from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.case import Language
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 _FEWEST_IN_UNIT = 24
 """Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""
-
-_TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
 _BUILD = """
 import runpy
@@ -151,8 +149,7 @@ def prepare_cases(
                 continue
             filled = replace(case, setup=setup_with_model(case, str(path)))
         if case.language is Language.PYTHON:
-            ready = PythonCase(stmt=filled.stmt, setup=filled.setup, globals=_TORCH)
-            yield PreparedCase(case, ready)
+            yield PreparedCase(case, with_torch(filled))
         else:
             to_compile[case.id] = filled
     to_build = [(case, to_compile[case.id]) for case in waiting if case.id in to_compile]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from torchmark.engine.measuring import facts_of, failed_result, make_result, skipped_result
+from torchmark.engine.measuring import facts_of, failed_result
 from torchmark.engine.replaying import calls_by_case, runnable, with_bytes
 from torchmark.engine.zygote.conversation import outcome_of
 from torchmark.errors import TorchmarkError
-from torchmark.model.result import Facts, Metric, Status, TimeSummary, Timing
+from torchmark.model.result import Facts, Metric, PlannedResult, Status, TimeSummary, Timing
 from torchmark.model.run import TIME_LIMIT, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
@@ -64,7 +64,7 @@ class OrderReplay:
         waiting = [case for case in self._missing if self._waits(case)]
         if not self._good:
             yield from (
-                skipped_result(case, Metric.TIME, "no call of the step can be replayed")
+                _planned(case).finish(Status.SKIPPED, reason="no call of the step can be replayed")
                 for case in waiting
             )
         elif waiting:
@@ -119,7 +119,7 @@ class OrderReplay:
                 yield self._call_result(case, left_out.get(place), seconds[place])
             else:
                 whole = Timing(processes=(passes.sampling,))
-                yield make_result(case, Metric.TIME, payload=whole)
+                yield _planned(case).finish(payload=whole)
 
     def _call_result(
         self, case: Case, why_left_out: str | None, seconds: Sequence[float]
@@ -129,8 +129,12 @@ class OrderReplay:
         else:
             facts = self._facts.get(case.id, Facts())
             time = _time_at_positions(seconds)
-            result = make_result(case, Metric.TIME, payload=time, facts=facts)
+            result = _planned(case).finish(payload=time, facts=facts)
         return with_bytes(result, self._calls[case.id])
+
+
+def _planned(case: Case) -> PlannedResult:
+    return PlannedResult(case=case, metric=Metric.TIME)
 
 
 def replay_in_order(

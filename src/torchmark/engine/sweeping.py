@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.files import private_directory
 from torchmark.engine.machine import SPEED_MODULES, set_torch_threads
-from torchmark.engine.measuring import make_result
 from torchmark.engine.pace import process_reference_loop
 from torchmark.engine.under_test import Workers
 from torchmark.engine.zygote.conversation import Conversation
@@ -28,6 +27,7 @@ from torchmark.model.result import (
     KernelCalls,
     KernelTimes,
     Metric,
+    PlannedResult,
     Result,
     Status,
     Timing,
@@ -132,9 +132,7 @@ def results_of(wanted: WantedCase, swept: messages.Swept, seconds: float) -> lis
     timing = None if swept.sampling is None else Timing(processes=(swept.sampling,))
     payloads = {Metric.TIME: timing, Metric.PROFILE: _kernels(swept)}
     return [
-        make_result(
-            wanted.case,
-            metric,
+        PlannedResult(case=wanted.case, metric=metric).finish(
             status,
             seconds=seconds,
             reason="" if status is Status.DONE else swept.reason,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import enum
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -227,6 +227,23 @@ class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def key(self) -> ResultKey:
         return self.case.id, self.metric, self.environments
+
+    @property
+    def cases(self) -> tuple[Case, Case]:
+        """What runs in the first and in the second environment."""
+        return self.case, self.other or self.case
+
+    def finish(self, status: Status = Status.DONE, **found: Any) -> Result:
+        """What came of it now; `found` are other fields of the result."""
+        return Result(
+            case=self.case,
+            metric=self.metric,
+            environments=self.environments,
+            other=self.other,
+            status=status,
+            finished=utc_now(),
+            **found,
+        )
 
 
 class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.errors import TorchmarkError
-from torchmark.model.result import Result, Status, utc_now
+from torchmark.model.result import Status
 from torchmark.model.run import Stage
 
 if TYPE_CHECKING:
@@ -21,35 +21,8 @@ if TYPE_CHECKING:
     from torchmark.engine.under_test import UnderTest
     from torchmark.engine.zygote.cases import Ready
     from torchmark.model.case import Case
-    from torchmark.model.result import Payload, PlannedResult
+    from torchmark.model.result import PlannedResult, Result
     from torchmark.model.run import Effort
-
-
-def cases_of(planned: PlannedResult) -> tuple[Case, Case]:
-    """What runs in A and in B."""
-    return planned.case, planned.other or planned.case
-
-
-def make_result(
-    planned: PlannedResult,
-    status: Status = Status.DONE,
-    *,
-    reason: str = "",
-    payload: Payload | None = None,
-    seconds: float = 0.0,
-) -> Result:
-    """What came of it: the figures, or why there are none."""
-    return Result(
-        case=planned.case,
-        other=planned.other,
-        metric=planned.metric,
-        environments=planned.environments,
-        status=status,
-        finished=utc_now(),
-        reason=reason,
-        payload=payload,
-        seconds=seconds,
-    )
 
 
 class ReadyCase(NamedTuple):
@@ -70,7 +43,7 @@ def make_ready(
     """Make and try what is planned; what cannot be made or does not run has failed."""
     made = []
     for index, side in enumerate(sides):
-        cases = {case.id: case for case in (cases_of(planned)[index] for planned in plan)}
+        cases = {case.id: case for case in (planned.cases[index] for planned in plan)}
         made.append((yield from _make_in(side, list(cases.values()), effort, units_at_once)))
 
     @cache
@@ -87,11 +60,11 @@ def make_ready(
         return ready
 
     for planned in plan:
-        a, b = (try_in(index, case) for index, case in enumerate(cases_of(planned)))
+        a, b = (try_in(index, case) for index, case in enumerate(planned.cases))
         if isinstance(a, str):
-            yield make_result(planned, Status.FAILED, reason=a)
+            yield planned.finish(Status.FAILED, reason=a)
         elif isinstance(b, str):
-            yield make_result(planned, Status.FAILED, reason=b)
+            yield planned.finish(Status.FAILED, reason=b)
         else:
             yield ReadyCase(planned, (a, b))
 

@@ -22,7 +22,7 @@ from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
 from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
-from torchmark.engine.paired.cases import ReadyCase, make_ready, make_result
+from torchmark.engine.paired.cases import ReadyCase, make_ready
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
 from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
 from torchmark.engine.sampling_profiler import record
@@ -82,7 +82,7 @@ class Comparison:
                 if reason is None:
                     wanted.append(planned)
                 else:
-                    yield make_result(planned, Status.SKIPPED, reason=reason)
+                    yield planned.finish(Status.SKIPPED, reason=reason)
             with on_cores(self.division.everything):  # nothing is timed yet
                 units = len(self.division.everything)
                 sides = (self.a, self.b)
@@ -145,12 +145,12 @@ class Comparison:
         if case.failure is not None:
             side = self.a if case.failure.is_a else self.b
             reason = f"in {side.name}: {case.failure.error}"
-            return make_result(case.planned, Status.FAILED, reason=reason, seconds=case.seconds)
+            return case.planned.finish(Status.FAILED, reason=reason, seconds=case.seconds)
         timing = case.timing()
         if verdicts_of([effect_in(timing)])[0].is_change:
             calls = self._python_calls(case)
             timing = msgspec.structs.replace(timing, python_calls=calls)
-        return make_result(case.planned, payload=timing, seconds=case.seconds)
+        return case.planned.finish(payload=timing, seconds=case.seconds)
 
     def _python_calls(self, case: Counting | CaseTiming) -> tuple[PythonCalls, ...]:
         return compare_python_calls(
@@ -213,13 +213,13 @@ def profile_cases(
     reason = ""
     for planned, seconds in wanted:
         if reason:
-            yield make_result(planned, Status.FAILED, reason=reason)
+            yield planned.finish(Status.FAILED, reason=reason)
             continue
         yield Began(case=planned.case, metric=planned.metric)
         try:
             yield _profile(a, b, planned, seconds, effort)
         except TorchmarkError as error:
-            yield make_result(planned, Status.FAILED, reason=str(error))
+            yield planned.finish(Status.FAILED, reason=str(error))
             reason = str(error) if isinstance(error, _OF_EVERY_CASE) else ""
 
 
@@ -244,7 +244,7 @@ def _profile(
         for each, of_run in zip((of_a, of_b), seconds, strict=True)
     ]
     samples = (of_a.inside, of_b.inside)
-    return make_result(planned, payload=PairedProfile(a=folded[0], b=folded[1], samples=samples))
+    return planned.finish(payload=PairedProfile(a=folded[0], b=folded[1], samples=samples))
 
 
 def _record(side: UnderTest, case: Case, ready: Ready) -> Recording:

@@ -24,8 +24,7 @@ from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
 from torchmark.engine.cores import begin
 from torchmark.engine.counting import begin_counts
-from torchmark.engine.paired.cases import cases_of, make_result
-from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.cases import with_torch
 from torchmark.errors import CaseFailedError
 from torchmark.model.case import Case, spec_of
 from torchmark.model.result import Metric, PairedCounts, PlannedResult, Status, counts_of_stats
@@ -66,8 +65,8 @@ class Counting:
 
     def add(self, sides: Sequence[UnderTest], futures: Sequence[Future[CountedCase]]) -> None:
         """Wait for what A and B give in one layout."""
-        cases = cases_of(self.planned)
-        for side, future, case, kept in zip(sides, futures, cases, self.counts, strict=True):
+        each = zip(sides, futures, self.planned.cases, self.counts, strict=True)
+        for side, future, case, kept in each:
             try:
                 kept.append(counts_of_stats(future.result().stats(spec_of(case))))
             except CaseFailedError as error:
@@ -75,9 +74,9 @@ class Counting:
 
     def result(self) -> Result:
         if self.failure:
-            return make_result(self.planned, Status.FAILED, reason=self.failure)
+            return self.planned.finish(Status.FAILED, reason=self.failure)
         counts = PairedCounts(a=tuple(self.counts[0]), b=tuple(self.counts[1]))
-        return make_result(self.planned, payload=counts)
+        return self.planned.finish(payload=counts)
 
     def is_clear(self) -> bool:
         """Whether another layout would say nothing new."""
@@ -128,8 +127,6 @@ def count_cases(
                     waiting.append(each)
 
 
-_TORCH = {"torch": {"kind": "import", "value": "torch"}}
-
 _NOTABLE = 0.005
 """A share above what layouts move."""
 
@@ -175,7 +172,7 @@ def sentries() -> list[Counting]:
     """What is counted in both environments beside the suite."""
     found = []
     for sentry in _SENTRIES:
-        ready = PythonCase(stmt=sentry.case.stmt, setup=sentry.case.setup, globals=_TORCH)
+        ready = with_torch(sentry.case)
         planned = PlannedResult(case=sentry.case, metric=Metric.INSTRUCTIONS)
         found.append(Counting(planned=planned, ready=(ready, ready), is_rough=True))
     return found

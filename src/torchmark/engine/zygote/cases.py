@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from torchmark.model.case import Case
     from torchmark_probe.loops.sampling import Sampling
     from torchmark_probe.zygote.messages import Request
 
@@ -32,6 +33,12 @@ LOOP_FRAME = "statement"
 """The outermost frame of every picture of a loop, whatever it is called in Python or in C++."""
 
 _TOO_EARLY = "the case ended before it was told to"
+
+
+def with_torch(case: Case) -> PythonCase:
+    """A case in Python, which finds torch under its name."""
+    torch = {"kind": "import", "value": "torch"}
+    return PythonCase(stmt=case.stmt, setup=case.setup, globals={"torch": torch})
 
 
 class Count(NamedTuple):

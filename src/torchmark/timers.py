@@ -7,6 +7,7 @@ an interval, and a reference loop that tells a slow statement from a slow machin
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,10 +26,9 @@ from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import InvalidArgumentError, NotSupportedError
 from torchmark.model.case import Language, TaskSpec, find_language, trimmed
 from torchmark.model.measurement import Measurement
-from torchmark.model.units import single
 from torchmark.together import count_together, measure_together
+from torchmark_probe.loops.autorange import SHORTEST_TIME, estimate_block_size, repeat_block
 from torchmark_probe.loops.clocks import wall_clock
-from torchmark_probe.loops.sampling import MAX_NUMBER
 from torchmark_probe.loops.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
     from torchmark.engine.rounds import Loop
     from torchmark.engine.zygote.cases import Ready
-
-_SHORTEST_TIME = 1e-9
-"""Seconds; torch's floor for a block, which also keeps divisions by it safe."""
 
 _TIMEIT_BLOCKS = 20
 """Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
@@ -157,7 +154,7 @@ class Timer:
                 times = time_blocks(self._timer, per_block, blocks)
         return Measurement(
             number_per_run=per_block,
-            raw_times=[max(time, _SHORTEST_TIME) for time in times],
+            raw_times=[max(time, SHORTEST_TIME) for time in times],
             task_spec=self._task_spec,
         )
 
@@ -172,8 +169,10 @@ class Timer:
         seconds of each block.
         """
         check_positive("min_run_time", min_run_time)
-        number = self._estimate_block_size(min_run_time)
-        return self._repeat_block(number, callback, lambda _: True, min_run_time, None)
+        with set_torch_threads(self._task_spec.num_threads):
+            number = estimate_block_size(self._timeit, min_run_time)
+            times = repeat_block(self._timeit, number, callback, min_run_time)
+        return Measurement(number, times, self._task_spec)
 
     def adaptive_autorange(
         self,
@@ -188,17 +187,16 @@ class Timer:
         At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
         """
         check_positive("min_run_time", min_run_time)
-        if max_run_time is not None:
-            check_positive("max_run_time", max_run_time)
-        number = self._estimate_block_size(min_run_time=0.05)
+        longest = math.inf if max_run_time is None else check_positive("max_run_time", max_run_time)
+        with set_torch_threads(self._task_spec.num_threads):
+            number = estimate_block_size(self._timeit, min_run_time=0.05)
 
-        def is_steady(times: list[float]) -> bool:
-            if len(times) <= 3:
-                return False
-            so_far = Measurement(number, times, self._task_spec)
-            return so_far.meets_confidence(threshold=threshold)
+            def is_steady(times: list[float]) -> bool:
+                so_far = Measurement(number, times, self._task_spec)
+                return len(times) > 3 and so_far.meets_confidence(threshold=threshold)
 
-        return self._repeat_block(number, callback, is_steady, min_run_time, max_run_time)
+            times = repeat_block(self._timeit, number, callback, min_run_time, longest, is_steady)
+        return Measurement(number, times, self._task_spec)
 
     def measure(
         self,
@@ -282,42 +280,7 @@ class Timer:
 
     def _timeit(self, number: int) -> float:
         with users_frames_only():
-            return max(self._timer.timeit(number), _SHORTEST_TIME)
-
-    def _estimate_block_size(self, min_run_time: float) -> int:
-        with set_torch_threads(self._task_spec.num_threads):
-            overhead = single(sorted(self._timeit(0) for _ in range(5))[2])
-            number = 1
-            while True:
-                taken = self._timeit(number)
-                if overhead / taken <= 1e-4 and taken >= min_run_time / 1000:
-                    return number
-                if taken > min_run_time or number * 10 > MAX_NUMBER:
-                    return number
-                number *= 10
-
-    def _repeat_block(
-        self,
-        number: int,
-        callback: Callable[[int, float], object] | None,
-        may_stop: Callable[[list[float]], bool],
-        min_run_time: float,
-        max_run_time: float | None,
-    ) -> Measurement:
-        times: list[float] = []
-        total = 0.0
-        enough = False
-        with set_torch_threads(self._task_spec.num_threads):
-            while total < min_run_time or not enough:
-                taken = self._timeit(number)
-                times.append(taken)
-                total += taken
-                if callback is not None:
-                    callback(number, taken)
-                enough = may_stop(times)
-                if max_run_time is not None and total > max_run_time:
-                    break
-        return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)
+            return max(self._timer.timeit(number), SHORTEST_TIME)
 
 
 def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement:

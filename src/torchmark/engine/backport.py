@@ -43,6 +43,7 @@ _STAGING = ".torchmark-utils_backport-"
 _PROBE_FILES = (
     "__init__.py",
     "loops/__init__.py",
+    "loops/autorange.py",
     "loops/clocks.py",
     "loops/intervals.py",
     "loops/measurement.py",

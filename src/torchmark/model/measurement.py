@@ -21,7 +21,8 @@ from torchmark.model.result_warnings import (
     find_sampling_warnings,
     find_warnings,
 )
-from torchmark.model.units import log10_single, mean_double, select_unit, single, std_single
+from torchmark.model.units import log10_single, mean_double, select_unit, std_single
+from torchmark_probe.loops.autorange import single
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
 from torchmark_probe.loops.measurement import MOST_FIGURES, SURELY_NOISE, Z_90
 from torchmark_probe.loops.measurement import Measurement as BareMeasurement

@@ -9,12 +9,12 @@ functions below do what torch's kernels do, to the bit and without torch:
 from __future__ import annotations
 
 import math
-import struct
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, TypeVar
 
 from torchmark.errors import InvalidArgumentError
+from torchmark_probe.loops.autorange import single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,15 +87,6 @@ def ordered_unique(elements: Iterable[T]) -> list[T]:
     ['b', 'a', 'n']
     """
     return list(dict.fromkeys(elements))
-
-
-def single(value: float) -> float:
-    """`value` rounded to single precision, as `torch.tensor(value)` does."""
-    try:
-        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    return rounded
 
 
 def log10_single(value: float) -> float:

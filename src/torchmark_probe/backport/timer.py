@@ -9,22 +9,14 @@ import enum
 import functools
 import math
 import textwrap
-from typing import Any, Callable, Dict, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterator, List, Optional, Union
 
 import torch
 
+from ..loops.autorange import SHORTEST_TIME, Callback, estimate_block_size, repeat_block
 from ..loops.clocks import Clock, wall_clock
 from ..loops.measurement import Measurement, TaskSpec
 from ..loops.snippets import PythonLoop, SnippetSyntaxError
-
-_SHORTEST_TIME = 1e-9
-"""Seconds; torch's floor for a block, which also keeps divisions by it safe."""
-
-_MOST_RUNS = 10**9
-"""Runs of a block at which it stops to grow: minutes of anything but a clock that stands still."""
-
-Callback = Callable[[int, float], object]
-"""Is given the runs and the seconds of every block."""
 
 
 class Language(enum.Enum):
@@ -96,8 +88,9 @@ class Timer:
         """Blocks for `min_run_time` seconds, each so long that reading the clock is nothing."""
         _check_run_time(min_run_time)
         with _torch_threads(self._task_spec.num_threads):
-            number = self._block_size(min_run_time)
-            return self._repeated(number, callback, lambda _, total: total >= min_run_time)
+            number = estimate_block_size(self._seconds, min_run_time)
+            times = repeat_block(self._seconds, number, callback, min_run_time)
+        return self._measurement(number, times)
 
     def adaptive_autorange(
         self,
@@ -114,15 +107,14 @@ class Timer:
         _check_run_time(min_run_time)
         longest = math.inf if max_run_time is None else max_run_time
         with _torch_threads(self._task_spec.num_threads):
-            number = self._block_size(min_run_time=0.05)
+            number = estimate_block_size(self._seconds, min_run_time=0.05)
 
-            def is_enough(times: List[float], total: float) -> bool:
-                if total > longest:
-                    return True
-                is_long = len(times) > 3 and total >= min_run_time
-                return is_long and self._measurement(number, times).meets_confidence(threshold)
+            def is_steady(times: List[float]) -> bool:
+                so_far = self._measurement(number, times)
+                return len(times) > 3 and so_far.meets_confidence(threshold)
 
-            return self._repeated(number, callback, is_enough)
+            times = repeat_block(self._seconds, number, callback, min_run_time, longest, is_steady)
+        return self._measurement(number, times)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
         """Not offered, as in torch."""
@@ -139,35 +131,8 @@ class Timer:
             "environment: `torchmark count` for one statement, `torchmark ab` for two environments"
         )
 
-    def _block_size(self, min_run_time: float) -> int:
-        """Runs beside which two readings of the clock are nothing, and that last long enough."""
-        overhead = sorted(self._seconds(0) for _ in range(5))[2]
-        number = 1
-        while True:
-            taken = self._seconds(number)
-            is_fine = overhead <= 1e-4 * taken and taken >= min_run_time / 1000
-            if is_fine or taken > min_run_time or number >= _MOST_RUNS:
-                return number
-            number *= 10
-
-    def _repeated(
-        self,
-        number: int,
-        callback: Optional[Callback],
-        is_enough: Callable[[List[float], float], bool],
-    ) -> Measurement:
-        """Blocks of `number` runs, until their times and the total of them are enough."""
-        times: List[float] = []
-        total = 0.0
-        while not times or not is_enough(times, total):
-            times.append(self._seconds(number))
-            total += times[-1]
-            if callback is not None:
-                callback(number, times[-1])
-        return self._measurement(number, times)
-
     def _seconds(self, number: int) -> float:
-        return max(self._loop.timeit(number), _SHORTEST_TIME)
+        return max(self._loop.timeit(number), SHORTEST_TIME)
 
     def _measurement(self, number: int, times: List[float]) -> Measurement:
         return Measurement(number_per_run=number, raw_times=times, task_spec=self._task_spec)

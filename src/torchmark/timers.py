@@ -148,10 +148,9 @@ class Timer:
         number = check_count("the number of runs", number)
         blocks = _blocks_of(number)
         per_block = number // blocks
-        with set_torch_threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
             self._timeit(max(number // 100, 2, number - blocks * per_block))
-            with users_frames_only():
-                times = time_blocks(self._timer, per_block, blocks)
+            times = time_blocks(self._timer, per_block, blocks)
         return Measurement(
             number_per_run=per_block,
             raw_times=[max(time, SHORTEST_TIME) for time in times],
@@ -169,7 +168,7 @@ class Timer:
         seconds of each block.
         """
         check_positive("min_run_time", min_run_time)
-        with set_torch_threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
             number = estimate_block_size(self._timeit, min_run_time)
             times = repeat_block(self._timeit, number, callback, min_run_time)
         return Measurement(number, times, self._task_spec)
@@ -188,7 +187,7 @@ class Timer:
         """
         check_positive("min_run_time", min_run_time)
         longest = math.inf if max_run_time is None else check_positive("max_run_time", max_run_time)
-        with set_torch_threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
             number = estimate_block_size(self._timeit, min_run_time=0.05)
 
             def is_steady(times: list[float]) -> bool:
@@ -264,7 +263,7 @@ class Timer:
 
     def run_once(self) -> None:
         """Run setup and statement once in this process."""
-        with set_torch_threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
             self._timeit(1)
 
     def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
@@ -279,8 +278,7 @@ class Timer:
         return cast("Loop", loop)
 
     def _timeit(self, number: int) -> float:
-        with users_frames_only():
-            return max(self._timer.timeit(number), SHORTEST_TIME)
+        return max(self._timer.timeit(number), SHORTEST_TIME)
 
 
 def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement:

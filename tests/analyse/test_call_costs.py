@@ -78,7 +78,7 @@ def test_small_types_have_one_byte(dtype: str) -> None:
 
 def test_what_the_record_does_not_tell_is_not_known() -> None:
     x = tensor(10)
-    unknown = RecordedCall(op="aten.x.y", schema=None, args=(x,), kwargs={}, has_outputs=False)
+    unknown = RecordedCall(op="aten.x.y", schema=None, args=(x,), kwargs={})
     assert bytes_moved(unknown) is None
     odd = {"tensor": {"shape": [8], "dtype": "quint2x4"}}
     assert moved("aten.clone.default", "", odd, outputs=odd) is None

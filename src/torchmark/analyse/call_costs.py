@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import enum
 import math
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET
+
+from torchmark.capture.traces.chakra_values import parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,8 +54,6 @@ _SCATTERS = frozenset(
     {"index_put_", "_index_put_impl_", "index_add_", "index_copy_", "scatter_", "scatter_add_"}
 )
 """Touch no more of their first tensor than they are given for it."""
-
-_ARGUMENT = re.compile(r"(?P<type>.+?)\s(?P<name>\w+)(?:=.*)?$")
 
 
 class Nature(enum.Enum):
@@ -149,7 +150,7 @@ def bytes_moved(call: RecordedCall) -> int | None:
     name = _name_of(call.op)
     if name in _WRITES_NOTHING:
         return 0
-    if not call.has_outputs:
+    if call.outputs is UNSET:
         return None
     try:
         arguments = list(_arguments(call))
@@ -183,7 +184,10 @@ def _name_of(op: str) -> str:
 
 def _arguments(call: RecordedCall) -> Iterator[_Seen]:
     """Every tensor among the arguments, with what the schema says is done to it."""
-    names, written = _schema(call.schema)
+    schema = parse_schema(call.schema or "")
+    arguments = schema.arguments if schema is not None else []
+    names = [argument.name for argument in arguments]
+    written = {argument.name for argument in arguments if "!" in argument.type}
     only_written = _name_of(call.op) in _WRITES_ONLY
     given = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
     for name, value in [*given, *call.kwargs.items()]:
@@ -191,37 +195,6 @@ def _arguments(call: RecordedCall) -> Iterator[_Seen]:
         is_read = not (is_written and (only_written or name.startswith("out")))
         for tensor in tensors_in(value):
             yield _Seen(_size(tensor), tensor.get("storage"), is_written, is_read)
-
-
-def _schema(schema: str | None) -> tuple[list[str], set[str]]:
-    """The names of the arguments in their order, and of those that are changed.
-
-    >>> _schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)")
-    (['self', 'other', 'alpha'], {'self'})
-    """
-    names: list[str] = []
-    written: set[str] = set()
-    for part in _split(schema or ""):
-        found = _ARGUMENT.match(part)
-        if found:
-            names.append(found["name"])
-            written |= {found["name"]} if "!" in found["type"] else set()
-    return names, written
-
-
-def _split(schema: str) -> Iterator[str]:
-    """What stands between the commas of the outermost parentheses."""
-    depth, part = 0, ""
-    for letter in schema:
-        depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and letter == ")":
-            yield part.strip()
-            return
-        if depth == 1 and letter == ",":
-            yield part.strip()
-            part = ""
-        elif depth > 1 or (depth == 1 and letter != "("):
-            part += letter
 
 
 def tensors_in(value: Any) -> Iterator[Mapping[str, Any]]:

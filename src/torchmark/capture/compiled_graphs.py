@@ -15,12 +15,12 @@ program called it; so the mode looks away meanwhile.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from msgspec import structs
 
 from torchmark.capture.calls import mode_here, never_compiled
 from torchmark.capture.describing import CallDescription
@@ -137,7 +137,7 @@ class CompiledGraphs:
         record = self._record
         compiled = self._places.get(place)
         if compiled is None:
-            where = dataclasses.replace(record.places[place], compiled=True, function=None)
+            where = structs.replace(record.places[place], compiled=True, function=None)
             compiled = self._places[place] = record.add_place(where)
         return [record.pair_of(record.add_call(*call), compiled) for call in graph.calls]
 

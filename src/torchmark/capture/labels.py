@@ -25,6 +25,7 @@ from torchmark.model.trace import Place
 
 if TYPE_CHECKING:
     from torchmark.capture.record import Record
+    from torchmark.model.trace import Phase
 
 REMEMBERED_MOVES = 200_000
 """Entries and exits of modules: the graphs of the last steps, some megabytes."""
@@ -86,14 +87,14 @@ class Labels:
     def __init__(self, thread: int, record: Record, names: ModuleNames) -> None:
         self.module: str | None = None
         self.function: Any = None
-        self.phase = "forward"
+        self.phase: Phase = "forward"
         self.functions = FunctionLabels(self)
         self._thread = thread
         self._record = record
         self._names = names
         self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
         self._optimizer: str | None = None
-        self._known: dict[tuple[str, str | None, Any], KnownCalls] = {}
+        self._known: dict[tuple[Phase, str | None, Any], KnownCalls] = {}
         self._here: KnownCalls | None = None
         """The calls of the present place outside of the backward pass, once they were asked for."""
         self._moves: list[int] = [0]
@@ -199,7 +200,7 @@ class Labels:
             return self._names.owner(getattr(node, "variable", None))
         return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
 
-    def _known_at(self, where: tuple[str, str | None, Any]) -> KnownCalls:
+    def _known_at(self, where: tuple[Phase, str | None, Any]) -> KnownCalls:
         known = self._known.get(where)
         if known is None:
             phase, module, function = where

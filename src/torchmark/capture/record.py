@@ -25,7 +25,7 @@ import torch
 from torchmark.capture.known import without_floats
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
-from torchmark.model.trace import Place, RecordedCall, Step, Trace
+from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
 
 if TYPE_CHECKING:
     import os
@@ -165,17 +165,14 @@ class Record:
 
     def as_trace(self) -> Trace:
         steps = []
-        counts: Counter[tuple[int, int]] = Counter()
         for step in self.steps:
             calls, places = self.calls_and_places(step)
             steps.append(Step(calls=tuple(calls), places=tuple(places), repeats=step.repeats))
-            for pair, count in Counter(step.pairs).items():
-                counts[self.pairs[pair]] += count * step.repeats
         return Trace(
             calls=tuple(self.calls),
             places=tuple(self.places),
             steps=tuple(steps),
-            counts=counts,
+            counts=count_calls(steps),
             unseen=tuple(self.unseen()),
             **self.origin,
         )

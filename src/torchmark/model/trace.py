@@ -8,52 +8,51 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+
+from msgspec import UNSET, Meta, Struct, structs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 VERSION = 1
 """Of the file's form."""
 
-PHASES = ("forward", "backward", "optimizer", "unknown")
+Phase: TypeAlias = Literal["forward", "backward", "optimizer", "unknown"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 """Of a training step, in their order."""
 
+Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Sizes, strides and counts are signed numbers of 64 bits everywhere in torch."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCall:
+
+class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One distinct call: an operator with arguments that look the same."""
 
     op: str
     """`namespace.name.overload`, as in "aten.add.Tensor"."""
 
-    schema: str | None
+    schema: str | None = None
     """The operator's schema as torch prints it; None if the source did not have it."""
 
     args: tuple[Any, ...]
     """Tagged JSON, one for each positional argument."""
 
-    kwargs: Mapping[str, Any]
+    kwargs: dict[str, Any]
     """Tagged JSON by the argument's name."""
 
-    outputs: Any = None
-    """Tagged JSON of what came back."""
-
-    has_outputs: bool = True
-    """Whether the source knew what came back."""
+    outputs: Any = UNSET
+    """Tagged JSON of what came back, if the source knew that."""
 
     def to_record(self) -> dict[str, Any]:
         """What stands behind `call` in a line of a trace, and what the probe takes."""
-        names = ("op", "schema", "args", "kwargs", *(["outputs"] if self.has_outputs else []))
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where calls come from."""
 
-    phase: str
-    """One of PHASES."""
+    phase: Phase
 
     module: str | None = None
     """The path of the module; "" for the outermost one, None outside of all modules."""
@@ -61,7 +60,7 @@ class Place:
     function: str | None = None
     """What the user called, as "torch.nn.functional.linear"."""
 
-    thread: int = 0
+    thread: Size = 0
     """0 for the thread that captured."""
 
     compiled: bool = False
@@ -81,6 +80,15 @@ class Step:
     repeats: int = 1
 
 
+def count_calls(steps: Iterable[Step]) -> Counter[tuple[int, int]]:
+    """How often each call came from each place, by their numbers, repeats counted."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for step in steps:
+        for pair, count in Counter(zip(step.calls, step.places, strict=True)).items():
+            counts[pair] += count * step.repeats
+    return counts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """What is in the file."""
@@ -95,7 +103,7 @@ class Trace:
     """Empty where the source knows no order."""
 
     counts: Mapping[tuple[int, int], int]
-    """How often each call came from each place, by their numbers, repeats counted."""
+    """As of `count_calls`; of more than the steps where no order is known or kept."""
 
     torch: str | None = None
     """The version of torch that ran the model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import UNSET
 
 from tests.capture.traces.files import tensor
 from torchmark.capture.traces.cnt import parse_arguments, read_cnt
@@ -105,7 +106,7 @@ def test_counts_of_equal_calls_are_added(tmp_path: Path) -> None:
     assert (trace.source, trace.steps, trace.unseen) == ("cnt", (), ())
     assert [call.op for call in trace.calls] == ["aten.relu.default", "mylib.op.default"]
     assert trace.counts == {(0, 0): 5, (1, 0): 1}
-    assert not trace.calls[0].has_outputs
+    assert trace.calls[0].outputs is UNSET
 
 
 def test_an_overload_that_was_merged_into_another_goes_by_its_name(tmp_path: Path) -> None:

@@ -47,8 +47,7 @@ def test_what_the_writer_wrote_is_read_back(tmp_path: Path, name: str) -> None:
         kwargs={"alpha": {"float": "nan"}},
         outputs=tensor(2, 3, storage=0),
     )
-    second = RecordedCall(op="aten.__and__.Scalar", schema=None, args=(), kwargs={},
-                          has_outputs=False)  # fmt: skip
+    second = RecordedCall(op="aten.__and__.Scalar", args=(), kwargs={})
     place = Place(phase="backward", module="", function="f", thread=2, compiled=True)
     with TraceWriter(tmp_path / name) as writer:
         writer.header(source="capture", torch="2.13.0", command=["train.py", "--fast"])

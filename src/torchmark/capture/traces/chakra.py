@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -31,11 +30,13 @@ from torchmark.capture.traces.chakra_values import NodeValues, parse_schema
 from torchmark.capture.traces.checking import DistinctCalls, WrongValueError, convert, sanitize
 from torchmark.capture.traces.files import text_of
 from torchmark.errors import TraceFileError
-from torchmark.model.trace import Place, Step, Trace
+from torchmark.model.trace import Place, Step, Trace, count_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from torchmark.model.trace import Phase
 
 _LARGEST_TEXT = 512 * 2**20
 """Bytes of a file. A node takes a kilobyte, so these are half a million calls with their parts."""
@@ -93,7 +94,7 @@ class _Surroundings:
     """What the nodes above a node say of it."""
 
     is_within_a_call: bool = False
-    phase: str = "forward"
+    phase: Phase = "forward"
     function: str | None = None
     """The outermost composite operator."""
 
@@ -145,16 +146,12 @@ class _Reader:
             Step(calls=calls, places=places, repeats=len(list(same)))
             for (calls, places), same in groupby(self._sequences())
         ]
-        counts: Counter[tuple[int, int]] = Counter()
-        for step in steps:
-            for pair in zip(step.calls, step.places, strict=True):
-                counts[pair] += step.repeats
         return Trace(
             source="chakra",
             calls=tuple(self._distinct.calls[number] for number in self._taken),
             places=tuple(self._places),
             steps=tuple(steps),
-            counts=counts,
+            counts=count_calls(steps),
             unseen=tuple(self._unseen()),
         )
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from torchmark.model.trace import RecordedCall
+from torchmark.model.trace import RecordedCall, Size
 
 _LONGEST_NAME = 200
 """The longest of torch's own operators has 61 characters."""
@@ -27,9 +27,6 @@ _LONGEST_TEXT = 2_000
 
 _DEEPEST = 32
 """Values within values; torch's own operators have lists of lists at most."""
-
-_LARGEST = 2**63 - 1
-"""Sizes, strides and counts are signed numbers of 64 bits everywhere in torch."""
 
 _LARGEST_RECORDS = 128 * 2**20
 """Bytes of all lines that are kept as objects: calls and places. They take some ten times as much
@@ -47,8 +44,7 @@ _OPERATORS_IN_UNDERSCORES = frozenset(
 )  # fmt: skip
 """aten's own; every other name of this form is an attribute of Python."""
 
-Size = Annotated[int, Meta(ge=0, le=_LARGEST)]
-Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
+Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z", max_length=_LONGEST_NAME)]
 """The name of a dtype, a layout or a memory format."""
@@ -183,17 +179,9 @@ _TYPES: dict[str, Any] = {
 """What stands behind each tag."""
 
 
-class _Call(Struct, frozen=True, forbid_unknown_fields=True):
-    op: str
-    args: list[Any]
-    kwargs: dict[str, Any]
-    schema: str | None = None
-    outputs: Any = UNSET
-
-
 def check_call(body: Any) -> RecordedCall:
     """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
-    call: _Call = convert(body, _Call, "call")
+    call: RecordedCall = convert(body, RecordedCall, "call")
     if not is_operator(call.op):
         raise WrongValueError(
             f"has an operator {sanitize(repr(call.op), 80)}; it must be like aten.add.Tensor"
@@ -203,27 +191,24 @@ def check_call(body: Any) -> RecordedCall:
         raise WrongValueError(
             f"has an argument {sanitize(repr(wrong), 80)}, which is not a valid name"
         )
-    has_outputs = call.outputs is not UNSET
-    return RecordedCall(
-        op=call.op,
-        schema=None if call.schema is None else sanitize(call.schema),
-        args=tuple(map(_check_value, call.args)),
-        kwargs={name: _check_value(value) for name, value in call.kwargs.items()},
-        outputs=_check_value(call.outputs) if has_outputs else None,
-        has_outputs=has_outputs,
-    )
+    outputs = () if call.outputs is UNSET else (call.outputs,)
+    for value in (*call.args, *call.kwargs.values(), *outputs):
+        _check_value(value)
+    if call.schema is None:
+        return call
+    return msgspec.structs.replace(call, schema=sanitize(call.schema))
 
 
-def _check_value(value: Any, depth: int = 0) -> Any:
-    """The value itself, if it is tagged JSON."""
+def _check_value(value: Any, depth: int = 0) -> None:
+    """A WrongValueError unless it is tagged JSON."""
     if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+        return
     if depth >= _DEEPEST:
         raise WrongValueError(f"has values nested deeper than {_DEEPEST}")
     if isinstance(value, list):
         for part in value:
             _check_value(part, depth + 1)
-        return value
+        return
     if not isinstance(value, dict) or len(value) != 1:
         raise WrongValueError("has a value that is not an object with one key")
     tag, content = next(iter(value.items()))
@@ -232,7 +217,6 @@ def _check_value(value: Any, depth: int = 0) -> Any:
     convert(content, _TYPES[tag], tag)
     if tag in ("tuple", "dict"):
         _check_value(content, depth + 1)
-    return value
 
 
 def convert(value: Any, kind: type[T] | Any, what: str) -> T:

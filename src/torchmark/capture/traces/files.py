@@ -20,6 +20,8 @@ import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
 from torchmark.model.trace import VERSION
 
@@ -183,7 +185,7 @@ class TraceWriter:
         self._line("call", call.to_record())
 
     def place(self, place: Place) -> None:
-        body = dataclasses.asdict(place)
+        body = structs.asdict(place)
         if not place.compiled:
             del body["compiled"]
         self._line("place", body)

@@ -20,7 +20,6 @@ from msgspec import Struct, structs
 from torchmark.capture.traces.chakra import read_chakra
 from torchmark.capture.traces.checking import (
     Count,
-    Size,
     WrongValueError,
     check_call,
     check_record_bytes,
@@ -30,7 +29,7 @@ from torchmark.capture.traces.checking import (
 from torchmark.capture.traces.cnt import read_cnt
 from torchmark.capture.traces.files import first_bytes, lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
-from torchmark.model.trace import VERSION, Place, RecordedCall, Step, Trace
+from torchmark.model.trace import VERSION, Place, RecordedCall, Size, Step, Trace
 
 if TYPE_CHECKING:
     import os
@@ -99,14 +98,6 @@ class _Header(Struct, frozen=True, forbid_unknown_fields=True):
     torch: str | None = None
     python: str | None = None
     command: list[str] | None = None
-
-
-class _Place(Struct, frozen=True, forbid_unknown_fields=True):
-    phase: Literal["forward", "backward", "optimizer", "unknown"]
-    module: str | None = None
-    function: str | None = None
-    thread: Size = 0
-    compiled: bool = False
 
 
 class _Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,9 +186,9 @@ class _Reader:
         self._calls.append(check_call(body))
 
     def _take_place(self, body: Any) -> None:
-        place: _Place = convert(body, _Place, "place")
+        place: Place = convert(body, Place, "place")
         labels = {"module": _show(place.module), "function": _show(place.function)}
-        self._places.append(Place(**{**structs.asdict(place), **labels}))
+        self._places.append(structs.replace(place, **labels))
 
     def _take_step(self, body: Any) -> None:
         step: _Step = convert(body, _Step, "step")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from torchmark.arguments import check_count, check_positive
 from torchmark.engine.counting import count, first_failure
 from torchmark.engine.cpp.build import CppLoop, build_together
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import private_directory
 from torchmark.engine.machine import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds
 from torchmark.engine.user_code import users_frames_only
@@ -78,8 +78,7 @@ def count_together(
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
     distinct = list(dict.fromkeys(timers))
-    root = make_private_directory()  # where the globals lie while the statements are counted
-    try:
+    with private_directory() as root:  # where the globals lie while the statements are counted
         cases = {}
         for index, timer in enumerate(distinct):
             directory = root / str(index)
@@ -103,8 +102,6 @@ def count_together(
             time_limit=time_limit,
             progress=progress,
         )
-    finally:
-        discard(root)
     counted = []
     for timer, outcome in zip(timers, outcomes, strict=True):
         if isinstance(outcome, CaseFailedError):

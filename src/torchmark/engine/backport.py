@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchmark import __version__
+from torchmark.engine.files import hold_lock
 from torchmark.errors import BackportError, ForeignBackportError
 
 if TYPE_CHECKING:
@@ -214,15 +214,11 @@ def _only_one(torch: Path) -> Iterator[None]:
     The lock is on torch's folder, so no file is left for it. It goes with the process that holds
     it, so what a killed one left behind can then be removed.
     """
-    descriptor = os.open(torch, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # without locks (NFS) a rename that fails is an error
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with hold_lock(torch) as is_held:
+        if is_held:  # without locks (NFS) a rename that fails is an error
             for abandoned in torch.glob(f"{_STAGING}*"):
                 shutil.rmtree(abandoned, ignore_errors=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

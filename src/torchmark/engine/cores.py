@@ -13,7 +13,6 @@ shows that something else used the core, and the results carry that warning.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 from concurrent.futures import Future
@@ -25,7 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from torchmark.engine.files import cache_directory, is_locked, make_folder, take_lock
+from torchmark.engine.files import cache_directory, hold_lock, is_locked, make_folder, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -129,9 +128,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Let one process at a time look at the locks and take some."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # a cache that cannot be written: nobody is asked
-            descriptor = os.open(make_folder(folder) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-            stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            stack.enter_context(hold_lock(make_folder(folder) / "lock"))
         yield
 
 

@@ -14,6 +14,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def write_whole(file: Path, content: bytes) -> None:
     if file.exists() and not file.is_file():
         file.write_bytes(content)
         return
-    part = file.with_name(f".{file.name}.part{os.getpid()}")
+    part = file.with_name(f".{file.name}.part{uuid.uuid4().hex}")
     try:
         part.write_bytes(content)
         part.replace(file)
@@ -104,6 +105,25 @@ def _remove_if_free(path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_uid == os.geteuid():
             shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[bool]:
+    """Wait until nobody else holds the lock of a file, which is made, or of a folder.
+
+    False where the file system has no locks (some network file systems): nobody waits there.
+    """
+    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, how, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(descriptor)
 

@@ -28,7 +28,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import (
+    discard,
+    hold_lock,
+    make_folder,
+    make_private_directory,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,9 +95,8 @@ class Cache:
             _pin(target, size)
             for key, symbol in symbols.items():
                 entry = {"library": name, "bytes": size, "symbol": symbol, "depends": dict(depends)}
-                file = library.with_name(f"{key}.json")
-                file.write_text(json.dumps(entry))
-                os.replace(file, self._folder("entries") / file.name)
+                file = self._folder("entries") / f"{key}.json"
+                write_whole(file, json.dumps(entry).encode())
         return {key: Built(str(target), symbol) for key, symbol in symbols.items()}
 
     def has_header(self, key: str, name: str) -> bool:
@@ -145,13 +150,10 @@ class Cache:
         # One of 256 files: their number stays bounded, and nobody has to remove one safely. Each
         # kind has its own, or whoever holds both would now and then wait for itself.
         digest = hashlib.sha256(key.encode()).hexdigest()
-        with or_unusable():
-            path = self._folder("locks") / f"{kind}-{digest[:2]}"
-            path.touch(mode=0o600)
-        with path.open("rb+") as file:
-            # Without locks (some network file systems) two may do the same work; no harm.
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            with or_unusable():
+                # Without locks two may do the same work; no harm.
+                stack.enter_context(hold_lock(self._folder("locks") / f"{kind}-{digest[:2]}"))
             yield
 
     def trim(self) -> None:
@@ -181,9 +183,7 @@ class Cache:
                     shutil.rmtree(folder)
 
     def _folder(self, name: str) -> Path:
-        folder = self.root / name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
+        return make_folder(self.root / name)
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from torchmark.engine.cores import begin
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import Limits
@@ -161,14 +161,11 @@ def take_crossover(
         )
         for first in order
     ]
-    folder = make_private_directory()
-    try:
+    with private_directory() as folder:
         batons = (folder / "a", folder / "b")
         for baton in batons:
             os.mkfifo(baton, 0o600)
         both = _both(pairs, rng, batons, in_background=in_background)
-    finally:
-        discard(folder)
     of = dict(zip(order, map(_estimate, both), strict=True))
     a_seconds = median([a_block for rounds in both for a_block, _ in rounds])
     return TakenCrossover(estimates=(of[0], of[1]), a_seconds=a_seconds)

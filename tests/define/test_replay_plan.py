@@ -59,7 +59,7 @@ def test_a_case_follows_from_the_call_and_not_from_its_place_in_the_trace() -> N
 
 def test_the_setup_of_a_case_holds_the_record_as_one_text() -> None:
     hostile = "'''\n\"\"\"\\\nimport os; os.abort()\x00\u2028\ud800{}{0}"
-    trace = replace(TRACE, calls=(replace(RELUS[0], args=(hostile,)), *RELUS[1:]))
+    trace = replace(TRACE, calls=(msgspec.structs.replace(RELUS[0], args=(hostile,)), *RELUS[1:]))
     for backend in Backend:
         (planned, *_) = plan_replay(trace, "t", backends=(backend,))[1]
         assert planned.case.setup.isascii()

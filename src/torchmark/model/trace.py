@@ -25,6 +25,21 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """Sizes, strides and counts are signed numbers of 64 bits everywhere in torch."""
 
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a file begins."""
+
+    version: Count
+    source: Literal["capture", "cnt", "chakra", "samples"]
+    torch: str | None = None
+    """The version of torch that ran the model."""
+
+    python: str | None = None
+    command: tuple[str, ...] | None = None
+    """What was captured."""
+
 
 class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One distinct call: an operator with arguments that look the same."""

@@ -13,7 +13,10 @@ _Callback = ctypes.CFUNCTYPE(None)
 _MACHINE_CODE = _Callback.__bases__
 """The type of all function pointers of ctypes, which has no public name."""
 
-_RUN, _ERROR = "torchmark_run_", "torchmark_error_"
+RUN_SYMBOL = "torchmark_run_"
+"""Start of the name of a statement's entry point; its number follows."""
+
+_ERROR_SYMBOL = "torchmark_error_"
 
 WARM_UP_RUNS = 1
 """Before each block, as its setup has just made new tensors: what torch's C++ loop does too."""
@@ -27,7 +30,7 @@ class NativeLoop:
         self._run: Any = getattr(loaded, symbol)
         self._run.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
         self._run.restype = ctypes.c_double
-        self._error: Any = getattr(loaded, symbol.replace(_RUN, _ERROR))
+        self._error: Any = getattr(loaded, symbol.replace(RUN_SYMBOL, _ERROR_SYMBOL))
         self._error.argtypes = []
         self._error.restype = ctypes.c_char_p
 

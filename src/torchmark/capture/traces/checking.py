@@ -44,8 +44,6 @@ _OPERATORS_IN_UNDERSCORES = frozenset(
 )  # fmt: skip
 """aten's own; every other name of this form is an attribute of Python."""
 
-Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-
 Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z", max_length=_LONGEST_NAME)]
 """The name of a dtype, a layout or a memory format."""
 

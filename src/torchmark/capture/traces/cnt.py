@@ -21,7 +21,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from torchmark.capture.traces.checking import (
-    Count,
     DistinctCalls,
     WrongValueError,
     convert,
@@ -31,7 +30,7 @@ from torchmark.capture.traces.checking import (
 )
 from torchmark.capture.traces.files import lines_of
 from torchmark.errors import TraceFileError
-from torchmark.model.trace import Place, Trace
+from torchmark.model.trace import Count, Place, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

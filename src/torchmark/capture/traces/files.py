@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from msgspec import structs
 
 from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
-from torchmark.model.trace import VERSION
+from torchmark.model.trace import VERSION, Header
 
 if TYPE_CHECKING:
     import io
@@ -162,24 +162,9 @@ class TraceWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def header(
-        self,
-        *,
-        source: str,
-        torch: str | None = None,
-        python: str | None = None,
-        command: Sequence[str] | None = None,
-    ) -> None:
-        self._line(
-            "trace",
-            {
-                "version": VERSION,
-                "source": source,
-                "torch": torch,
-                "python": python,
-                "command": command,
-            },
-        )
+    def header(self, **origin: Any) -> None:
+        """`origin` are the fields of a Header beside the version."""
+        self._line("trace", structs.asdict(Header(version=VERSION, **origin)))
 
     def call(self, call: RecordedCall) -> None:
         self._line("call", call.to_record())

@@ -13,13 +13,12 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct, structs
 
 from torchmark.capture.traces.chakra import read_chakra
 from torchmark.capture.traces.checking import (
-    Count,
     WrongValueError,
     check_call,
     check_record_bytes,
@@ -29,7 +28,7 @@ from torchmark.capture.traces.checking import (
 from torchmark.capture.traces.cnt import read_cnt
 from torchmark.capture.traces.files import first_bytes, lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
-from torchmark.model.trace import VERSION, Place, RecordedCall, Size, Step, Trace
+from torchmark.model.trace import VERSION, Count, Header, Place, RecordedCall, Size, Step, Trace
 
 if TYPE_CHECKING:
     import os
@@ -92,14 +91,6 @@ _FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
 )
 
 
-class _Header(Struct, frozen=True, forbid_unknown_fields=True):
-    version: Count
-    source: Literal["capture", "cnt", "chakra", "samples"]
-    torch: str | None = None
-    python: str | None = None
-    command: list[str] | None = None
-
-
 class _Step(Struct, frozen=True, forbid_unknown_fields=True):
     calls: list[int]
     places: list[int]
@@ -117,7 +108,7 @@ class _Reader:
     """What the lines so far have said."""
 
     def __init__(self, file: Path) -> None:
-        self.header: _Header | None = None
+        self.header: Header | None = None
         self._file = file
         self._calls: list[RecordedCall] = []
         self._places: list[Place] = []
@@ -180,7 +171,7 @@ class _Reader:
                 f"{self._file}: has version {version} of the format; this torchmark reads up to "
                 f"{VERSION}; use a newer torchmark"
             )
-        self.header = convert(body, _Header, "beginning")
+        self.header = convert(body, Header, "beginning")
 
     def _take_call(self, body: Any) -> None:
         self._calls.append(check_call(body))

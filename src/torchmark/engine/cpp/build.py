@@ -34,7 +34,6 @@ from torchmark.engine.cpp.cache import (
 from torchmark.engine.cpp.compiler import Toolchain, find_toolchain
 from torchmark.engine.cpp.diagnostics import explain, problems_in, surely_guilty
 from torchmark.engine.cpp.source import (
-    RUN_SYMBOL,
     CppStatement,
     Header,
     Problem,
@@ -48,7 +47,7 @@ from torchmark.engine.cpp.source import (
 )
 from torchmark.engine.files import cache_directory
 from torchmark.errors import CompileError
-from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
+from torchmark_probe.loops.native import RUN_SYMBOL, WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.snippets import Block
 
 if TYPE_CHECKING:

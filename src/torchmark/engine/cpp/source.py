@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-RUN_SYMBOL = "torchmark_run_"
-"""Start of the name of a statement's entry point; its number follows."""
-
 _PRELUDE = """\
 #include <c10/util/Exception.h>
 #include <chrono>

@@ -2,7 +2,8 @@
 
 Counts come first, since they need no quiet machine; while times are taken nothing else runs but
 the launch of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
-fails in either environment is a result.
+fails in either environment is a result: what each needs is made in both, and each is tried once,
+so one that does not work in either is known in the first seconds, and costs no replicate.
 
 Two things say where a change comes from: Python functions that do not do the same in both, and
 stacks by py-spy, taken in both at once.
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -22,9 +25,9 @@ from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
 from torchmark.engine.cores import begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
-from torchmark.engine.paired.cases import ReadyCase, make_ready
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
 from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
+from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.sampling_profiler import record
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import MissingToolError, ProfilerError, TorchmarkError, ZygoteError
@@ -55,6 +58,74 @@ _PROFILE_SECONDS = 2
 
 _OF_EVERY_CASE = (MissingToolError, ProfilerError, ZygoteError)
 """Errors of the profiler that the next case would have too."""
+
+
+class ReadyCase(NamedTuple):
+    """A case that has run once in both environments."""
+
+    planned: PlannedResult
+    ready: tuple[Ready, Ready]
+    """What A and B are given."""
+
+
+def make_ready(
+    plan: Sequence[PlannedResult],
+    sides: tuple[UnderTest, UnderTest],
+    effort: Effort,
+    *,
+    units_at_once: int,
+) -> Iterator[Stage | ReadyCase | Result]:
+    """Make and try what is planned; what cannot be made or does not run has failed."""
+    made = []
+    for index, side in enumerate(sides):
+        cases = {case.id: case for case in (planned.cases[index] for planned in plan)}
+        made.append((yield from _make_in(side, list(cases.values()), effort, units_at_once)))
+
+    @cache
+    def try_in(index: int, case: Case) -> Ready | str:
+        """What runs, or why it does not."""
+        side, ready = sides[index], made[index][case.id]
+        if isinstance(ready, TorchmarkError):
+            return f"in {side.name}: {ready}"
+        zygote = side.workers.start(case.num_threads, under_callgrind=False)
+        try:
+            zygote.run(ready, time_limit=effort.timeout)
+        except TorchmarkError as error:
+            return f"in {side.name}: {error}"
+        return ready
+
+    for planned in plan:
+        a, b = (try_in(index, case) for index, case in enumerate(planned.cases))
+        if isinstance(a, str):
+            yield planned.finish(Status.FAILED, reason=a)
+        elif isinstance(b, str):
+            yield planned.finish(Status.FAILED, reason=b)
+        else:
+            yield ReadyCase(planned, (a, b))
+
+
+def _make_in(
+    side: UnderTest, cases: Sequence[Case], effort: Effort, units_at_once: int
+) -> Generator[Stage, None, dict[str, Ready | TorchmarkError]]:
+    """What the environment is given for each case by its id, or why there is nothing to give."""
+    made: dict[str, Ready | TorchmarkError] = {}
+    stages: list[Stage] = []
+
+    @contextmanager
+    def stage(text: str) -> Iterator[None]:
+        stages.append(Stage(text=f"{text} for {side.name}"))
+        yield
+        stages.append(Stage(text=f"{text} for {side.name}", is_over=True))
+
+    with closing(Models(side.workers, cores=(), kept=None, time_limit=effort.timeout)) as models:
+        for case, ready in prepare_cases(
+            cases, models, units_at_once=units_at_once, stage=stage, toolchain=side.toolchain
+        ):
+            made[case.id] = ready
+            yield from stages
+            stages.clear()
+    yield from stages
+    return made
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests import light_torch
 from torchmark.commands.planning import plan_statements
-from torchmark.engine.paired.cases import ReadyCase, make_ready
+from torchmark.engine.paired.comparing import ReadyCase, make_ready
 from torchmark.engine.under_test import UnderTest, open_environment
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.result import Metric, Result, Status

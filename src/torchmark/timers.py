@@ -8,7 +8,6 @@ an interval, and a reference loop that tells a slow statement from a slow machin
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from torchmark.arguments import check_count, check_positive
@@ -22,7 +21,7 @@ from torchmark.engine.user_code import (
     recipes_for,
     users_frames_only,
 )
-from torchmark.engine.zygote.cases import NativeCase, PythonCase
+from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import InvalidArgumentError, NotSupportedError
 from torchmark.model.case import Language, TaskSpec, find_language, trimmed
 from torchmark.model.measurement import Measurement
@@ -33,6 +32,7 @@ from torchmark_probe.loops.snippets import PythonLoop, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from torchmark.engine.rounds import Loop
     from torchmark.engine.zygote.cases import Ready
@@ -250,8 +250,7 @@ class Timer:
     def case_to_count(self, directory: Path) -> Ready:
         """What the counting process is given; files that it needs are written to `directory`."""
         if isinstance(self._timer, CppLoop):
-            library, symbol = self._timer.built
-            return NativeCase(library=Path(library), symbol=symbol)
+            return self._timer.built
         if self._is_call:
             raise InvalidArgumentError(
                 f"{self._task_spec.stmt} is a function of this process, and instructions are "

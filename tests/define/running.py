@@ -9,9 +9,10 @@ import torch
 
 from torchmark.define.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built, Cache
+from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.machine import set_torch_threads
+from torchmark.engine.zygote.cases import NativeCase
 from torchmark_probe.loops.native import NativeLoop
 from torchmark_probe.loops.snippets import PythonLoop
 
@@ -47,7 +48,7 @@ def run_python(case: Case, folder: Path, check: str = "") -> None:
         PythonLoop(f"{case.stmt}\n{check}", setup_of(case, folder), globals=names).timeit(2)
 
 
-def build_cpp(cases: Sequence[Case], folder: Path, checks: Sequence[str]) -> list[Built]:
+def build_cpp(cases: Sequence[Case], folder: Path, checks: Sequence[str]) -> list[NativeCase]:
     """Compile all of them together; each statement is followed by its check."""
     results = build(
         [
@@ -56,11 +57,11 @@ def build_cpp(cases: Sequence[Case], folder: Path, checks: Sequence[str]) -> lis
         ],
         cache=Cache(folder / "builds"),
     )
-    failures = [str(result) for result in results if not isinstance(result, Built)]
+    failures = [str(result) for result in results if not isinstance(result, NativeCase)]
     assert not failures, "\n".join(failures)
-    return [result for result in results if isinstance(result, Built)]
+    return [result for result in results if isinstance(result, NativeCase)]
 
 
-def run_cpp(case: Case, built: Built) -> None:
+def run_cpp(case: Case, built: NativeCase) -> None:
     with set_torch_threads(case.num_threads):
-        NativeLoop(built.library, built.symbol).timeit(2)
+        NativeLoop(str(built.library), built.symbol).timeit(2)

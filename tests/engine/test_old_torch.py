@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.engine.zygote_cases import QUICK, case, instructions
 from tests.probe.test_replay_calls import tensor, text
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built, Cache
+from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.compiler import toolchain_of
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.environments import ask_interpreter
@@ -63,8 +62,8 @@ def compiled(timing: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     )
     cases = {}
     for name, result in zip(statements, results, strict=True):
-        assert isinstance(result, Built), result
-        cases[name] = NativeCase(library=Path(result.library), symbol=result.symbol)
+        assert isinstance(result, NativeCase), result
+        cases[name] = result
     return cases
 
 

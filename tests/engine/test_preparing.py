@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tests.engine.running.fakes import FakeWorld
 from torchmark.engine import preparing
-from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import Toolchain
 from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
@@ -49,9 +48,9 @@ def test_cpp_is_built_with_the_toolchain_of_the_environment(
 ) -> None:
     used: list[Toolchain] = []
 
-    def build(statements: Sequence[CppStatement], *, toolchain: Toolchain) -> list[Built]:
+    def build(statements: Sequence[CppStatement], *, toolchain: Toolchain) -> list[NativeCase]:
         used.append(toolchain)
-        return [Built("library.so", each.stmt) for each in statements]
+        return [NativeCase("library.so", each.stmt) for each in statements]
 
     monkeypatch.setattr(preparing, "build", build)
     ready = made(tmp_path, [CPP], lambda: OTHER)

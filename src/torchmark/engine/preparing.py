@@ -12,13 +12,11 @@ import math
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.define.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cores import begin
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built
 from torchmark.engine.cpp.compiler import find_toolchain
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.files import (
@@ -28,13 +26,14 @@ from torchmark.engine.files import (
     make_private_directory,
     write_whole,
 )
-from torchmark.engine.zygote.cases import NativeCase, PythonCase, with_torch
+from torchmark.engine.zygote.cases import PythonCase, with_torch
 from torchmark.errors import CaseFailedError, TorchmarkError
 from torchmark.model.case import Language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from torchmark.engine.cpp.compiler import Toolchain
     from torchmark.engine.under_test import Workers
@@ -174,15 +173,9 @@ def _build_all(
 
 def _build(
     share: Sequence[tuple[Case, Case]], toolchain: Callable[[], Toolchain]
-) -> list[NativeCase | TorchmarkError]:
+) -> Sequence[Ready | TorchmarkError]:
     statements = [CppStatement(case.stmt, case.setup, case.global_setup) for _, case in share]
     try:
-        results = build(statements, toolchain=toolchain())
+        return build(statements, toolchain=toolchain())
     except TorchmarkError as error:  # there is no compiler, no header, or nowhere to write
         return [error] * len(share)
-    return [
-        NativeCase(library=Path(result.library), symbol=result.symbol)
-        if isinstance(result, Built)
-        else result
-        for result in results
-    ]

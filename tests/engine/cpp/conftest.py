@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built, Cache
+from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.compiler import Toolchain
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.zygote.cases import NativeCase
 
 if TYPE_CHECKING:
     from torchmark.errors import CompileError
@@ -28,12 +29,14 @@ class FakeBuilds:
     toolchain: Toolchain
     log: Path
 
-    def build(self, *statements: str, precompile: bool | None = None) -> list[Built | CompileError]:
+    def build(
+        self, *statements: str, precompile: bool | None = None
+    ) -> list[NativeCase | CompileError]:
         return self.build_all([CppStatement(text) for text in statements], precompile)
 
     def build_all(
         self, statements: list[CppStatement], precompile: bool | None = None
-    ) -> list[Built | CompileError]:
+    ) -> list[NativeCase | CompileError]:
         """`precompile` says whether somebody has asked for the header before."""
         with pytest.MonkeyPatch.context() as patch:
             if precompile is not None:
@@ -76,11 +79,11 @@ class RealBatch:
     """What XDG_CACHE_HOME must be for Timer to find them."""
 
     statements: dict[str, CppStatement]
-    results: dict[str, Built | CompileError]
+    results: dict[str, NativeCase | CompileError]
 
-    def built(self, name: str) -> Built:
+    def built(self, name: str) -> NativeCase:
         result = self.results[name]
-        assert isinstance(result, Built), result
+        assert isinstance(result, NativeCase), result
         return result
 
 

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built, Cache, private_cache, warn_unusable
+from torchmark.engine.cpp.cache import Cache, private_cache, warn_unusable
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.zygote.cases import NativeCase
 from torchmark.errors import CompileError
 
 from .conftest import FakeBuilds, fake_toolchain
 
 
-def kinds(results: list[Built | CompileError]) -> str:
-    return "".join("." if isinstance(result, Built) else "F" for result in results)
+def kinds(results: list[NativeCase | CompileError]) -> str:
+    return "".join("." if isinstance(result, NativeCase) else "F" for result in results)
 
 
 def test_a_batch_is_one_unit(fake: FakeBuilds) -> None:
     results = fake.build("a;", "b;", "c;")
     assert kinds(results) == "..."
     assert fake.runs() == ["unit 0 1 2"]
-    assert [result.symbol for result in results if isinstance(result, Built)] == [
+    assert [result.symbol for result in results if isinstance(result, NativeCase)] == [
         "torchmark_run_0",
         "torchmark_run_1",
         "torchmark_run_2",
@@ -152,7 +153,7 @@ def test_a_cache_that_cannot_be_written_is_said_once_and_done_without(
     # Warnings are errors here, so a second one would be seen.
     assert fake.build("kept privately;", precompile=False) == [first]
     fake.build("another;", precompile=False)
-    assert isinstance(first, Built)
+    assert isinstance(first, NativeCase)
     assert private_cache().root in Path(first.library).parents
     assert fake.runs() == ["unit 0", "unit 0"]
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchmark.engine.cpp import cache as cache_module
-from torchmark.engine.cpp.cache import Built, Cache
+from torchmark.engine.cpp.cache import Cache
+from torchmark.engine.zygote.cases import NativeCase
 
 if TYPE_CHECKING:
     from .conftest import FakeBuilds
@@ -70,7 +71,7 @@ def test_processes_with_different_batches_do_not_break_each_other(fake: FakeBuil
         library, symbol = line.split()
         assert symbol in Path(library).read_text()
     fake.runs()
-    assert all(isinstance(result, Built) for result in fake.build("a;", "b;", "c;", "d;"))
+    assert all(isinstance(result, NativeCase) for result in fake.build("a;", "b;", "c;", "d;"))
     assert fake.runs() == []
 
 
@@ -94,7 +95,7 @@ def test_a_damaged_entry_is_built_again(fake: FakeBuilds, damage: str) -> None:
 
 def test_a_library_that_was_cut_is_built_again(fake: FakeBuilds) -> None:
     (built,) = fake.build("a;", precompile=False)
-    assert isinstance(built, Built)
+    assert isinstance(built, NativeCase)
     whole = Path(built.library).read_text()
     Path(built.library).write_text(whole[:10])
     fake.build("a;", precompile=False)
@@ -128,7 +129,7 @@ def test_a_use_makes_a_build_recent(tmp_path: Path) -> None:
     used, unused = stored(cache, "used", 200), stored(cache, "unused", 100)
     found = cache.find("used")
     assert found is not None
-    os.close(cache_module._pinned.pop(found.library))
+    os.close(cache_module._pinned.pop(str(found.library)))
     stored(cache, "new", 1)
     cache.trim()
     assert used.exists()

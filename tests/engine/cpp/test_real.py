@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def loop_of(real: RealBatch, name: str) -> NativeLoop:
     built = real.built(name)
-    return NativeLoop(built.library, built.symbol)
+    return NativeLoop(str(built.library), built.symbol)
 
 
 def timer_of(real: RealBatch, name: str, **options: Any) -> Timer:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.cache import Built, Cache
+from torchmark.engine.cpp.cache import Cache
 from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.zygote.cases import NativeCase
 from torchmark.errors import CompileError
 from torchmark_probe.loops.native import NativeLoop
 
@@ -23,12 +24,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
     return Cache(tmp_path_factory.mktemp("headers"))
 
 
-def built(cache: Cache, statement: CppStatement, *, precompile: bool) -> Built:
+def built(cache: Cache, statement: CppStatement, *, precompile: bool) -> NativeCase:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Cache, "asked_before", lambda *_: precompile)
         (result,) = build([statement], cache=cache)
-    assert isinstance(result, Built), result
-    assert NativeLoop(result.library, result.symbol).timeit(3) >= 0
+    assert isinstance(result, NativeCase), result
+    assert NativeLoop(str(result.library), result.symbol).timeit(3) >= 0
     return result
 
 

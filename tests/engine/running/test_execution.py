@@ -10,8 +10,8 @@ import pytest
 
 from torchmark.engine import preparing
 from torchmark.engine.cores import Division
-from torchmark.engine.cpp.cache import Built
 from torchmark.engine.execution import Execution
+from torchmark.engine.zygote.cases import NativeCase
 from torchmark.errors import CompileError, ZygoteError
 from torchmark.model.case import MODEL_PATH, Case, Language, Runtime, ScriptedModel
 from torchmark.model.result import Metric, PlannedResult, Result, Status
@@ -44,10 +44,12 @@ def fake_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def build(
         statements: Sequence[CppStatement], *, toolchain: Toolchain
-    ) -> list[Built | CompileError]:
+    ) -> list[NativeCase | CompileError]:
         batches.append(len(statements))
         return [
-            CompileError("line 1: no") if each.stmt == "bad" else Built("library.so", each.stmt)
+            CompileError("line 1: no")
+            if each.stmt == "bad"
+            else NativeCase("library.so", each.stmt)
             for each in statements
         ]
 

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.engine.cpp.cache import (
-    Built,
     Cache,
     CacheUnusableError,
     digest_of,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from torchmark_probe.zygote.messages import NativeCase
+
 _PRELUDE = "prelude.h"
 _NO_SPACE = "No space left on device"
 
@@ -70,7 +71,7 @@ def build(
     *,
     toolchain: Toolchain | None = None,
     cache: Cache | None = None,
-) -> list[Built | CompileError]:
+) -> list[NativeCase | CompileError]:
     """Compile what is not in the cache; one result for each statement, in their order."""
     toolchain = toolchain or find_toolchain()
     cache = cache or Cache(cache_directory() / "cpp")
@@ -104,10 +105,10 @@ class _Builder:
         self._toolchain = toolchain
         self._cache = cache
         self._keys = [key_of(statement, toolchain) for statement in statements]
-        self._done: dict[str, Built | CompileError] = {}
+        self._done: dict[str, NativeCase | CompileError] = {}
         self._is_batch = len(set(self._keys)) > 1
 
-    def results(self) -> list[Built | CompileError]:
+    def results(self) -> list[NativeCase | CompileError]:
         missing = self._look_up(range(len(self._statements)))
         if missing:
             keys = " ".join(sorted(self._keys[number] for number in missing))
@@ -275,14 +276,14 @@ class CppLoop:
         self._clock = None if clock is time.perf_counter else clock
 
     @cached_property
-    def built(self) -> Built:
+    def built(self) -> NativeCase:
         """The library and symbol; compiles at the first use, or raises a CompileError."""
         build_together([self])
         return self.built
 
     @cached_property
     def _native(self) -> NativeLoop:
-        return NativeLoop(*self.built)
+        return NativeLoop(str(self.built.library), self.built.symbol)
 
     def timeit(self, number: int) -> float:
         """Run the setup, then the statement `number` times; seconds for all of them."""

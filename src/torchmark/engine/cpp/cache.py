@@ -26,7 +26,7 @@ import warnings
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from torchmark.engine.files import (
     discard,
@@ -35,6 +35,7 @@ from torchmark.engine.files import (
     make_private_directory,
     write_whole,
 )
+from torchmark_probe.zygote.messages import NativeCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,16 +54,6 @@ class CacheUnusableError(Exception):
     """The directory cannot be written: read-only, full, or not a directory."""
 
 
-class Built(NamedTuple):
-    """A compiled statement that is ready to be loaded."""
-
-    library: str
-    """Path of the shared object."""
-
-    symbol: str
-    """Its entry point: `double (int64_t number, int64_t warmup, before, after)`."""
-
-
 class Cache:
     """One directory of builds."""
 
@@ -70,7 +61,7 @@ class Cache:
         self.root = root
         self.limit_bytes = limit_bytes
 
-    def find(self, key: str) -> Built | None:
+    def find(self, key: str) -> NativeCase | None:
         """The build of a statement, if it is whole and the files that it read are unchanged."""
         try:
             entry = json.loads((self.root / "entries" / f"{key}.json").read_text())
@@ -81,11 +72,11 @@ class Cache:
             return None
         if not fits or not _pin(library, size):
             return None
-        return Built(str(library), symbol)
+        return NativeCase(str(library), symbol)
 
     def keep(
         self, library: Path, symbols: Mapping[str, str], depends: Mapping[str, str]
-    ) -> dict[str, Built]:
+    ) -> dict[str, NativeCase]:
         """Take over a library from its workspace, with the symbol of each key in it."""
         with or_unusable():
             name = f"{digest_of(library)}.so"
@@ -97,7 +88,7 @@ class Cache:
                 entry = {"library": name, "bytes": size, "symbol": symbol, "depends": dict(depends)}
                 file = self._folder("entries") / f"{key}.json"
                 write_whole(file, json.dumps(entry).encode())
-        return {key: Built(str(target), symbol) for key, symbol in symbols.items()}
+        return {key: NativeCase(str(target), symbol) for key, symbol in symbols.items()}
 
     def has_header(self, key: str, name: str) -> bool:
         return (self.root / "headers" / key / name).exists()

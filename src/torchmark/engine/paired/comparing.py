@@ -3,7 +3,7 @@
 Counts come first, since they need no quiet machine; while times are taken nothing else runs but
 the launch of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
 fails in either environment is a result: what each needs is made in both, and each is tried once,
-so one that does not work in either is known in the first seconds, and costs no replicate.
+so one that does not work there is known in the first seconds, and costs no replicate.
 
 Two things say where a change comes from: Python functions that do not do the same in both, and
 stacks by py-spy, taken in both at once.

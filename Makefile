@@ -11,7 +11,7 @@ run: setup
 # they share their zygotes and builds.
 test: setup
 	@$(MAKE) --no-print-directory -j2 -Otarget checks
-	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest -n 2 --dist loadfile tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
+	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
 checks: test-tools lint types contracts wheel
 

@@ -25,6 +25,24 @@ from torchmark.engine.zygote.zygote import Zygote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+HERE = Path(__file__).parent
+
+SLOWEST = (
+    "test_counting.py",
+    "cli/test_ab.py",
+    "cli/test_cli.py",
+    "cli/test_flame.py",
+    "engine/cpp/test_real_headers.py",
+    "define/suites/test_overrides.py",
+    "cli/test_run.py",
+    "define/suites/test_standard.py",
+    "commands/test_replay.py",
+    "engine/test_zygote_counts.py",
+    "engine/cpp/test_real.py",
+    "engine/test_old_torch.py",
+)
+"""Files that take longest, longest first: begun last, one would keep a worker waiting."""
+
 # Shared machines stall for longer than hypothesis' default patience with one example.
 settings.register_profile("torchmark", deadline=None)
 settings.load_profile("torchmark")
@@ -37,6 +55,12 @@ def pytest_sessionstart() -> None:
         tested = Path(torchmark.__file__).resolve()
         if Path(expected).resolve() not in tested.parents:
             pytest.exit(f"the tests import {tested}, not the wheel in {expected}", returncode=3)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest files first; the workers take files in this order."""
+    places = {HERE / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
 
 
 @pytest.fixture(autouse=True)

@@ -94,7 +94,7 @@ def test_a_filter_knows_dimensions_and_configs() -> None:
     ],
 )
 def test_a_filter_that_is_not_understood_is_told_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(WhereError, match="^--where") as raised:
+    with pytest.raises(WhereError, match=r"^--where") as raised:
         filter_of(text, ["batch", "dtype"])
     assert said in str(raised.value)
     assert "^" in str(raised.value)
@@ -108,7 +108,7 @@ def test_a_filter_that_ends_too_early_is_marked_at_its_end() -> None:
 
 def test_what_cannot_be_compared_is_told_when_it_is_met() -> None:
     for text in ("batch < dtype", "dtype * 1000000000 > batch", "batch / 0 > 1"):
-        with pytest.raises(WhereError, match="^--where: "):
+        with pytest.raises(WhereError, match=r"^--where: "):
             filter_of(text, ["batch", "dtype"])({"batch": 1, "dtype": "fp32"})
 
 

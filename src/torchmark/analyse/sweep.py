@@ -6,7 +6,6 @@ order and by these names: docs/sweep.md has them for people. Seconds are of one 
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,17 +25,27 @@ if TYPE_CHECKING:
 EAGER = "pt"
 """The backend that the others are compared with."""
 
+MEASURED = "measured"
+"""What the CSV says of a case that is done."""
+
 _FIRST_BACKENDS = (EAGER, "compile", "ort")
 
 
-class RowStatus(enum.Enum):
-    """What came of a case, in the words of the CSV."""
+class Subject(NamedTuple):
+    """What is measured; times of different subjects are never on one line."""
 
-    MEASURED = "measured"
-    SKIPPED = "skipped"
-    """The backend cannot run it, and the reason says why."""
+    model: str
+    threads: int
 
-    FAILED = "failed"
+
+class Config(NamedTuple):
+    """What one line of a picture shows within a phase."""
+
+    backend: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.dtype}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,29 +93,26 @@ class SweepRow:
     prepare_s: float | None = None
     """The compilation by torch.compile, or the export to ONNX."""
 
-    status: RowStatus = RowStatus.MEASURED
+    status: Status = Status.DONE
+    """SKIPPED: the backend cannot run it, and the reason says why."""
+
     reason: str = ""
     """Why there is no measurement; of a measured row, why its result is doubtful. One line."""
 
     environment: str = ""
     """The id of the environment."""
 
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.model, self.threads)
 
-class Subject(NamedTuple):
-    """What is measured; times of different subjects are never on one line."""
+    @property
+    def config(self) -> Config:
+        return Config(self.backend, self.dtype)
 
-    model: str
-    threads: int
-
-
-class Config(NamedTuple):
-    """What one line of a picture shows within a phase."""
-
-    backend: str
-    dtype: str
-
-    def __str__(self) -> str:
-        return f"{self.backend} {self.dtype}"
+    @property
+    def status_text(self) -> str:
+        return MEASURED if self.status is Status.DONE else self.status.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +169,7 @@ def rows_of(run: Run) -> tuple[SweepRow, ...]:
 def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
     facts, times = result.facts, _time_summary(result)
-    is_done = result.status is Status.DONE
-    reason = " ".join(facts.remarks) if is_done else result.reason
+    reason = " ".join(facts.remarks) if result.status is Status.DONE else result.reason
     return SweepRow(
         case_id=result.case.id,
         model=result.case.label[0],
@@ -184,7 +189,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
         peak_memory_bytes=facts.peak_memory_bytes,
         max_error=facts.max_error,
         prepare_s=facts.prepare_seconds,
-        status=RowStatus.MEASURED if is_done else RowStatus(result.status.value),
+        status=result.status,
         reason=" ".join(reason.split()),
         environment=run.environment.id,
     )
@@ -214,15 +219,7 @@ def _rate(amount: int | None, times: TimeSummary | None) -> float | None:
 
 
 def measured(rows: Iterable[SweepRow]) -> list[SweepRow]:
-    return [row for row in rows if row.status is RowStatus.MEASURED and row.median_s is not None]
-
-
-def subject_of(row: SweepRow) -> Subject:
-    return Subject(row.model, row.threads)
-
-
-def config_of(row: SweepRow) -> Config:
-    return Config(row.backend, row.dtype)
+    return [row for row in rows if row.status is Status.DONE and row.median_s is not None]
 
 
 def size_of(row: SweepRow, dim: str) -> int:
@@ -230,7 +227,7 @@ def size_of(row: SweepRow, dim: str) -> int:
 
 
 def subjects_in(rows: Iterable[SweepRow]) -> list[Subject]:
-    return ordered_unique(map(subject_of, rows))
+    return ordered_unique(row.subject for row in rows)
 
 
 def backends_in(rows: Iterable[SweepRow]) -> list[str]:
@@ -248,7 +245,7 @@ def dtypes_in(rows: Iterable[SweepRow]) -> list[str]:
 def configs_in(rows: Sequence[SweepRow]) -> list[Config]:
     """Those that there are, by backend and then by dtype."""
     backends, dtypes = backends_in(rows), dtypes_in(rows)
-    present = {config_of(row) for row in rows}
+    present = {row.config for row in rows}
     every = [Config(backend, dtype) for backend in backends for dtype in dtypes]
     return [config for config in every if config in present]
 
@@ -296,7 +293,7 @@ def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
     for row in measured(rows):
         ratio = ratio_to(eager, row)
         if ratio is not None:
-            key = (subject_of(row), row.phase, config_of(row))
+            key = (row.subject, row.phase, row.config)
             found.setdefault(key, []).append((ratio.value, row.dims))
     lines = []
     for (subject, phase, config), ratios in found.items():
@@ -345,4 +342,4 @@ def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
 
 
 def _shared(row: SweepRow) -> tuple[object, ...]:
-    return (subject_of(row), row.dims, row.dtype, row.phase)
+    return (row.subject, row.dims, row.dtype, row.phase)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,10 +12,9 @@ import msgspec
 
 from torchmark.analyse.sweep import (
     EAGER,
-    RowStatus,
+    MEASURED,
     SweepRow,
     backends_in,
-    config_of,
     dims_in,
     dtypes_in,
     kernels_of,
@@ -22,11 +22,10 @@ from torchmark.analyse.sweep import (
     phases_in,
     rows_of,
     speed_ups,
-    subject_of,
     subjects_in,
     varying_dims,
 )
-from torchmark.model.result import Metric
+from torchmark.model.result import Metric, Status
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
@@ -90,13 +89,13 @@ def make_view(run: Run) -> View:
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
     chart = scaling(rows)
-    failed = _reason_texts(rows, RowStatus.FAILED)
-    skipped = _reason_texts(rows, RowStatus.SKIPPED)
+    failed = _reason_texts(rows, Status.FAILED)
+    skipped = _reason_texts(rows, Status.SKIPPED)
     return View(
         title=f"Sweep of {', '.join(models) or 'nothing'} ({run.id})",
         summary=_summarise(rows, planned - len(rows)),
         lead=lead_of(run),
-        warnings=_reason_texts(rows, RowStatus.MEASURED),
+        warnings=_reason_texts(rows, Status.DONE),
         notes=run.notes,
         sections=(
             Section(
@@ -144,7 +143,7 @@ def kernel_table(run: Run) -> Table:
 
 def _values(row: SweepRow) -> dict[str, Value]:
     plain = {each.name: getattr(row, each.name) for each in fields(row)}
-    words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status.value}
+    words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status_text}
     return {**plain, **words}
 
 
@@ -180,7 +179,7 @@ def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> li
         f"Largest difference from {EAGER}: {', '.join(errors)}." if errors else "",
     ]
     for number, subject in enumerate(subjects, start=1):
-        of_subject = [row for row in rows if subject_of(row) == subject]
+        of_subject = [row for row in rows if row.subject == subject]
         varying = varying_dims(of_subject)
         sizes = {name: size for row in of_subject for name, size in row.dims if name not in varying}
         fixed = dims_text(tuple(sizes.items())) if varying else ""
@@ -227,15 +226,15 @@ def _point_table(
 def _time_cell(row: SweepRow | None) -> Cell:
     if row is None:
         return Cell(text="–", mark=Mark.QUIET)
-    if row.status is RowStatus.MEASURED and row.median_s is not None:
+    if row.status is Status.DONE and row.median_s is not None:
         text = short_seconds_text(row.median_s)
         return Cell(row.median_s, text, mark=_mark_of(row), hint=row.reason)
-    return Cell(text=row.status.value, mark=_mark_of(row), hint=row.reason)
+    return Cell(text=row.status_text, mark=_mark_of(row), hint=row.reason)
 
 
 def _mark_of(row: SweepRow) -> Mark:
     doubt = Mark.DOUBTFUL if row.reason else Mark.PLAIN
-    marks = {RowStatus.MEASURED: doubt, RowStatus.FAILED: Mark.BAD, RowStatus.SKIPPED: Mark.QUIET}
+    marks = {Status.DONE: doubt, Status.FAILED: Mark.BAD, Status.SKIPPED: Mark.QUIET}
     return marks[row.status]
 
 
@@ -310,11 +309,11 @@ def _size(dim: str, row: SweepRow) -> Value:
 
 
 def _figure(name: str, row: SweepRow) -> Value:
-    return getattr(row, name) if row.status is RowStatus.MEASURED else None
+    return getattr(row, name) if row.status is Status.DONE else None
 
 
 def _median_cell(row: SweepRow) -> Cell:
-    if row.status is not RowStatus.MEASURED:
+    if row.status is not Status.DONE:
         text = ": ".join(filter(None, (row.status.value, first_line(row.reason))))
         return Cell(text=text, mark=_mark_of(row), hint=row.reason)
     has_interval = row.low_s is not None and row.high_s is not None
@@ -338,25 +337,26 @@ def _kernel_details(kernels: Sequence[KernelCalls]) -> tuple[Detail, ...]:
 
 def _summarise(rows: Sequence[SweepRow], missing: int) -> str:
     """How many cases there are, and what came of them."""
-    counts = [(sum(row.status is status for row in rows), status.value) for status in RowStatus]
-    told = [f"{count:,} {word}" for count, word in [*counts, (missing, "not measured")] if count]
+    counts = Counter(row.status_text for row in rows) + Counter({"not measured": missing})
+    words = (MEASURED, Status.SKIPPED.value, Status.FAILED.value, "not measured")
+    told = [f"{counts[word]:,} {word}" for word in words if counts[word]]
     return (
         f"{number_text(len(rows) + missing, 'case')}: {', '.join(told)}." if told else "No cases."
     )
 
 
-def _reason_texts(rows: Iterable[SweepRow], status: RowStatus) -> tuple[str, ...]:
+def _reason_texts(rows: Iterable[SweepRow], status: Status) -> tuple[str, ...]:
     """A line for each reason: which cases, and why; of measured rows, why they are doubtful."""
     found = collect(
         (first_line(row.reason) or "no reason was given", row)
         for row in rows
-        if row.status is status and (row.reason or status is not RowStatus.MEASURED)
+        if row.status is status and (row.reason or status is not Status.DONE)
     )
     return tuple(f"{_cases_text(members)}: {reason}" for reason, members in found.items())
 
 
 def _cases_text(rows: Sequence[SweepRow]) -> str:
-    configs = name_some(ordered_unique(str(config_of(row)) for row in rows), _MOST_NAMES)
+    configs = name_some(ordered_unique(str(row.config) for row in rows), _MOST_NAMES)
     phases = name_some(ordered_unique(row.phase.value for row in rows), _MOST_NAMES)
     if len(rows) == 1:
         return " ".join(filter(None, (configs, phases, dims_text(rows[0].dims))))
@@ -366,7 +366,7 @@ def _cases_text(rows: Sequence[SweepRow]) -> str:
 def _error_texts(rows: Iterable[SweepRow]) -> list[str]:
     """The largest difference from eager's result for each config that was compared."""
     errors = collect(
-        (str(config_of(row)), row.max_error)
+        (str(row.config), row.max_error)
         for row in measured(rows)
         if row.max_error is not None and row.backend != EAGER
     )

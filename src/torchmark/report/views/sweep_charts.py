@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import (
     EAGER,
-    config_of,
     configs_in,
     dims_in,
     dtypes_in,
@@ -23,7 +22,6 @@ from torchmark.analyse.sweep import (
     ratio_to,
     size_of,
     slices,
-    subject_of,
     subjects_in,
     varying_dims,
 )
@@ -164,7 +162,7 @@ def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
     """The phase, and what is measured where rows are of several models or threads."""
     if len(subjects_in(every)) == 1:
         return str(phase.value)
-    return f"{phase.value}: {subject_text(subject_of(row))}"
+    return f"{phase.value}: {subject_text(row.subject)}"
 
 
 def _fields(row: SweepRow) -> dict[str, Any]:
@@ -172,7 +170,7 @@ def _fields(row: SweepRow) -> dict[str, Any]:
     median = row.median_s or 0.0
     low, high = row.low_s or median, row.high_s or median
     return {
-        "config": str(config_of(row)),
+        "config": str(row.config),
         "dtype": row.dtype,
         "phase": row.phase.value,
         "sizes": dims_text(row.dims) or "no dimensions",
@@ -191,7 +189,7 @@ def subject_text(subject: Subject) -> str:
 
 
 def _by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
-    return [[row for row in rows if subject_of(row) == subject] for subject in subjects_in(rows)]
+    return [[row for row in rows if row.subject == subject] for subject in subjects_in(rows)]
 
 
 def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
@@ -241,7 +239,7 @@ def _values(cut: Slice, phase: Phase, figures: Figures, *, at_one: bool) -> Valu
         placed = {
             size_of(row, cut.dim): row
             for row in cut.rows
-            if row.phase is phase and config_of(row) == config
+            if row.phase is phase and row.config == config
         }
         piece = 0
         for size in cut.sizes:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch._dynamo import config
 
-from torchmark_probe.replay.backends import BackendError, prepare_compiled, prepare_onnx
+from torchmark_probe.replay.backends import BackendError
 from torchmark_probe.replay.calls import rebuild
-from torchmark_probe.replay.cases import largest_error, module_of
+from torchmark_probe.replay.cases import largest_error, module_of, prepare_run
 from torchmark_probe.replay.work import flops_of_call
 
 if TYPE_CHECKING:
@@ -45,14 +45,12 @@ def test_a_backend_gives_what_the_operator_gives(backend: str) -> None:
     run, args, kwargs = rebuild(ADD_)
     expected = run(*args, **kwargs).clone()
     module, tensors = module_of(aten.add_.Tensor, *rebuild(ADD_), copies=backend == "ort")
-    ready = (
-        prepare_onnx(module, tensors, 1) if backend == "ort" else prepare_compiled(module, tensors)
-    )
-    torch.testing.assert_close(ready.outputs, [expected])
-    assert ready.prepare_seconds > 0
-    ready.run()
+    ready = prepare_run(backend, module, tensors, [expected])
+    torch.testing.assert_close(ready.result, [expected])
+    assert ready.seconds > 0
+    ready.call()
     if backend != "ort":  # in place: the second run adds once more
-        torch.testing.assert_close(ready.outputs, [expected + 2 * args[1]])
+        torch.testing.assert_close(ready.result, [expected + 2 * args[1]])
 
 
 def test_an_operator_that_gives_back_nothing_is_judged_by_what_it_changed() -> None:
@@ -64,16 +62,17 @@ def test_an_operator_that_gives_back_nothing_is_judged_by_what_it_changed() -> N
 def test_what_onnx_does_not_know_is_told_with_its_name() -> None:
     module, tensors = module_of(aten._foreach_add_.Scalar, *rebuild(FOREACH), copies=True)
     with pytest.raises(BackendError, match=r"torch\.onnx\.export: .*_foreach_add"):
-        prepare_onnx(module, tensors, 1)
+        prepare_run("ort", module, tensors, tensors)
 
 
 def test_a_graph_break_is_told() -> None:
-    def breaks(x: torch.Tensor) -> torch.Tensor:
-        torch._dynamo.graph_break()
-        return x + 1
+    class Breaks(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            return x + 1
 
     with pytest.raises(BackendError, match=r"^torch\.compile: "):
-        prepare_compiled(breaks, [torch.ones(2)])
+        prepare_run("compile", Breaks(), [torch.ones(2)], [torch.ones(2)])
 
 
 @pytest.mark.parametrize("missing", ["onnxruntime", "onnx", "onnxscript"])
@@ -82,7 +81,7 @@ def test_whoever_lacks_onnx_runtime_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(BackendError, match=rf"{missing} .*pip install 'torchmark\[ort\]'"):
-        prepare_onnx(torch.relu, [torch.ones(2)], 1)
+        prepare_run("ort", torch.nn.ReLU(), [torch.ones(2)], [torch.ones(2)])
 
 
 def test_flops_are_those_of_the_formulas_and_unknown_elsewhere() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torchmark_probe.loops.sampling import ReferenceLoop
-from torchmark_probe.sweep import runs, worker
+from torchmark_probe.sweep import models, worker
 from torchmark_probe.sweep.worker import Sweeper
 from torchmark_probe.zygote.messages import Input, Sweep, SweepCase
 
@@ -219,7 +219,7 @@ def test_onnx_runtime_that_is_not_there_says_what_to_install(
 def test_a_result_that_is_not_eagers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "compile_model", lambda function: lambda x: function(x) + 0.5)
+    monkeypatch.setattr(models, "compile_model", lambda function: lambda x: function(x) + 0.5)
     found = told(sweeper(Layer, tmp_path), backend="compile")
     assert found.status == "measured"
     assert found.max_error == pytest.approx(0.5)

@@ -1,8 +1,7 @@
 """Who else executes a function of torch: torch.compile, or ONNX Runtime.
 
-`prepare_compiled` and `prepare_onnx` take a function or a module with tensors for it, do once
-whatever that backend has to do before the first run (compile, export), and give back what a timed
-loop calls. The sweeps use the parts: they prepare a whole model for many sizes.
+Replays prepare an operator for one size, sweeps a whole model for many. `first_run` does whatever
+the backend has to do before (compile, export) and gives back what a timed loop calls.
 """
 
 import contextlib
@@ -14,23 +13,9 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tu
 
 import torch
 
-from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.zygote.handlers import UnsupportedError
 
 INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
-
-
-class Prepared(NamedTuple):
-    """A function that is ready to be timed."""
-
-    run: Callable[[], Any]
-    """One run, without arguments."""
-
-    outputs: List[Any]
-    """The tensors that the first run gave, in the order in which they stand in its result."""
-
-    prepare_seconds: float
-    """What it took until the first run was over, compiling or exporting included."""
 
 
 class BackendError(UnsupportedError):
@@ -82,33 +67,77 @@ def compile_function(function: Callable[..., Any], *, dynamic: bool) -> Callable
     return made
 
 
-def prepare_compiled(function: Callable[..., Any], inputs: Sequence[Any]) -> Prepared:
-    """One graph for these shapes; where torch.compile would break or compile again it is told."""
-    compiled = compile_function(function, dynamic=False)
-    from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
+class FirstRun(NamedTuple):
+    """What a backend prepared, run once."""
 
-    if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
-        config.error_on_recompile = True  # for good: it is the timed runs that must not compile
+    call: Any
+    result: Any
+    seconds: float
+    """What it took, compiling or exporting included."""
+
+
+def first_run(make: Callable[[], Callable[[], Any]], backend: str) -> FirstRun:
+    """Make the call and run it once; what a compiler raises is a BackendError."""
     start = time.perf_counter()
-    with errors_of("torch.compile"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the compiler's own making
-        outputs = tensors_of(compiled(*inputs))
-    seconds = time.perf_counter() - start
-    return Prepared(lambda: compiled(*inputs), outputs, seconds)
+    with errors_of(backend):
+        call = make()
+        result = call()
+    return FirstRun(call, result, time.perf_counter() - start)
 
 
-def prepare_onnx(function: Callable[..., Any], inputs: Sequence[Any], threads: int) -> Prepared:
-    """Export with `torch.onnx.export(dynamo=True)`, and bind inputs and outputs.
+class OnnxModel:
+    """A function in ONNX's form: exported once for all sizes if that works, and per size where not.
 
-    Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
-    knows no strides. Outputs go into tensors of torch's, made before the first run.
+    Exports are by `torch.onnx.export(dynamo=True)`.
     """
-    check_onnx_installed()
-    start = time.perf_counter()
-    expected = tensors_of(function(*[tensor.clone() for tensor in inputs]))
-    session = start_session(export_model(function, inputs), threads)
-    run = bind(session, inputs, expected)
-    return Prepared(run, run.outputs, time.perf_counter() - start)
+
+    def __init__(self, function: Callable[..., Any], threads: int) -> None:
+        self._function = function
+        self._threads = threads
+        self._dynamic: Any = None
+        self._dynamic_works = True
+        self._last = b""
+
+    def bind(
+        self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
+    ) -> "Bound":
+        """A run on these inputs; `axes` names those of each input that may have any size."""
+        check_onnx_installed()
+        if any(axes) and self._dynamic_works:
+            try:
+                if self._dynamic is None:
+                    self._dynamic = self._export(_of_size_two_or_more(inputs, axes), axes)
+                return self._bind(self._dynamic, inputs, expected)
+            except BackendError:
+                self._dynamic_works = self._dynamic is not None  # this size alone, or all
+        return self._bind(self._export(inputs, ()), inputs, expected)
+
+    def start_profiled_session(self, prefix: str) -> Any:
+        """A session of its own for what was bound last; its profiler's file has that prefix."""
+        return start_session(self._last, self._threads, prefix)
+
+    def _export(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> Tuple[bytes, Any]:
+        content = export_model(self._function, inputs, axes)
+        return content, start_session(content, self._threads)
+
+    def _bind(
+        self, exported: Tuple[bytes, Any], inputs: Sequence[Any], expected: Sequence[Any]
+    ) -> "Bound":
+        content, session = exported
+        run = bind(session, inputs, expected)
+        self._last = content
+        return run
+
+
+def _of_size_two_or_more(inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> List[Any]:
+    """Examples for an export: a size of 1 would be taken for one that is always 1."""
+    examples = []
+    for tensor, dynamic in zip(inputs, axes):
+        shape = [
+            max(2, size) if axis in dynamic else size for axis, size in enumerate(tensor.shape)
+        ]
+        examples.append(tensor if shape == list(tensor.shape) else tensor.expand(shape).clone())
+    return examples
 
 
 def start_session(model: bytes, threads: int, profile_prefix: str = "") -> Any:
@@ -173,7 +202,11 @@ class _Wrapped(torch.nn.Module):
 
 
 class Bound:
-    """A session with the memory that it reads and writes; a call runs it."""
+    """A session with the memory that it reads and writes; a call runs it.
+
+    Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
+    knows no strides. Outputs go into tensors of torch's, made before the first run.
+    """
 
     def __init__(self, session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
         wanted, given = session.get_inputs(), session.get_outputs()

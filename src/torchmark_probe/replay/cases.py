@@ -4,6 +4,7 @@ Facts that belong to the call and are no times (FLOPs, how outputs differ) are r
 back with its times.
 """
 
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -11,6 +12,7 @@ import torch.fx
 from torch.utils._pytree import tree_map
 
 from torchmark_probe.replay import backends
+from torchmark_probe.replay.backends import FirstRun, first_run
 from torchmark_probe.replay.calls import mismatches, parse_call, rebuild, settle
 from torchmark_probe.replay.records import operator_named
 from torchmark_probe.replay.tensors import tensors_of
@@ -36,15 +38,40 @@ def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
     operator = _operator(text)
     expected = _outputs(operator, *rebuild(text, seed))
     module, tensors = module_of(operator, *rebuild(text, seed), copies=backend == "ort")
-    if backend == "ort":
-        ready = backends.prepare_onnx(module, tensors, torch.get_num_threads())
-    else:  # not the module itself: calling it costs more than many an operator
-        ready = backends.prepare_compiled(module.forward, tensors)
+    first = prepare_run(backend, module, tensors, expected)
     report(
-        prepare_seconds=ready.prepare_seconds,
-        max_error=largest_error(operator, expected, ready.outputs),
+        prepare_seconds=first.seconds,
+        max_error=largest_error(operator, expected, first.result),
     )
-    return ready.run
+    run: Callable[[], Any] = first.call
+    return run
+
+
+def prepare_run(
+    backend: str, module: torch.nn.Module, tensors: List[Any], expected: List[Any]
+) -> FirstRun:
+    """What runs the module on these tensors; the result is a list, with tensors as expected."""
+    if backend == "ort":
+        backends.check_onnx_installed()
+        model = backends.OnnxModel(module, torch.get_num_threads())
+        first = first_run(lambda: model.bind(tensors, (), expected), "ONNX Runtime")
+        return first._replace(result=first.call.outputs)
+    # Not the module itself: calling it costs more than many an operator.
+    compiled = _compile_once(module.forward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the compiler's own making
+        first = first_run(lambda: lambda: compiled(*tensors), "torch.compile")
+    return first._replace(result=tensors_of(first.result))
+
+
+def _compile_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In one graph for one size; where torch.compile would compile again it is told."""
+    compiled = backends.compile_function(function, dynamic=False)
+    from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
+
+    if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
+        config.error_on_recompile = True  # for good: it is the timed runs that must not compile
+    return compiled
 
 
 def module_of(

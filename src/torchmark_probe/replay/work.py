@@ -3,18 +3,23 @@
 FLOPs are by the formulas that torch's own counter has. They cover matrix products, convolutions
 and attention, forward and backward: what a model computes its FLOPs with. For everything else the
 number is not known, and nobody guesses it. A torch without the counter (before 2.0) knows none.
+Bytes, memory and kernels of a run are found here too.
 
 The speeds are the best that this machine does with the threads it has: copies of three sizes,
 matrix products. A call is held against these: what its bytes and FLOPs would take at that speed
 is work.
 """
 
+import json
+import os
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import torch
 
+from torchmark_probe.replay.backends import bind
 from torchmark_probe.zygote.handlers import offer
+from torchmark_probe.zygote.messages import Kernel
 
 
 def flops_of_call(
@@ -81,6 +86,76 @@ def _unwrapped(formula: Callable[..., Any]) -> Callable[..., Any]:
 
     same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - what the counter asks for
     return same
+
+
+_PROFILED_RUNS = 10
+"""Runs over which the times of kernels are averaged, after one that is not looked at."""
+
+
+def bytes_of(module: Any, tensors: Iterable[Any]) -> int:
+    """Parameters, buffers and these tensors, each once."""
+    owned = [*module.parameters(), *module.buffers()] if isinstance(module, torch.nn.Module) else []
+    each_once = {id(tensor): tensor for tensor in [*owned, *tensors]}
+    return sum(tensor.numel() * tensor.element_size() for tensor in each_once.values())
+
+
+def peak_memory_of(run: Callable[[], Any]) -> Optional[int]:
+    """The most bytes that a run had allocated by torch at one time, over what was there before.
+
+    torch counts no allocations on the CPU, but its profiler hears of each. Memory that somebody
+    else allocates (ONNX Runtime) it does not hear of.
+    """
+    with _profile(memory=True) as profiler:
+        result = run()
+    events = [
+        event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
+    del result
+    moment = "start_ns" if hasattr(torch._C._autograd._KinetoEvent, "start_ns") else "start_us"  # noqa: SLF001
+    held = peak = 0
+    for event in sorted(events, key=lambda event: getattr(event, moment)()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak if events else None
+
+
+def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
+    """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
+    run()
+    with _profile(memory=False) as profiler:
+        for _ in range(_PROFILED_RUNS):
+            run()
+    return [
+        _kernel(event.key, event.count, event.self_cpu_time_total / 1e6)
+        for event in profiler.key_averages()
+    ]
+
+
+def onnx_kernels_of(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> List[Kernel]:
+    """The same of a session whose profiler writes a file; the file is removed."""
+    run = bind(session, inputs, expected)
+    for _ in range(_PROFILED_RUNS - 1):
+        run()
+    file = session.end_profiling()
+    with open(file) as text:
+        events = json.load(text)
+    os.unlink(file)
+    calls: Dict[str, List[float]] = {}
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            calls.setdefault(event["args"]["op_name"], []).append(event["dur"] / 1e6)
+    return [_kernel(name, len(seconds), sum(seconds)) for name, seconds in calls.items()]
+
+
+def _kernel(name: str, calls: int, seconds: float) -> Kernel:
+    """Of one run, where all the runs that were profiled took so much."""
+    return Kernel(name, calls / _PROFILED_RUNS, seconds / _PROFILED_RUNS)
+
+
+def _profile(*, memory: bool) -> Any:
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells stderr that it begins and ends
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    return torch.profiler.profile(activities=activities, profile_memory=memory)
 
 
 COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)

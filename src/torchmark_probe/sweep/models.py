@@ -15,11 +15,11 @@ import sys
 import types
 import warnings
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Union
 
 import torch
 
-from torchmark_probe.replay.backends import first_line
+from torchmark_probe.replay.backends import compile_function, first_line
 from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.zygote.handlers import UnsupportedError
 from torchmark_probe.zygote.messages import Input
@@ -32,6 +32,8 @@ DTYPES = {
     "int8": torch.float32,  # inputs and results; the weights of some layers are 8 bits
 }
 
+_MOST_COMPILATIONS = 4096
+"""Of one model; torch would give up after eight, and run the rest by itself."""
 
 FORWARD = "forward"
 FORWARD_BACKWARD = "forward+backward"
@@ -126,6 +128,40 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     return quantised
 
 
+def compile_model(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The model as torch.compile makes it; it compiles when it is called.
+
+    Sizes are dynamic, so that one compilation serves all of them; torch makes another where it has
+    to, as for a size of 1.
+    """
+    made = compile_function(function, dynamic=True)
+    from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
+
+    for name in ("recompile_limit", "cache_size_limit"):  # the older name is still an alias
+        if hasattr(config, name):
+            setattr(config, name, _MOST_COMPILATIONS)
+            break
+    _keep_buffers()
+    return made
+
+
+def forget_compilations() -> None:
+    """Before another model: torch keeps what it has compiled by the code, not by the model."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
+
+
+def _keep_buffers() -> None:
+    """A compiled backward pass that is run again needs what it would overwrite otherwise."""
+    try:
+        from torch._functorch import config  # noqa: PLC0415 - an older torch lacks it
+    except ImportError:
+        return
+    if hasattr(config, "donated_buffer"):
+        config.donated_buffer = False
+
+
 def make_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
     """The inputs at this point, the same numbers for every config."""
     names = " ".join(f"{name}={size}" for name, size in sorted(sizes.items()))
@@ -164,23 +200,12 @@ def _sizes(init: Dict[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in init.items()) or "no arguments"
 
 
-class Call(NamedTuple):
-    """One run."""
-
-    function: Callable[..., Any]
-    arguments: Tuple[Any, ...]
-    keywords: Dict[str, Any]
-
-    def __call__(self) -> Any:
-        return self.function(*self.arguments, **self.keywords)
-
-
 def call_of_phase(
     phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
-) -> Call:
+) -> "functools.partial[Any]":
     """The run of this phase; `module` has the parameters that `function` uses, if any."""
     if phase == FORWARD:
-        return Call(function, tuple(inputs), {})
+        return functools.partial(function, *inputs)
     leaves = _leaves(module, inputs)
     if not leaves:
         raise UnsupportedError("neither an input nor a parameter has a gradient")
@@ -189,16 +214,16 @@ def call_of_phase(
         raise UnsupportedError("no output has a gradient")
     generator = torch.Generator().manual_seed(1)
     gradients = [torch.randn(each.shape, generator=generator).to(each.dtype) for each in outputs]
+    grad = torch.autograd.grad
     if phase == BACKWARD:
         keywords = {"retain_graph": True, "allow_unused": True}
-        return Call(torch.autograd.grad, (outputs, leaves, gradients), keywords)
+        return functools.partial(grad, outputs, leaves, gradients, **keywords)
     del outputs
-    grad = torch.autograd.grad
 
     def step(*tensors: Any) -> Any:
         return grad(_with_gradient(function(*tensors)), leaves, gradients, allow_unused=True)
 
-    return Call(step, tuple(inputs), {})
+    return functools.partial(step, *inputs)
 
 
 def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:

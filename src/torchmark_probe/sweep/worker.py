@@ -4,6 +4,7 @@ Each is told as soon as it is there, so that a crash costs the case that crashed
 once for the points that initialise it alike; exports and compilations are shared among them.
 """
 
+import functools
 import gc
 import os
 import random
@@ -14,11 +15,23 @@ import torch
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
 from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling, sample
 from torchmark_probe.loops.snippets import PythonLoop, call_of
-from torchmark_probe.replay.backends import first_line, largest_difference
+from torchmark_probe.replay.backends import (
+    Bound,
+    FirstRun,
+    OnnxModel,
+    first_line,
+    first_run,
+    largest_difference,
+)
 from torchmark_probe.replay.tensors import tensors_of
-from torchmark_probe.replay.work import flops_of_run
-from torchmark_probe.sweep import models, runs
-from torchmark_probe.sweep.models import Call
+from torchmark_probe.replay.work import (
+    bytes_of,
+    flops_of_run,
+    kernels_of,
+    onnx_kernels_of,
+    peak_memory_of,
+)
+from torchmark_probe.sweep import models
 from torchmark_probe.zygote import wire
 from torchmark_probe.zygote.handlers import Surroundings, UnsupportedError, answers
 from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, SweepCase, Swept
@@ -96,13 +109,13 @@ class Sweeper:
     def _measure(self, case: SweepCase) -> Swept:
         _refuse_what_cannot_be(case)
         point = self._at(case)
-        run, onnx = self._first_run(case, point)
+        run = self._first_run(case, point)
         if not case.timed:
             return Swept("measured", kernels=self._kernels(case, point, run.call))
-        results = onnx.outputs if onnx is not None else _results(run.result)
+        is_int8, is_onnx = case.dtype == "int8", case.backend == "ort"
+        results = run.call.outputs if is_onnx else _results(run.result)
         error = largest_difference(point.expected, results)
         tensors = [*point.inputs, *point.expected]
-        is_int8, is_onnx = case.dtype == "int8", case.backend == "ort"
         return Swept(
             "measured",
             _warning(error, point.expected, case.dtype),
@@ -111,8 +124,8 @@ class Sweeper:
             prepare_seconds=run.seconds if case.backend != "pt" else None,
             # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
             flops=None if is_int8 else self._flops(case, point),
-            bytes=None if is_int8 else runs.bytes_of(point.function, tensors),
-            peak_memory_bytes=None if is_onnx else runs.peak_memory_of(run.call.__call__),
+            bytes=None if is_int8 else bytes_of(point.function, tensors),
+            peak_memory_bytes=None if is_onnx else peak_memory_of(run.call),
             kernels=self._kernels(case, point, run.call) if self._wanted.kernels else None,
         )
 
@@ -147,7 +160,7 @@ class Sweeper:
         init = {name: sizes[name] for name in self._wanted.init}
         if self._built_for != init:
             self._prepared.clear()
-            runs.forget_compilations()
+            models.forget_compilations()
             self._built_for = None
             self._prepared["model"] = models.build_model(
                 self._model, init, len(self._wanted.inputs)
@@ -158,28 +171,22 @@ class Sweeper:
         )
         return function
 
-    def _first_run(self, case: SweepCase, point: Point) -> Tuple[runs.FirstRun, Any]:
-        """The run that is timed, and the bound session of ONNX Runtime, if that is who runs it."""
+    def _first_run(self, case: SweepCase, point: Point) -> FirstRun:
+        """The run that is timed; one by ONNX Runtime is a `Bound`."""
         phase, dtype, function = case.phase, case.dtype, point.function
         if case.backend == "ort":
-            model = self._once(
-                ("ort", dtype), lambda: runs.OnnxModel(function, self._wanted.threads)
+            key = ("ort", dtype)
+            model = self._once(key, lambda: OnnxModel(function, self._wanted.threads))
+            return first_run(
+                lambda: model.bind(point.inputs, self._axes(), point.expected), "ONNX Runtime"
             )
-            bound: List[Any] = []
-
-            def call() -> Call:
-                bound.append(model.bind(point.inputs, self._axes(), point.expected))
-                return Call(bound[0].run, (bound[0].binding,), {})
-
-            run = runs.first_run(call, "ONNX Runtime")
-            return run, bound[0]
         if case.backend == "compile":
             key = ("compile", dtype, phase != models.FORWARD)
-            function = self._once(key, lambda: runs.compile_model(point.function))
-        return runs.first_run(
+            function = self._once(key, lambda: models.compile_model(point.function))
+        return first_run(
             lambda: models.call_of_phase(phase, function, point.function, point.inputs),
             {"compile": "torch.compile"}.get(case.backend, "eager"),
-        ), None
+        )
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._prepared:
@@ -195,8 +202,10 @@ class Sweeper:
             for each in self._wanted.inputs
         ]  # fmt: skip
 
-    def _sample(self, call: Call) -> Sampling:
-        setup, statement, names = call_of(call.function, call.arguments, call.keywords)
+    def _sample(self, call: Any) -> Sampling:
+        if isinstance(call, Bound):  # with nothing of ours between
+            call = functools.partial(call.run, call.binding)
+        setup, statement, names = call_of(call.func, call.args, call.keywords)
         blocks = PythonLoop(statement, setup, timer=self._clock, globals=names).blocks()
         try:
             seconds = blocks.run(1).wall
@@ -214,19 +223,19 @@ class Sweeper:
         def flops() -> Optional[int]:
             function, inputs = point.function, point.inputs
             parts = [models.call_of_phase(phase, function, function, inputs) for phase in phases]
-            counts = [flops_of_run(part.__call__) for part in parts]
+            counts = [flops_of_run(part) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
         key = ("flops", str(sorted(case.dims.items())), case.phase)
         found: Optional[int] = self._once(key, flops)
         return found
 
-    def _kernels(self, case: SweepCase, point: Point, call: Call) -> List[Kernel]:
+    def _kernels(self, case: SweepCase, point: Point, call: Any) -> List[Kernel]:
         if case.backend != "ort":
-            return runs.kernels_of(call.__call__)
-        model: runs.OnnxModel = self._prepared["ort", case.dtype]
+            return kernels_of(call)
         prefix = os.path.join(self._wanted.folder, "onnxruntime")
-        return model.kernels(point.inputs, point.expected, prefix)
+        session = self._prepared["ort", case.dtype].start_profiled_session(prefix)
+        return onnx_kernels_of(session, point.inputs, point.expected)
 
 
 def _refuse_what_cannot_be(case: SweepCase) -> None:

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.record_checks import move_to_meta
 from torchmark.capture.traces.loading import load_trace
 from torchmark.define.recorded import call_text
 from torchmark_probe.replay.calls import rebuild
@@ -51,7 +54,7 @@ def result_of(file: Path) -> FileResult:
     reasons: Counter[str] = Counter()
     for call in trace.calls:
         try:
-            operator, args, kwargs = rebuild(call_text(call), device="meta")
+            operator, args, kwargs = rebuild(move_to_meta(call_text(call)))
         except CannotRebuildError as error:
             reasons[f"{call.op}: {error}"] += 1
             continue

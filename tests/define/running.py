@@ -64,4 +64,4 @@ def build_cpp(cases: Sequence[Case], folder: Path, checks: Sequence[str]) -> lis
 
 def run_cpp(case: Case, built: NativeCase) -> None:
     with set_torch_threads(case.num_threads):
-        NativeLoop(str(built.library), built.symbol).timeit(2)
+        NativeLoop(str(built.library), built.symbol).run(2, 1)

@@ -32,8 +32,8 @@ def arguments(op: str, *args: Any, **kwargs: Any) -> list[Any]:
     return list(rebuild(text(op, *args, **kwargs))[1])
 
 
-def run(op: str, *args: Any, on: str = "cpu", outputs: Any = ..., **kwargs: Any) -> Any:
-    operator, made, named = rebuild(text(op, *args, outputs=outputs, **kwargs), device=on)
+def run(op: str, *args: Any, outputs: Any = ..., **kwargs: Any) -> Any:
+    operator, made, named = rebuild(text(op, *args, outputs=outputs, **kwargs))
     return operator(*made, **named)
 
 
@@ -205,10 +205,11 @@ def test_an_operator_that_changes_its_arguments_shape_can_run_again_and_again() 
     assert {operator(*args, **kwargs).shape for _ in range(99)} == {(1, 2)}
 
 
-def test_on_meta_everything_is_there_and_takes_no_memory() -> None:
-    product = run("aten.mm.default", tensor(10**6, 10**6), tensor(10**6, 10**6), on="meta")
+def test_what_was_on_meta_is_there_and_takes_no_memory() -> None:
+    huge = tensor(10**6, 10**6, device="meta")
+    product = run("aten.mm.default", huge, huge, outputs=huge)
     assert (product.device.type, product.shape) == ("meta", (10**6, 10**6))
-    assert run("aten.zeros.default", [10**12], on="meta").is_meta
+    assert run("aten.zeros.default", [10**12], device={"device": "meta"}).is_meta
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,6 @@ class NativeLoop:
         self._error.argtypes = []
         self._error.restype = ctypes.c_char_p
 
-    def timeit(self, number: int) -> float:
-        """Run the setup, then the statement `number` times; seconds for all of them."""
-        return self.run(number, WARM_UP_RUNS)
-
     def setup_seconds(self) -> float:
         """What a call costs before its first run; the second try, as the first is cold."""
         self.run(0)
@@ -52,10 +48,11 @@ class NativeLoop:
         before: Optional[Callable[[], object]] = None,
         after: Optional[Callable[[], object]] = None,
     ) -> float:
-        """As `timeit`, with `before` and `after` called right outside of the timed loop.
+        """Run the setup, the warm-up, then the statement `number` times; seconds for these.
 
-        `after` is called also when the statement throws. What C++ throws becomes a RuntimeError
-        with its text; what a callback raises is raised here when the statement is done.
+        `before` and `after` are called right outside of the timed loop, `after` also when the
+        statement throws. What C++ throws becomes a RuntimeError with its text; what a callback
+        raises is raised here when the statement is done.
         """
         raised: List[BaseException] = []
         callbacks = [_guard(function, raised) for function in (before, after)]

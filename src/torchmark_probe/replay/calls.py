@@ -58,36 +58,28 @@ _guards: List[Any] = []
 """What keeps this process below autograd."""
 
 
-def rebuild(text: str, seed: int = 0, device: str = "cpu") -> Call:
-    """The operator and its arguments; what was on an accelerator goes to `device`.
-
-    With `device="meta"` everything is on meta: sizes of any kind, and no memory.
-    """
+def rebuild(text: str, seed: int = 0) -> Call:
+    """The operator and its arguments; what was on an accelerator is on the CPU."""
     call = parse_call(text)
     operator = records.operator_named(call["op"])
     names = [*records.argument_names(operator), *([""] * len(call["args"]))]
     described = [
         tensor
         for name, value in [*zip(names, call["args"]), *call["kwargs"].items()]
-        for tensor in describe_tensors(value, device, name)
+        for tensor in describe_tensors(value, name)
     ]
     memories = [memory for tensor in described for memory in tensor.memories()]
-    if device != "meta":
-        outputs = describe_tensors(call.get("outputs"), device)
-        tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
+    outputs = describe_tensors(call.get("outputs"))
+    tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         drawn = _draw(call["op"], memories, seed)
         made = [_make(tensor, drawn) for tensor in described]
         fit_contents(call, made)
         rest = iter(made)
-        args = records.argument(call["args"], rest, device)
-        kwargs = {
-            name: records.argument(value, rest, device) for name, value in call["kwargs"].items()
-        }
+        args = records.argument(call["args"], rest)
+        kwargs = {name: records.argument(value, rest) for name, value in call["kwargs"].items()}
     if kwargs.get("pin_memory") and not torch.cuda.is_available():
         kwargs["pin_memory"] = False  # there is nothing to pin it for
-    if device == "meta" and "device" in records.argument_names(operator):
-        kwargs["device"] = torch.device("meta")  # what makes a tensor of nothing makes it there
     return _repeatable(operator), args, kwargs
 
 
@@ -121,14 +113,13 @@ def _repeatable(operator: Any) -> Any:
 
 def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tensor]:
     """The contents of every storage, as bytes."""
-    on_meta = all(memory.device.type == "meta" for memory in memories)
-    drawn = tensors.buffers(memories, "meta" if on_meta else "cpu")
+    drawn = tensors.buffers(memories)
     generator = torch.Generator().manual_seed(seed)
     seen = set()
     # The larger tensor of a storage first: what is known of a part of it then holds.
-    for memory in () if on_meta else sorted(memories, key=lambda each: -each.numel):
+    for memory in sorted(memories, key=lambda each: -each.numel):
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
-        if look not in seen:
+        if look not in seen and not memory.is_meta:
             seen.add(look)
             fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
     return drawn
@@ -161,10 +152,7 @@ def _make(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
     if not tensor.is_strided:
         parts = {name: _make(part, drawn) for name, part in tensor.parts.items()}
         return tensors.put_together(tensor, parts)
-    buffer = drawn[key_of(tensor)]
-    if buffer.device.type != tensor.device.type:
-        buffer = drawn[key_of(tensor)] = buffer.to(tensor.device)
-    made = view_of(buffer, tensor)
+    made = view_of(drawn[key_of(tensor)], tensor)
     if tensor.conj:
         made = made.conj()
     if tensor.neg:
@@ -183,11 +171,11 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
     call = parse_call(text)
     if "outputs" not in call:
         return []
-    wanted = describe_tensors(call["outputs"], "cpu")
+    wanted = describe_tensors(call["outputs"])
     given = tensors_of(result)
     if len(wanted) != len(given):
         return [f"{len(given)} tensors came back, {len(wanted)} are recorded"]
-    arguments = describe_tensors([call["args"], *call["kwargs"].values()], "cpu")
+    arguments = describe_tensors([call["args"], *call["kwargs"].values()])
     inputs = {
         record.storage: tensor
         for record, tensor in zip(arguments, tensors_of([args, kwargs]))
@@ -216,7 +204,7 @@ def _differences(
     if _telling(record.shape, tensor.stride()) != _telling(record.shape, record.strides):
         yield f"its strides are {list(tensor.stride())}, recorded {list(record.strides)}"
     source = None if record.storage is None else inputs.get(record.storage)
-    has_address = record.numel > 0 and tensor.device.type != "meta"
+    has_address = record.numel > 0 and not tensor.is_meta
     if source is not None and has_address and _address(tensor) != _address(source):
         yield "it is no view of an argument, which it was"
 

@@ -107,16 +107,12 @@ dtype_named = functools.partial(_of_torch, kind=torch.dtype, what="dtype")
 layout_named = functools.partial(_of_torch, kind=torch.layout, what="layout")
 
 
-def device_named(name: Any, stand_in: str) -> torch.device:
-    """Where something goes that was on this device: `stand_in` for any but the CPU and meta.
-
-    On meta everything is on meta.
-    """
+def device_named(name: Any) -> torch.device:
+    """Where something goes that was on this device: meta stays, all else is on the CPU."""
     match = _DEVICE.match(name) if isinstance(name, str) else None
     if match is None:
         raise DamagedRecordError(f"{shown(name)} is not a device")
-    stays = match.group(1) in ("cpu", "meta") and stand_in != "meta"
-    return torch.device(match.group(1) if stays else stand_in)
+    return torch.device("meta" if match.group(1) == "meta" else "cpu")
 
 
 def tensor_records(value: Any) -> Iterator[Any]:
@@ -132,10 +128,10 @@ def tensor_records(value: Any) -> Iterator[Any]:
                 yield from tensor_records(content)
 
 
-def argument(value: Any, tensors: Iterator[torch.Tensor], device: str) -> Any:
+def argument(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
     """What a piece of tagged JSON stands for; its tensors are the next of `tensors`."""
     if isinstance(value, list):
-        return [argument(each, tensors, device) for each in value]
+        return [argument(each, tensors) for each in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1:
@@ -144,16 +140,16 @@ def argument(value: Any, tensors: Iterator[torch.Tensor], device: str) -> Any:
     if tag == "tensor":
         return next(tensors)
     if tag in ("tuple", "dict"):
-        return _collection(tag, content, tensors, device)
+        return _collection(tag, content, tensors)
     if tag not in _PLAIN:
         raise DamagedRecordError(f"{shown(tag)} is no kind of value")
-    return _PLAIN[tag](content, device)
+    return _PLAIN[tag](content)
 
 
-def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor], device: str) -> Any:
+def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor]) -> Any:
     if not isinstance(content, list):
         raise DamagedRecordError(f"{shown(content)} is not the content of a {tag}")
-    values = argument(content, tensors, device)
+    values = argument(content, tensors)
     if tag == "tuple":
         return tuple(values)
     try:
@@ -162,7 +158,7 @@ def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor], device:
         raise DamagedRecordError(f"{shown(content)} are no pairs") from error
 
 
-def _float(content: Any, _: str) -> float:
+def _float(content: Any) -> float:
     if isinstance(content, dict) and set(content) == {"float"}:
         content = content["float"]
     if content in ("inf", "-inf", "nan") or type(content) in (int, float):
@@ -170,31 +166,31 @@ def _float(content: Any, _: str) -> float:
     raise DamagedRecordError(f"{shown(content)} is no float")
 
 
-def _complex(content: Any, device: str) -> complex:
+def _complex(content: Any) -> complex:
     if not isinstance(content, list) or len(content) != 2:
         raise DamagedRecordError(f"{shown(content)} is no complex number")
-    return complex(*(_float(part, device) for part in content))
+    return complex(*map(_float, content))
 
 
-def _generator(content: Any, device: str) -> torch.Generator:
-    where = device_named(content, device)
-    return torch.Generator("cpu" if where.type == "meta" else where).manual_seed(0)
+def _generator(content: Any) -> torch.Generator:
+    device_named(content)
+    return torch.Generator().manual_seed(0)
 
 
-def _opaque(content: Any, _: str) -> Any:
+def _opaque(content: Any) -> Any:
     raise CannotRebuildError(
         f"an argument is of the type {shown(content)}, which a trace cannot hold"
     )
 
 
-_PLAIN: Dict[str, Callable[[Any, str], Any]] = {
+_PLAIN: Dict[str, Callable[[Any], Any]] = {
     "float": _float,
     "complex": _complex,
-    "dtype": lambda content, _: dtype_named(content),
+    "dtype": dtype_named,
     "device": device_named,
-    "layout": lambda content, _: layout_named(content),
-    "memory_format": lambda content, _: _of_torch(content, torch.memory_format, "memory format"),
+    "layout": layout_named,
+    "memory_format": functools.partial(_of_torch, kind=torch.memory_format, what="memory format"),
     "generator": _generator,
     "opaque": _opaque,
 }
-"""By the tag: what makes a value of its content and of the device to use."""
+"""By the tag: what makes a value of its content."""

@@ -6,7 +6,7 @@ since kernels trust it.
 """
 
 import math
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch.utils._pytree import tree_flatten
@@ -63,6 +63,10 @@ class Described(NamedTuple):
         return math.prod(self.shape)
 
     @property
+    def is_meta(self) -> bool:
+        return self.device.type == "meta"
+
+    @property
     def is_strided(self) -> bool:
         return self.layout is torch.strided
 
@@ -74,12 +78,12 @@ class Described(NamedTuple):
             yield from part.memories()
 
 
-def describe_tensors(value: Any, stand_in: str, argument: str = "") -> List[Described]:
+def describe_tensors(value: Any, argument: str = "") -> List[Described]:
     """Every tensor in a value of the record, in order."""
-    return [_describe(record, argument, stand_in) for record in tensor_records(value)]
+    return [_describe(record, argument) for record in tensor_records(value)]
 
 
-def _describe(record: Any, argument: str, stand_in: str) -> Described:
+def _describe(record: Any, argument: str) -> Described:
     """Read what stands behind the key "tensor"."""
     if not isinstance(record, dict):
         raise DamagedRecordError(f"{shown(record)} does not describe a tensor")
@@ -101,13 +105,13 @@ def _describe(record: Any, argument: str, stand_in: str) -> Described:
         offset=_size(record.get("offset", 0), "offset"),
         storage=None if storage is None else _size(storage, "storage"),
         storage_bytes=0,
-        device=device_named(record.get("device", "cpu"), stand_in),
+        device=device_named(record.get("device", "cpu")),
         requires_grad=record.get("requires_grad") is True,
         conj=record.get("conj") is True,
         neg=record.get("neg") is True,
         layout=layout,
         coalesced=record.get("coalesced") is True,
-        parts={name: _part(part, argument, stand_in) for name, part in parts.items()},
+        parts={name: _part(part, argument) for name, part in parts.items()},
         values=values,
         argument=argument,
     )
@@ -116,9 +120,9 @@ def _describe(record: Any, argument: str, stand_in: str) -> Described:
     return tensor._replace(storage_bytes=_storage_bytes(tensor, record.get("storage_bytes")))
 
 
-def _part(record: Any, argument: str, stand_in: str) -> Described:
+def _part(record: Any, argument: str) -> Described:
     is_tagged = isinstance(record, dict) and set(record) == {"tensor"}
-    return _describe(record["tensor"] if is_tagged else record, argument, stand_in)
+    return _describe(record["tensor"] if is_tagged else record, argument)
 
 
 def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
@@ -191,7 +195,7 @@ def key_of(tensor: Described) -> Key:
 
 def check_memory(tensors: Iterable[Described]) -> None:
     """Raise unless all of them fit into what is free."""
-    needed = sum(_storage_sizes(tensors).values())
+    needed = sum(_storage_sizes(each for each in tensors if not each.is_meta).values())
     free = free_bytes()
     if needed > free:
         raise TooLargeError(f"the call needs {_amount(needed)}, {_amount(free)} are free")
@@ -216,12 +220,13 @@ def free_bytes() -> int:
     return 2**62  # a kernel before 3.14 does not say
 
 
-def buffers(tensors: Iterable[Described], device: str) -> Dict[Key, torch.Tensor]:
+def buffers(tensors: Sequence[Described]) -> Dict[Key, torch.Tensor]:
     """Memory for every storage, all of it zero."""
+    devices = {key_of(tensor): tensor.device for tensor in tensors}
     made = {}
     for key, size in _storage_sizes(tensors).items():
         aligned = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
-        made[key] = torch.zeros(aligned, dtype=torch.uint8, device=device)
+        made[key] = torch.zeros(aligned, dtype=torch.uint8, device=devices[key])
     return made
 
 
@@ -254,7 +259,7 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
         raise DamagedRecordError(f"a {name} tensor without its {' and '.join(sorted(missing))}")
     indices = [parts[key] for key in _INDICES[name]]
     is_exact = "list" in (tensor.parts[_INDICES[name][-1]].values or {})
-    if tensor.device.type != "meta" and not is_exact:
+    if not (tensor.is_meta or is_exact):
         if name == "sparse_coo":
             _place_coo(tensor, *indices)
         else:

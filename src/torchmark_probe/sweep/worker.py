@@ -175,8 +175,7 @@ class Sweeper:
         """The run that is timed; one by ONNX Runtime is a `Bound`."""
         phase, dtype, function = case.phase, case.dtype, point.function
         if case.backend == "ort":
-            key = ("ort", dtype)
-            model = self._once(key, lambda: OnnxModel(function, self._wanted.threads))
+            model = self._once(("ort", dtype), lambda: OnnxModel(function, self._wanted.threads))
             return first_run(
                 lambda: model.bind(point.inputs, self._axes(), point.expected), "ONNX Runtime"
             )

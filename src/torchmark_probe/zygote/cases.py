@@ -42,13 +42,11 @@ _USUAL_RUNS = 20
 
 
 @answers(messages.TracePython)
-def _trace_python(
-    work: messages.TracePython, around: Surroundings, _talk: int
-) -> messages.PythonFunctions:
+def _trace_python(work: messages.TracePython, around: Surroundings, _talk: int) -> messages.Value:
     case = work.case
     blocks = PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).blocks()
     blocks.run(_USUAL_RUNS)
-    return messages.PythonFunctions(bytecodes_by_function(lambda: blocks.run(1)))
+    return messages.Value(bytecodes_by_function(lambda: blocks.run(1)))
 
 
 @answers(messages.Count)
@@ -149,7 +147,7 @@ def _move_to(cores: List[int]) -> None:
 
 
 @answers(messages.Loop)
-def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Looped:
+def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Value:
     """The statement again and again, until the control side has seen enough."""
     started = _start(work.case, around)
     driven.let_any_process_look()
@@ -159,7 +157,7 @@ def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Loop
     with garbage_collection_off():
         wire.send(talk, messages.Looping(os.getpid(), seconds / sampled.number))
         runs = driven.loop_until_told(started.blocks, number, talk, work.time_limit)
-    return messages.Looped(runs)
+    return messages.Value(runs)
 
 
 class _Started(NamedTuple):

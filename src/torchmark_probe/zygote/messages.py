@@ -106,7 +106,7 @@ class Run(Message):
 
 
 class TracePython(Message):
-    """What one run does in Python, by function."""
+    """Bytecodes of one run, by function."""
 
     case: PythonCase
 
@@ -142,7 +142,7 @@ class Alternate(Message):
 
 
 class Loop(Message):
-    """The statement again and again until it is told to stop."""
+    """The statement again and again until it is told to stop; its runs are the answer."""
 
     case: Case
     limits: Limits
@@ -233,20 +233,8 @@ class Counted(Message):
     """What the counted loop took, under callgrind."""
 
 
-class PythonFunctions(Message):
-    """Bytecodes of one run by function."""
-
-    functions: Dict[str, int]
-
-
-class Looped(Message):
-    """The loop was stopped."""
-
-    runs: int
-
-
 class Value(Message):
-    """What a function gave back, as plain JSON."""
+    """What a function gave back, or was found out, as plain JSON."""
 
     value: Any
 

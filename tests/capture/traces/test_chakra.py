@@ -14,6 +14,7 @@ from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scripts.composite_operators import composite_operators
+from tests.record_checks import move_to_meta
 from torchmark.capture.traces.chakra import composite_operators as listed_operators
 from torchmark.capture.traces.chakra import read_chakra
 from torchmark.capture.traces.chakra_values import parse_schema
@@ -167,7 +168,7 @@ def test_tensors_keep_their_layout_and_what_they_share(tmp_path: Path) -> None:
 def test_the_calls_can_be_made_again(trace: Trace) -> None:
     failed = []
     for call in trace.calls:
-        op, args, kwargs = rebuild(call_text(call), device="meta")
+        op, args, kwargs = rebuild(move_to_meta(call_text(call)))
         try:
             op(*args, **kwargs)
         except Exception as error:

@@ -93,18 +93,18 @@ def test_what_a_callback_raises_arrives(real: RealBatch) -> None:
 
 
 def test_helpers_and_macros_of_one_name_do_not_clash(real: RealBatch) -> None:
-    assert loop_of(real, "helper is a function").timeit(3) >= 0
-    assert loop_of(real, "helper is a type").timeit(3) >= 0
+    assert loop_of(real, "helper is a function").run(3, 1) >= 0
+    assert loop_of(real, "helper is a type").run(3, 1) >= 0
 
 
 def test_exceptions_become_errors_with_their_text(real: RealBatch) -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
-        loop_of(real, "torch throws").timeit(1)
+        loop_of(real, "torch throws").run(1, 1)
     assert "Exception raised from" not in str(caught.value)
     with pytest.raises(RuntimeError, match=r"not a std::exception"):
-        loop_of(real, "throws a number").timeit(1)
+        loop_of(real, "throws a number").run(1, 1)
     with pytest.raises(RuntimeError, match="left its loop with break"):
-        loop_of(real, "breaks").timeit(1)
+        loop_of(real, "breaks").run(1, 1)
 
 
 def test_other_threads_run_meanwhile(real: RealBatch) -> None:

@@ -29,7 +29,7 @@ def built(cache: Cache, statement: CppStatement, *, precompile: bool) -> NativeC
         patch.setattr(Cache, "asked_before", lambda *_: precompile)
         (result,) = build([statement], cache=cache)
     assert isinstance(result, NativeCase), result
-    assert NativeLoop(str(result.library), result.symbol).timeit(3) >= 0
+    assert NativeLoop(str(result.library), result.symbol).run(3, 1) >= 0
     return result
 
 

@@ -8,12 +8,12 @@ from torchmark.engine.zygote.conversation import Conversation, Output, outcome_o
 from torchmark_probe.zygote.messages import (
     BlockSize,
     BlockTimes,
-    Looped,
     Looping,
     NativeCase,
     PythonCase,
     Stop,
     TakeBlocks,
+    Value,
 )
 
 if TYPE_CHECKING:
@@ -110,4 +110,4 @@ class Loop(Conversation):
     def stop(self) -> int:
         """Let the loop end, and return its runs; one that failed by then is a CaseFailedError."""
         self.say(Stop())
-        return outcome_of(self.finish(), Looped).runs
+        return int(outcome_of(self.finish(), Value).value)

@@ -108,7 +108,8 @@ class Zygote:
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
         """Bytecodes of one run by Python function, named as in `loops.counted`."""
         ending = self.hold(messages.TracePython(case), time_limit=time_limit)
-        return outcome_of(ending, messages.PythonFunctions).functions
+        functions: dict[str, int] = outcome_of(ending, messages.Value).value
+        return functions
 
     def count(
         self,

@@ -25,7 +25,7 @@ def test_without_valgrind_every_request_is_answered_with_nothing() -> None:
     assert requests.zero_stats() == 0
     assert requests.start_instrumentation() == 0
     assert requests.stop_instrumentation() == 0
-    assert requests.dump_stats_at(b"a remark") == 0
+    assert requests.dump_stats() == 0
 
 
 def test_the_toggle_is_a_c_function_without_arguments() -> None:
@@ -45,7 +45,7 @@ def test_the_toggle_for_python_is_a_built_in_function() -> None:
 
 def test_another_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    with pytest.raises(valgrind.UnsupportedMachineError, match="riscv64"):
+    with pytest.raises(OSError, match="riscv64"):
         valgrind.requests()
 
 

@@ -50,7 +50,7 @@ def _trace_python(work: messages.TracePython, around: Surroundings, _talk: int) 
 
 
 @answers(messages.Count)
-def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.Counted:
+def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.Done:
     callgrind = around.callgrind
     if callgrind is None:
         raise not_answered(work)
@@ -62,35 +62,32 @@ def _count(work: messages.Count, around: Surroundings, _talk: int) -> messages.C
         # Machine code both: no Python runs while callgrind counts.
         toggle = callgrind.toggle_collect
         callgrind.zero_stats()
-        seconds = native.run(work.number, work.warmup, toggle, toggle)
+        native.run(work.number, work.warmup, toggle, toggle)
     else:
-        seconds = _count_python(case, work, around, callgrind)
-    callgrind.dump_stats_at(b"torchmark")
-    return messages.Counted(seconds)
+        _count_python(case, work, around, callgrind)
+    callgrind.dump_stats()
+    return messages.Done()
 
 
 def _count_python(
     case: messages.PythonCase, work: messages.Count, around: Surroundings, callgrind: Requests
-) -> float:
+) -> None:
     reserve = around.reserve
     assert reserve is not None, "there is one under callgrind"
     reserve.free_before_setup()
     namespace = _namespace(case, around)
     modules = imported_modules(case.globals)
     code = UnrolledCode(case.stmt, case.setup, modules, number=work.number, warmup=work.warmup)
-    start: List[float] = []
     imports = UnwatchedImports(callgrind)
 
     def ready() -> None:
         imports.end()
         memory.empty_the_bins()
         callgrind.zero_stats()  # calls have been counted since instrumentation began
-        start.append(time.perf_counter())
         reserve.free_before_loop()
 
     imports.begin()
     code.run(namespace, ready, callgrind.toggle_from_python)
-    return time.perf_counter() - start[0]
 
 
 @answers(messages.Sample)

@@ -163,7 +163,11 @@ def remember_own_lines() -> None:
 def describe_error(error: BaseException) -> messages.Message:
     """The outcome of a case that raised: the user's part of it."""
     if isinstance(error, SnippetSyntaxError):
-        return _syntax_error(error)
+        wrong = error.error
+        # The end is known from Python 3.10 on.
+        names = ("lineno", "offset", "text", "end_lineno", "end_offset")
+        details = [getattr(wrong, name, None) for name in names]
+        return messages.SyntaxFailed(error.part, wrong.msg, details)
     if isinstance(error, UnsupportedError):
         return messages.Unsupported(str(error))
     last = traceback.format_exception_only(type(error), error)
@@ -193,16 +197,3 @@ def users_frames(error: BaseException, *own_roots: str) -> List[str]:
         if frame.line:
             lines.append(f"    {frame.line}")
     return lines
-
-
-def _syntax_error(failure: SnippetSyntaxError) -> messages.SyntaxFailed:
-    error = failure.error
-    return messages.SyntaxFailed(
-        part=failure.part,
-        message=error.msg,
-        line=error.lineno,
-        column=error.offset,
-        text=error.text,
-        end_line=getattr(error, "end_lineno", None),  # from Python 3.10 on
-        end_column=getattr(error, "end_offset", None),
-    )

@@ -215,7 +215,7 @@ class Answer(Message):
 
 
 class Done(Message):
-    """There is nothing to tell."""
+    """There is nothing to tell, or callgrind has written it into its file."""
 
 
 class Sampled(Message):
@@ -224,13 +224,6 @@ class Sampled(Message):
     sampling: Sampling
     first_run: float
     """Seconds of the very first run, which is in no block."""
-
-
-class Counted(Message):
-    """Callgrind has written its file."""
-
-    seconds: float
-    """What the counted loop took, under callgrind."""
 
 
 class Value(Message):
@@ -260,11 +253,8 @@ class SyntaxFailed(Message):
 
     part: str
     message: str
-    line: Optional[int]
-    column: Optional[int]
-    text: Optional[str]
-    end_line: Optional[int]
-    end_column: Optional[int]
+    details: List[Any]
+    """Line, column, text, end line and end column, each None where Python does not say it."""
 
 
 class NotForked(Message):

@@ -5,8 +5,8 @@ have it as a macro for C, and some builds of torch have bindings to it; an envir
 may have neither, so the sequence is written here as machine code, in memory of its own, and called
 through ctypes. On a machine without valgrind it does nothing, by design of the sequence.
 
-Requests without arguments are functions of their own there, `void (*)(void)` to C: compiled code
-may be given their addresses and switch the collection around a loop with no Python in between.
+Each request is a function of its own there, `void (*)(void)` to C: compiled code may be given its
+address and switch the collection around a loop with no Python in between.
 """
 
 import ctypes
@@ -19,23 +19,17 @@ from typing import Any, Callable, Dict, List, NamedTuple
 COUNTABLE_MACHINES = ("x86_64", "AMD64")
 """Where the machine code below means what it says."""
 
-_RUNNING_ON_VALGRIND = 0x1001
 _CALLGRIND = ord("C") << 24 | ord("T") << 16
-_ZERO_STATS = _CALLGRIND + 1
-_TOGGLE_COLLECT = _CALLGRIND + 2
-_DUMP_STATS_AT = _CALLGRIND + 3
-_START_INSTRUMENTATION = _CALLGRIND + 4
-_STOP_INSTRUMENTATION = _CALLGRIND + 5
-
-_SIMPLE = (
-    _RUNNING_ON_VALGRIND,
-    _ZERO_STATS,
-    _TOGGLE_COLLECT,
-    _START_INSTRUMENTATION,
-    _STOP_INSTRUMENTATION,
-)
-_TOGGLE_FROM_PYTHON = -1
-"""Not valgrind's: a second function for the same request."""
+_CODES = {
+    "running_on_valgrind": 0x1001,
+    "zero_stats": _CALLGRIND + 1,
+    "toggle_collect": _CALLGRIND + 2,
+    "start_instrumentation": _CALLGRIND + 4,
+    "stop_instrumentation": _CALLGRIND + 5,
+    "toggle_from_python": _CALLGRIND + 2,
+    "dump_stats": _CALLGRIND,
+}
+"""By the field of `Requests`: the number that valgrind's headers give to the request."""
 
 _WITHOUT_ARGUMENTS = 4
 """METH_NOARGS of Python's headers."""
@@ -56,15 +50,6 @@ _RETURN = bytes.fromhex(
     "4889d0"  # mov %rdx, %rax: the answer is the return value
     "c3"  # ret
 )
-_GENERAL = bytes.fromhex(
-    "4889f0"  # mov %rsi, %rax: the second argument, address of the six words of the request
-    "4889fa"  # mov %rdi, %rdx: the first argument, the answer where there is no valgrind
-    + (_MAGIC + _RETURN).hex()
-)
-
-
-class UnsupportedMachineError(Exception):
-    """Client requests are written for x86-64 alone."""
 
 
 class Requests(NamedTuple):
@@ -82,8 +67,8 @@ class Requests(NamedTuple):
     toggle_from_python: Callable[[], object]
     """The same as a built-in function: the way to it and back is a hundredth of ctypes' own."""
 
-    dump_stats_at: Callable[[bytes], int]
-    """Write what was counted to the next file, with this remark in it, and forget it."""
+    dump_stats: Callable[[], int]
+    """Write what was counted to the next file, and forget it."""
 
     start_instrumentation: Callable[[], int]
     """From here on callgrind watches, and everything is some thirty times slower."""
@@ -124,7 +109,7 @@ class UnwatchedImports:
 def requests() -> Requests:
     """Write the machine code and return its functions; they stay for the life of the process."""
     if platform.machine() not in COUNTABLE_MACHINES:
-        raise UnsupportedMachineError(
+        raise OSError(
             f"counting instructions needs an x86-64 machine, and this is {platform.machine()!r}"
         )
     memory = mmap.mmap(-1, 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -133,37 +118,22 @@ def requests() -> Requests:
     places = _write_all(memory, address)
     _make_executable(address)
     call: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t)
-    general: Any = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_size_t, ctypes.c_void_p)(address)
-
-    def dump_stats_at(remark: bytes) -> int:
-        text = ctypes.create_string_buffer(remark)
-        words = (ctypes.c_size_t * 6)(_DUMP_STATS_AT, ctypes.addressof(text))
-        return int(general(0, ctypes.addressof(words)))
-
-    return Requests(
-        running_on_valgrind=call(places[_RUNNING_ON_VALGRIND]),
-        zero_stats=call(places[_ZERO_STATS]),
-        toggle_collect=call(places[_TOGGLE_COLLECT]),
-        toggle_from_python=_builtin(places[_TOGGLE_FROM_PYTHON]),
-        dump_stats_at=dump_stats_at,
-        start_instrumentation=call(places[_START_INSTRUMENTATION]),
-        stop_instrumentation=call(places[_STOP_INSTRUMENTATION]),
-    )
+    functions: Dict[str, Any] = {name: call(place) for name, place in places.items()}
+    functions["toggle_from_python"] = _builtin(places["toggle_from_python"])
+    return Requests(**functions)
 
 
-def _write_all(memory: mmap.mmap, address: int) -> Dict[int, int]:
+def _write_all(memory: mmap.mmap, address: int) -> Dict[str, int]:
     """Code into the first page, the words of the requests into the second; where each begins."""
-    memory[: len(_GENERAL)] = _GENERAL
     places = {}
-    for index, code in enumerate((*_SIMPLE, _TOGGLE_FROM_PYTHON)):
-        words = _PAGE + 64 * index
-        request = _TOGGLE_COLLECT if code == _TOGGLE_FROM_PYTHON else code
-        struct.pack_into("=6Q", memory, words, request, 0, 0, 0, 0, 0)
-        end = _RETURN if code in _SIMPLE else _return_a_python_object()
+    for index, (name, code) in enumerate(_CODES.items()):
+        start = 64 * index
+        words = _PAGE + start
+        struct.pack_into("=6Q", memory, words, code, 0, 0, 0, 0, 0)
+        end = _return_a_python_object() if name == "toggle_from_python" else _RETURN
         stub = _stub(address + words) + end
-        start = 64 * (index + 1)
         memory[start : start + len(stub)] = stub
-        places[code] = address + start
+        places[name] = address + start
     return places
 
 

@@ -270,8 +270,7 @@ def outcome_of(ending: Ending, kind: type[Said]) -> Said:
 
 def syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
     """The error with the user's own line and column; Python prints them with a caret."""
-    details = (f"<{outcome.part}>", outcome.line, outcome.column, outcome.text,
-               outcome.end_line, outcome.end_column)  # fmt: skip
+    details = (f"<{outcome.part}>", *outcome.details)
     return StatementSyntaxError(f"the {outcome.part} does not compile: {outcome.message}", details)
 
 

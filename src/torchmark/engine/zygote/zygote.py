@@ -125,7 +125,7 @@ class Zygote:
         name = f"case.{ending.pid}"
         dumped = [*self._directory.glob(f"{name}.*"), *self._directory.glob(name)]
         try:
-            outcome_of(ending, messages.Counted)
+            outcome_of(ending, messages.Done)
             wanted = self._directory / f"{name}.1"
             if wanted not in dumped:
                 raise CaseFailedError(

@@ -99,11 +99,12 @@ def test_a_case_is_handed_over_as_descriptors_that_work(*, in_haste: bool) -> No
     ours, theirs = socket.socketpair()
     pipes = [os.pipe() for _ in range(4)]
     with ours, theirs:
-        wire.hand_over(ours, wire.Case(wire.CaseFiles(*(write for _, write in pipes)), in_haste))
+        files = wire.CaseFiles(*(write for _, write in pipes))
+        wire.hand_over(ours, files, in_haste=in_haste)
         case = wire.take_over(theirs)
         assert case is not None
-        assert case.in_haste == in_haste
-        for (read, write), received in zip(pipes, case.files, strict=True):
+        assert case[1] == in_haste
+        for (read, write), received in zip(pipes, case[0], strict=True):
             os.write(received, b"here")
             assert os.read(read, 10) == b"here"
             for descriptor in (read, write, received):

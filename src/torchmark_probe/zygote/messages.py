@@ -171,7 +171,7 @@ class BlockSize(Message):
 
 
 class TakeBlocks(Message):
-    """To a child that alternates: take your blocks; see `loops.driven`."""
+    """To a child that alternates: take your blocks; see `cases`."""
 
     order: List[int]
     """The role whose block it is, for one block after the other."""

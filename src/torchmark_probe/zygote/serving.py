@@ -42,10 +42,11 @@ def serve_counts(channel: socket.socket, around: handlers.Surroundings) -> None:
         case = wire.take_over(channel)
         if case is None:
             return
-        if _fork(case.files) == 0:
+        files, _ = case
+        if _fork(files) == 0:
             channel.close()
-            _keep(case.files, around, zygote)
-        for descriptor in case.files:
+            _keep(files, around, zygote)
+        for descriptor in files:
             os.close(descriptor)
 
 
@@ -129,21 +130,20 @@ class _Watch:
         case = wire.take_over(self._channel)
         if case is None:
             return False
-        self._begin(case)
+        self._begin(*case)
         return True
 
     def end(self) -> None:
         for child in self._talks:
             _kill_group(child)
 
-    def _begin(self, case: wire.Case) -> None:
-        files = case.files
+    def _begin(self, files: wire.CaseFiles, in_haste: bool) -> None:
         child = _fork(files)
         if child == 0:
             self._leave()
-            be = _live if case.in_haste else _keep
+            be = _live if in_haste else _keep
             be(files, self._around, self._zygote)
-        if child > 0 and case.in_haste:
+        if child > 0 and in_haste:
             self._talks[child] = os.dup(files.talk)
             with contextlib.suppress(OSError):  # the control side has left the case
                 _introduce(child, files.talk)

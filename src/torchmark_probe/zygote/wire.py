@@ -19,7 +19,7 @@ import json
 import os
 import socket
 import typing
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from torchmark_probe.zygote.messages import Message, classes
 
@@ -125,15 +125,6 @@ class CaseFiles(NamedTuple):
     heap of the child by as much as the path is longer."""
 
 
-class Case(NamedTuple):
-    """A case that was handed over."""
-
-    files: CaseFiles
-
-    in_haste: bool
-    """Whether its process is wanted soon, and is known to leave its parent alone."""
-
-
 def pad(line: bytes) -> bytes:
     """The line with blanks at its end, so that requests of nearly the same length have the same.
 
@@ -173,15 +164,18 @@ _DESCRIPTORS_SPACE = socket.CMSG_SPACE(4 * array.array("i").itemsize)
 _WITH_TIME, _IN_HASTE = b"\n", b"!"
 
 
-def hand_over(channel: socket.socket, case: Case) -> None:
-    """Give a case to the zygote at the other end of the channel."""
-    rights = array.array("i", case.files)
-    data = _IN_HASTE if case.in_haste else _WITH_TIME
+def hand_over(channel: socket.socket, files: CaseFiles, *, in_haste: bool) -> None:
+    """Give a case to the zygote at the other end of the channel.
+
+    A process in haste is wanted soon, and is known to leave its parent alone.
+    """
+    rights = array.array("i", files)
+    data = _IN_HASTE if in_haste else _WITH_TIME
     channel.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def take_over(channel: socket.socket) -> Optional[Case]:
-    """Wait for a case; None when the control side is gone."""
+def take_over(channel: socket.socket) -> Optional[Tuple[CaseFiles, bool]]:
+    """Wait for a case, and whether it is in haste; None when the control side is gone."""
     data, ancillary, _, _ = channel.recvmsg(1, _DESCRIPTORS_SPACE)
     if not data:
         return None
@@ -192,4 +186,4 @@ def take_over(channel: socket.socket) -> Optional[Case]:
     numbers: List[int] = descriptors.tolist()
     if len(numbers) != 4:
         raise WireError(f"a case came with {len(numbers)} descriptors instead of 4")
-    return Case(CaseFiles(*numbers), data == _IN_HASTE)
+    return CaseFiles(*numbers), data == _IN_HASTE

@@ -22,11 +22,10 @@ from torchmark.engine.zygote.cases import blocks_of_role
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark_probe import memory
 from torchmark_probe.loops.clocks import clock_facts
-from torchmark_probe.loops.driven import BLOCK_SECONDS
 from torchmark_probe.loops.sampling import block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.zygote import messages, wire
-from torchmark_probe.zygote.cases import serve_blocks
+from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks
 from torchmark_probe.zygote.serving import die_with_parent
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ class Session(Conversation):
 def blocks_of_role(
     order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
 ) -> TakeBlocks:
-    """What tells a process to take the blocks of its role; see `torchmark_probe.loops.driven`.
+    """What tells a process to take the blocks of its role; see `torchmark_probe.zygote.cases`.
 
     `order` has the role of every block, and `batons` the pipe that each role reads.
     """

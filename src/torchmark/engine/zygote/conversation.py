@@ -91,7 +91,7 @@ class Conversation:
     """
 
     def __init__(self, zygote: ZygoteProcess, directory: str, *, in_haste: bool = False) -> None:
-        """`in_haste` is as in `wire.Case`."""
+        """`in_haste` is as in `wire.hand_over`."""
         self.zygote = zygote
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
@@ -107,7 +107,7 @@ class Conversation:
         home = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             files = wire.CaseFiles(theirs.fileno(), their_out, their_err, home)
-            zygote.hand_over(wire.Case(files, in_haste))
+            zygote.hand_over(files, in_haste=in_haste)
         except OSError:
             self.close()
             raise

@@ -244,10 +244,10 @@ class ZygoteProcess:
             elif isinstance(message, messages.Ready):
                 self.facts = message.facts
 
-    def hand_over(self, case: wire.Case) -> None:
+    def hand_over(self, files: wire.CaseFiles, *, in_haste: bool) -> None:
         """Let the zygote fork for a case; an OSError means that it is gone."""
         with self._handing_over:
-            wire.hand_over(self._channel, case)
+            wire.hand_over(self._channel, files, in_haste=in_haste)
 
     def death(self) -> ZygoteError:
         """The error that says how this zygote ended, with its last words."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe.loops import driven
 from torchmark_probe.loops.snippets import Block
+from torchmark_probe.zygote import cases
 
 if TYPE_CHECKING:
     import pytest
@@ -39,44 +39,44 @@ def test_it_runs_until_it_is_told_to_stop() -> None:
     with ours, theirs:
         runs: list[int] = []
         blocks = Blocks(runs, 3, lambda: theirs.sendall(b"stop\n"))
-        assert driven.loop_until_told(blocks, 7, ours.fileno(), _LONG) == 21
+        assert cases.loop_until_told(blocks, 7, ours.fileno(), _LONG) == 21
     assert runs == [7, 7, 7]
 
 
 def test_it_ends_when_the_control_side_is_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        assert driven.loop_until_told(Blocks([], 2, theirs.close), 5, ours.fileno(), _LONG) == 10
+        assert cases.loop_until_told(Blocks([], 2, theirs.close), 5, ours.fileno(), _LONG) == 10
 
 
 def test_it_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock by which each reading takes a second: one before the loop, one a block."""
     seconds = itertools.count()
-    monkeypatch.setattr(driven, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(cases, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert driven.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 0.0) == 0
-        assert driven.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 4.0) == 15
+        assert cases.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 0.0) == 0
+        assert cases.loop_until_told(Blocks([], 0, None), 5, ours.fileno(), 4.0) == 15
 
 
 @given(number=st.integers(1, 10**6), run=st.floats(1e-8, 10.0))
 def test_a_look_comes_often_enough_to_stop_and_seldom_enough_to_cost_nothing(
     number: int, run: float
 ) -> None:
-    block = run * driven.runs_between_looks(number, number * run, setup_seconds=0.0)
-    assert block <= max(run, 2 * driven.LOOK_SECONDS)
-    assert block >= min(run, driven.LOOK_SECONDS / 2)
+    block = run * cases.runs_between_looks(number, number * run, setup_seconds=0.0)
+    assert block <= max(run, 2 * cases.LOOK_SECONDS)
+    assert block >= min(run, cases.LOOK_SECONDS / 2)
 
 
 def test_a_block_makes_up_for_a_setup_that_runs_again() -> None:
     setup = 0.01
-    block = 1e-6 * driven.runs_between_looks(100, 100e-6, setup_seconds=setup)
+    block = 1e-6 * cases.runs_between_looks(100, 100e-6, setup_seconds=setup)
     assert setup < 0.03 * block
 
 
 def test_a_long_setup_does_not_make_blocks_without_end() -> None:
-    assert 1e-3 * driven.runs_between_looks(1, 1e-3, setup_seconds=60.0) < 2
+    assert 1e-3 * cases.runs_between_looks(1, 1e-3, setup_seconds=60.0) < 2
 
 
 def test_a_clock_that_stands_still_leaves_the_block_as_it_is() -> None:
-    assert driven.runs_between_looks(10, 0.0, setup_seconds=0.0) == 10
+    assert cases.runs_between_looks(10, 0.0, setup_seconds=0.0) == 10

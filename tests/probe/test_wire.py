@@ -65,14 +65,13 @@ def test_a_path_travels_as_text() -> None:
         b"\n",
         b"[1]\n",
         b"\xff\n",
-        b'{"class": "Stop"}\n',
         b'{"version": 99, "class": "Stop"}\n',
-        b'{"version": 2, "class": "Rm"}\n',
-        b'{"version": 2, "class": "Ended"}\n',
-        b'{"version": 2, "class": "Ended", "status": 0, "more": 1}\n',
+        b'{"class": "Rm"}\n',
+        b'{"class": "Ended"}\n',
+        b'{"class": "Ended", "status": 0, "more": 1}\n',
     ],
 )
-def test_what_is_no_message_of_this_version_is_refused(line: bytes) -> None:
+def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.decode(line)
 

@@ -2,7 +2,7 @@
 
 A message is a line of JSON that names its class. A line that does not fit its class is a mistake
 and a `WireError`. No pickle crosses the wire, and nobody guesses what a message is from the keys
-that it happens to have.
+that it happens to have. The two sides of a wire always come from one release.
 
 A zygote has one channel, a Unix socket. Over it the control side sends one line that says how to
 start, the zygote answers with a line per stage, and from then on only cases are handed over: a
@@ -23,15 +23,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from torchmark_probe.zygote.messages import Message, classes
 
-VERSION = 2
-"""The version of every message; the two sides of a wire always come from one release."""
-
 _CHUNK = 65536
 _PADDING = 4096
 
 
 class WireError(Exception):
-    """The other side sent something that is not a message of this version."""
+    """The other side sent something that is not a message."""
 
 
 class CutLineError(WireError):
@@ -39,9 +36,8 @@ class CutLineError(WireError):
 
 
 def encode(message: Message) -> bytes:
-    """One message as a line, with the version in it."""
-    content = {"version": VERSION, **_as_json(message)}
-    return json.dumps(content, separators=(",", ":"), default=_as_json).encode() + b"\n"
+    """One message as a line."""
+    return json.dumps(message, separators=(",", ":"), default=_as_json).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
@@ -50,8 +46,8 @@ def decode(line: bytes) -> Message:
         content = json.loads(line.decode())
     except ValueError as error:
         raise CutLineError(f"not a message: {line[:200]!r}") from error
-    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
-        raise WireError(f"not a message of version {VERSION}: {line[:200]!r}")
+    if not isinstance(content, dict):
+        raise WireError(f"not a message: {line[:200]!r}")
     message: Message = _message(content)
     return message
 

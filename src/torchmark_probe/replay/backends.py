@@ -76,7 +76,7 @@ class FirstRun(NamedTuple):
     """What it took, compiling or exporting included."""
 
 
-def first_run(make: Callable[[], Callable[[], Any]], backend: str) -> FirstRun:
+def first_run(make: Callable[[], Any], backend: str) -> FirstRun:
     """Make the call and run it once; what a compiler raises is a BackendError."""
     start = time.perf_counter()
     with errors_of(backend):

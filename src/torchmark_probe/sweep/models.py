@@ -15,7 +15,7 @@ import sys
 import types
 import warnings
 import zlib
-from typing import Any, Callable, Dict, List, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 import torch
 
@@ -200,12 +200,23 @@ def _sizes(init: Dict[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in init.items()) or "no arguments"
 
 
+class Call(NamedTuple):
+    """One run. No `functools.partial`, which would take another one apart: a model may be one."""
+
+    function: Callable[..., Any]
+    arguments: Tuple[Any, ...]
+    keywords: Dict[str, Any]
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments, **self.keywords)
+
+
 def call_of_phase(
     phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
-) -> "functools.partial[Any]":
+) -> Call:
     """The run of this phase; `module` has the parameters that `function` uses, if any."""
     if phase == FORWARD:
-        return functools.partial(function, *inputs)
+        return Call(function, tuple(inputs), {})
     leaves = _leaves(module, inputs)
     if not leaves:
         raise UnsupportedError("neither an input nor a parameter has a gradient")
@@ -217,13 +228,13 @@ def call_of_phase(
     grad = torch.autograd.grad
     if phase == BACKWARD:
         keywords = {"retain_graph": True, "allow_unused": True}
-        return functools.partial(grad, outputs, leaves, gradients, **keywords)
+        return Call(grad, (outputs, leaves, gradients), keywords)
     del outputs
 
     def step(*tensors: Any) -> Any:
         return grad(_with_gradient(function(*tensors)), leaves, gradients, allow_unused=True)
 
-    return functools.partial(step, *inputs)
+    return Call(step, tuple(inputs), {})
 
 
 def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:

@@ -4,7 +4,6 @@ Each is told as soon as it is there, so that a crash costs the case that crashed
 once for the points that initialise it alike; exports and compilations are shared among them.
 """
 
-import functools
 import gc
 import os
 import random
@@ -203,8 +202,8 @@ class Sweeper:
 
     def _sample(self, call: Any) -> Sampling:
         if isinstance(call, Bound):  # with nothing of ours between
-            call = functools.partial(call.run, call.binding)
-        setup, statement, names = call_of(call.func, call.args, call.keywords)
+            call = models.Call(call.run, (call.binding,), {})
+        setup, statement, names = call_of(call.function, call.arguments, call.keywords)
         blocks = PythonLoop(statement, setup, timer=self._clock, globals=names).blocks()
         try:
             seconds = blocks.run(1).wall
@@ -222,7 +221,7 @@ class Sweeper:
         def flops() -> Optional[int]:
             function, inputs = point.function, point.inputs
             parts = [models.call_of_phase(phase, function, function, inputs) for phase in phases]
-            counts = [flops_of_run(part) for part in parts]
+            counts = [flops_of_run(part.__call__) for part in parts]
             return None if None in counts else sum(filter(None, counts))
 
         key = ("flops", str(sorted(case.dims.items())), case.phase)

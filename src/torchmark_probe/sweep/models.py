@@ -217,7 +217,8 @@ def call_of_phase(
     """The run of this phase; `module` has the parameters that `function` uses, if any."""
     if phase == FORWARD:
         return Call(function, tuple(inputs), {})
-    leaves = _leaves(module, inputs)
+    parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
+    leaves = [tensor for tensor in [*parameters, *inputs] if tensor.requires_grad]
     if not leaves:
         raise UnsupportedError("neither an input nor a parameter has a gradient")
     outputs = _with_gradient(function(*inputs))
@@ -245,11 +246,6 @@ def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:
         tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor
         for tensor in inputs
     ]
-
-
-def _leaves(module: Any, inputs: Sequence[Any]) -> List[Any]:
-    parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
-    return [tensor for tensor in [*parameters, *inputs] if tensor.requires_grad]
 
 
 def _with_gradient(result: Any) -> List[Any]:

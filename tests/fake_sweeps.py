@@ -6,6 +6,7 @@ import contextlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from torchmark.commands import spine
 from torchmark.commands import sweep as command
 from torchmark.engine.sweeping import results_of
 from torchmark.model.run import Began, MachineSpeeds
@@ -52,7 +53,7 @@ class FakeSweep:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(command, "_workers_for", self._workers)
         monkeypatch.setattr(command, "measure_in_workers", self._measure)
-        monkeypatch.setattr(command, "measure_speeds", lambda *_: SPEEDS)
+        monkeypatch.setattr(spine, "measure_speeds", lambda *_: SPEEDS)
 
     @contextlib.contextmanager
     def _workers(self, _spec: object) -> Iterator[FakeSweep]:

@@ -183,7 +183,7 @@ def test_an_environment_that_breaks_meanwhile_names_the_run(world: World, store:
     ("facts", "said"),
     [
         ({"torch": {"version": "2.14.0"}}, "began with torch 2.12.0 in B, and this is 2.14.0"),
-        ({"torch_file": "/other/torch"}, "its command now leads to /other/torch"),
+        ({"torch_file": "/other/torch"}, "and this is /other/torch; resume it in the directory"),
     ],
 )
 def test_a_run_goes_on_only_where_it_began(

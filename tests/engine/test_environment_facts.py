@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -14,6 +14,9 @@ from torchmark.engine.machine import describe_checkout
 from torchmark.engine.under_test import describe_environment, describe_torch
 from torchmark.model.codec import decode_run, encode_run
 from torchmark_probe.zygote import warmup
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def git(directory: Path, *arguments: str) -> None:
@@ -36,7 +39,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_the_environment_is_plain_json_and_has_the_facts_of_the_build() -> None:
-    environment = describe_environment(warmup.facts(torch), Path.cwd())
+    environment = describe_environment(warmup.facts(torch))
     run = records.run_of(environments=(environment,))
     assert decode_run(encode_run(run)).environments == (environment,)
     assert environment.fact("torchmark") == __version__
@@ -48,7 +51,7 @@ def test_the_environment_is_plain_json_and_has_the_facts_of_the_build() -> None:
 
 def test_an_old_probe_that_says_little_is_enough() -> None:
     assert describe_torch({"torch": "1.13.0", "torch_git": None}) == {"version": "1.13.0"}
-    assert describe_environment({}, Path.cwd()).fact("torch") == {}
+    assert describe_environment({}).fact("torch") == {}
 
 
 def test_a_clean_directory_has_its_commit(repository: Path) -> None:

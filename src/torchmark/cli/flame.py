@@ -15,7 +15,7 @@ import click
 
 from torchmark.arguments import check_count
 from torchmark.cli.display import StatusLine
-from torchmark.cli.following import check_that_counting_works, heed_signals
+from torchmark.cli.following import heed_signals
 from torchmark.cli.shell import check_writable, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
@@ -107,8 +107,6 @@ def flame_command(
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
     check_writable([file])
-    if instructions:
-        check_that_counting_works()
     heed_signals()
     with StatusLine() as line:
         read = [read_stacks(base)] if isinstance(base, Path) else []

@@ -6,7 +6,6 @@ Progress is shown while a run goes on; then come the report, the files and the e
 from __future__ import annotations
 
 import functools
-import platform
 import shlex
 import signal
 import sys
@@ -31,7 +30,7 @@ from torchmark.cli.shell import (
     warn,
     write_documents,
 )
-from torchmark.engine.zygote.process import valgrind
+from torchmark.engine.under_test import check_counting
 from torchmark.errors import (
     InvalidArgumentError,
     MissingToolError,
@@ -41,7 +40,6 @@ from torchmark.errors import (
 from torchmark.model.result import Metric, Status
 from torchmark.report import render
 from torchmark.report.names import headline_of
-from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,25 +200,15 @@ def _say_how_to_go_on(
 def metrics_of(*, time: bool, count: bool) -> list[Metric]:
     """The metrics that are asked for; an error if counts are and there can be none."""
     if count:
-        check_that_counting_works()
+        check_counting()
     asked = {Metric.TIME: time, Metric.INSTRUCTIONS: count}
     return [metric for metric, is_asked in asked.items() if is_asked]
-
-
-def check_that_counting_works() -> None:
-    """Who asks for counts is told at once that there can be none."""
-    valgrind()
-    if platform.machine() not in COUNTABLE_MACHINES:
-        raise MissingToolError(
-            f"counting instructions works on {' and '.join(COUNTABLE_MACHINES)}, and this is "
-            f"{platform.machine()}; use --time"
-        )
 
 
 def counting_works() -> bool:
     """A machine without valgrind still times, and says so."""
     try:
-        check_that_counting_works()
+        check_counting()
     except MissingToolError as error:
         warn(f"times only: {error}")
         return False

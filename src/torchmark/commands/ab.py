@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
 
-_SAME_FILES = {"Python": "executable", "torch": "torch_file"}
-"""Facts that must be the same when a run is resumed, beside those that decide for every run."""
+_SAME_FILES = {"Python from": ("executable",), "torch from": ("torch_file",)}
+"""Facts that must be the same when a run is resumed, beside those that decide for every run: a
+relative path in a command leads elsewhere in another directory."""
+
+_REMEDY = "resume it in the directory where it began, or start a new run"
 
 
 @overload
@@ -187,7 +190,7 @@ def resume_comparison(
         with activate(commands, run.settings.get("path", ()), modules) as sides:
             described = describe(sides, progress)
             run.check_same_environments(described)
-            _check_same_files(run, described)
+            run.check_same_environments(described, _SAME_FILES, _REMEDY)
             return carry_out_on_cores(run, kept, partial(measure, sides), progress)
 
 
@@ -330,15 +333,3 @@ def _choose_metrics(
     if counting == WORKS:
         return COUNT_AND_TIME, []
     return (Metric.TIME,), [f"times only: {counting}"]
-
-
-def _check_same_files(run: Run, now: Sequence[Environment]) -> None:
-    """A relative path in a command leads elsewhere in another directory."""
-    for before, here in zip(run.environments, now, strict=True):
-        for what, name in _SAME_FILES.items():
-            if before.fact(name) != here.fact(name):
-                raise InvalidArgumentError(
-                    f"run {run.id} began with {what} from {before.fact(name)} in {before.name}, "
-                    f"and its command now leads to {here.fact(name)}; resume it in the directory "
-                    "where it began, or start a new run"
-                )

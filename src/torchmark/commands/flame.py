@@ -11,7 +11,7 @@ from torchmark.engine.counting import counted_stacks
 from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.engine.sampling_profiler import py_spy, record
-from torchmark.engine.under_test import Workers
+from torchmark.engine.under_test import Workers, check_counting
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import difference_svg, flame_svg, png_of
@@ -78,7 +78,9 @@ def check_possible(cases: Sequence[Case], how: Profiling) -> None:
             raise InvalidArgumentError(
                 f"{each.title}: C++ shows only with --native or --instructions"
             )
-    if not how.instructions:
+    if how.instructions:
+        check_counting()
+    else:
         py_spy()
 
 

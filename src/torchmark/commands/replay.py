@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from torchmark.arguments import check_count, check_member, check_positive
 from torchmark.capture.traces.loading import load_trace
-from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
+from torchmark.commands.spine import (
+    add_speeds,
+    begin_run,
+    carry_out_on_cores,
+    effort_of,
+    find_run,
+    use_store,
+)
 from torchmark.define.recorded import plan_replay
-from torchmark.engine.machine import free_memory, measure_speeds
+from torchmark.engine.machine import free_memory
 from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.engine.under_test import describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
-from torchmark.model.run import TIME_LIMIT, Effort, RunKind, Stage
+from torchmark.model.run import TIME_LIMIT, Effort, RunKind
 from torchmark.model.run_settings import Backend, ReplayMode, settings_of
 
 if TYPE_CHECKING:
@@ -28,9 +34,7 @@ if TYPE_CHECKING:
     from torchmark.arguments import Member
     from torchmark.commands.spine import Listener, Place
     from torchmark.engine.cores import Division
-    from torchmark.model.run import Environment, Progress, Run
-
-_SPEEDS = Stage(text="measuring what this machine can do")
+    from torchmark.model.run import Progress, Run
 
 
 def replay(
@@ -63,7 +67,7 @@ def replay(
         if resume is not None:
             run = find_run(kept, resume, RunKind.REPLAY)
             with ReplayZygotes(settings_of(run).threads) as zygotes:
-                run.check_same_environments((_environment(zygotes),))
+                run.check_same_environments((describe_environment(zygotes.facts()),))
                 return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
         if trace is None:
             raise InvalidArgumentError("name a trace to replay, or a run to resume")
@@ -88,7 +92,7 @@ def replay(
                 kept,
                 RunKind.REPLAY,
                 plan,
-                environments=[_environment(zygotes)],
+                environments=[describe_environment(zygotes.facts())],
                 settings={"replay": settings},
                 effort=effort,
                 tags=tags,
@@ -100,10 +104,6 @@ def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> t
     return tuple(dict.fromkeys(check_member(what, value, kind) for value in values))
 
 
-def _environment(zygotes: ReplayZygotes) -> Environment:
-    return describe_environment(zygotes.facts(), Path.cwd())
-
-
 def _measure(
     zygotes: ReplayZygotes, run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
@@ -111,10 +111,7 @@ def _measure(
     settings = settings_of(run)
     cores = division.cores_for(settings.threads)
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
-        yield _SPEEDS
-        speeds = measure_speeds(zygotes.of(Backend.EAGER), element_types(settings), cores)
-        yield msgspec.structs.replace(run, speeds=speeds)
-        yield msgspec.structs.replace(_SPEEDS, is_over=True)
+        yield from add_speeds(run, zygotes.of(Backend.EAGER), element_types(settings), cores)
     effort = msgspec.structs.replace(effort_of(run), memory=free_memory())
     kind = OrderReplay if settings.mode is ReplayMode.ORDER else HotReplay
     yield from kind(run, effort, zygotes, cores).results()

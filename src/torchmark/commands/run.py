@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchmark.commands.planning import let_cases_import, load_suites, select_cases
@@ -63,7 +62,7 @@ def run(
     # Before a worker imports torch: a suite that cannot be read is told at once.
     loaded = load_suites(() if resume is not None else suites)
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
-        here = describe_environment(workers.facts(), Path.cwd())
+        here = describe_environment(workers.facts())
         if resume is not None:
             started = find_run(kept, resume, kind)
             started.check_same_environments((here,))

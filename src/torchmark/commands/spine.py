@@ -16,18 +16,20 @@ import msgspec
 
 from torchmark.engine.cores import on_cores, reserve_lanes, usable_cores
 from torchmark.engine.files import check_free, own_run, write_whole
+from torchmark.engine.machine import measure_speeds
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.result import Result, utc_now
-from torchmark.model.run import Effort, Run, RunKind, RunState
+from torchmark.model.run import Effort, Run, RunKind, RunState, Stage
 from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     from torchmark.engine.cores import Division
+    from torchmark.engine.zygote.zygote import Zygote
     from torchmark.model.result import PlannedResult, ResultKey
     from torchmark.model.run import Environment, Progress
 
@@ -165,6 +167,16 @@ def carry_out_on_cores(
     widest = max((each.case.num_threads for each in run.plan), default=1)
     with reserve_cores(widest if threads is None else threads) as division:
         return carry_out(run, store, lambda started: measure(started, division), progress)
+
+
+def add_speeds(
+    run: Run, zygote: Zygote, dtypes: Iterable[str], cores: Collection[int]
+) -> Generator[Stage | Run, None, None]:
+    """The run with what this machine can do at best, which its times are held against."""
+    text = "measuring what this machine can do at best"
+    yield Stage(text=text)
+    yield msgspec.structs.replace(run, speeds=measure_speeds(zygote, dtypes, cores))
+    yield Stage(text=text, is_over=True)
 
 
 class LiveFile:

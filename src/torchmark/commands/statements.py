@@ -7,7 +7,6 @@ from forks of a zygote. Both make a run. It is stored if a store is given, befor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -160,7 +159,7 @@ def _save(run: Run, store: Store | None, tags: Iterable[str]) -> Run:
     """The run as the store has it, if there is one to keep it."""
     if store is None:
         return run
-    here = describe_environment(warmup.facts(import_torch()), Path.cwd())
+    here = describe_environment(warmup.facts(import_torch()))
     kept = msgspec.structs.replace(
         run, id=new_run_id(), environments=(here,), tags=tuple(tags), results=()
     )

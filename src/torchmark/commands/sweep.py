@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from torchmark.analyse.sweep import rows_of
 from torchmark.arguments import check_count
 from torchmark.commands.spine import (
     LiveFile,
+    add_speeds,
     carry_out,
     carry_out_on_cores,
     effort_of,
@@ -34,7 +33,7 @@ from torchmark.define.sweep.points import (
     seconds_for,
 )
 from torchmark.define.sweep.spec import read_spec, spec_of
-from torchmark.engine.machine import import_torch, measure_speeds
+from torchmark.engine.machine import import_torch
 from torchmark.engine.sweeping import (
     WantedCase,
     make_sweep_workers,
@@ -216,7 +215,7 @@ def _environment(workers: Workers | None, threads: int) -> Environment:
         facts = workers.start(threads, under_callgrind=False).start()
     else:
         facts = warmup.facts(import_torch())
-    return describe_environment(facts, Path.cwd())
+    return describe_environment(facts)
 
 
 def _announcements(
@@ -272,16 +271,9 @@ def _measure(
     wanted = _wanted_cases(run)
     yield from measure_in_workers(spec, wanted, workers, division, time_limit=limit)
     if run.speeds is None:
-        text = "measuring what this machine can do at best"
-        yield Stage(text=text)
         threads = run.plan[0].case.num_threads
-        speeds = measure_speeds(
-            workers.start(threads, under_callgrind=False),
-            _torch_dtypes(run),
-            division.cores_for(threads),
-        )
-        yield Stage(text=text, is_over=True)
-        yield msgspec.structs.replace(run, speeds=speeds)
+        zygote = workers.start(threads, under_callgrind=False)
+        yield from add_speeds(run, zygote, _torch_dtypes(run), division.cores_for(threads))
 
 
 def _wanted_cases(run: Run) -> list[WantedCase]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark import __version__
@@ -23,7 +24,6 @@ from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from torchmark.engine.cpp.compiler import Toolchain
     from torchmark.engine.zygote.zygote import Zygote
@@ -149,7 +149,11 @@ class UnderTest:
         return self._described
 
     def _abilities(self) -> dict[str, str]:
-        abilities = {"counting": _reason_against_counting() or WORKS, "cpp": WORKS}
+        abilities = {"counting": WORKS, "cpp": WORKS}
+        try:
+            check_counting()
+        except MissingToolError as error:
+            abilities["counting"] = str(error)
         try:
             abilities["compiler"] = self.toolchain().version
         except TorchmarkError as error:
@@ -167,12 +171,12 @@ def open_environment(
     return UnderTest(activate_environment(name, command), path, modules)
 
 
-def describe_environment(probe_facts: Mapping[str, Any], directory: Path) -> Environment:
-    """All that is known of where a run takes place; `directory` is the one it is started from."""
+def describe_environment(probe_facts: Mapping[str, Any]) -> Environment:
+    """All that is known of where a run takes place, which is started from this directory."""
     facts = {
         **_usual_facts(probe_facts),
         "compiler": find_compiler_version(),
-        "git": describe_checkout(directory),
+        "git": describe_checkout(Path.cwd()),
     }
     return Environment(facts=facts)
 
@@ -193,14 +197,14 @@ def describe_torch(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: str(probe_facts[key]) for name, key in names.items() if probe_facts.get(key)}
 
 
-def _reason_against_counting() -> str | None:
-    try:
-        valgrind()
-    except MissingToolError as error:
-        return str(error)
+def check_counting() -> None:
+    """An error if no instructions can be counted on this machine."""
+    valgrind()
     if platform.machine() not in COUNTABLE_MACHINES:
-        return f"instructions can be counted on {' and '.join(COUNTABLE_MACHINES)} only"
-    return None
+        raise MissingToolError(
+            f"instructions can be counted on {' and '.join(COUNTABLE_MACHINES)} only, and this is "
+            f"{platform.machine()}; take times alone"
+        )
 
 
 def remarks_on(a: UnderTest, b: UnderTest, *, statements_differ: bool = False) -> list[str]:

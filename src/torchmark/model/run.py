@@ -187,15 +187,20 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     def has_failures(self) -> bool:
         return any(each.status is Status.FAILED for each in self.results)
 
-    def check_same_environments(self, now: tuple[Environment, ...]) -> None:
-        """An InvalidArgumentError unless what is decisive is as it was when the run began."""
+    def check_same_environments(
+        self,
+        now: tuple[Environment, ...],
+        facts: Mapping[str, tuple[str, ...]] = DECISIVE,
+        remedy: str = "start a new run",
+    ) -> None:
+        """An InvalidArgumentError unless these facts are as they were when the run began."""
         for before, here in zip(self.environments, now, strict=True):
-            for name, path in DECISIVE.items():
+            for name, path in facts.items():
                 if before.fact(*path) != here.fact(*path):
                     where = f" in {before.name}" if before.name else ""
                     raise InvalidArgumentError(
                         f"run {self.id} began with {name} {before.fact(*path)}{where}, and this "
-                        f"is {here.fact(*path)}; start a new run"
+                        f"is {here.fact(*path)}; {remedy}"
                     )
 
 

@@ -17,6 +17,7 @@ from torchmark.capture.traces.checking import check_call
 from torchmark.model.result import Counts, Facts, Metric, Status
 from torchmark.model.run_settings import settings_of
 from torchmark.model.trace import PHASES
+from torchmark.model.units import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -180,9 +181,7 @@ def analyse_replay(run: Run) -> ReplayAnalysis:
         _row(call, outcomes[call.number], shares.get(call.number), settings.backends[0], run.speeds)
         for call in settings.calls
     ]
-    grouped: dict[str, list[CallRow]] = {}
-    for row in rows:
-        grouped.setdefault(row.call.op, []).append(row)
+    grouped = collect((row.call.op, row) for row in rows)
     operators = [_operator(op, each) for op, each in grouped.items()]
     whole_pass = results.get((settings.pass_case, Metric.TIME))
     return ReplayAnalysis(
@@ -310,18 +309,18 @@ def _most_first(share: float | None) -> float:
 
 def split_by_phase(analysis: ReplayAnalysis) -> list[PartRow]:
     """The phases that there are, in the order of a step."""
-    found: dict[str, list[tuple[int, float]]] = {phase: [] for phase in PHASES}
-    for place, share in _shares_by_place(analysis):
-        found.setdefault(place.phase, []).append((place.count, share))
-    return [_part(name, 0, parts) for name, parts in found.items() if parts]
+    shares = _shares_by_place(analysis)
+    found = collect((place.phase, (place.count, share)) for place, share in shares)
+    return [_part(phase, 0, found[phase]) for phase in PHASES if phase in found]
 
 
 def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
     """Every module under the one that it is inside of; a module has the shares of its parts."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for place, share in _shares_by_place(analysis):
-        for path in _paths_to(place.module):
-            found.setdefault(path, []).append((place.count, share))
+    found = collect(
+        (path, (place.count, share))
+        for place, share in _shares_by_place(analysis)
+        for path in _paths_to(place.module)
+    )
     in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
     return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
 

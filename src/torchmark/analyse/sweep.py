@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchmark.model.result import KernelTimes, Metric, Status, TimeSummary
 from torchmark.model.run_settings import Phase, point_of
-from torchmark.model.units import ordered_unique
+from torchmark.model.units import collect, ordered_unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -289,12 +289,11 @@ def ratio_to(eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow) -> Rat
 def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
     """A line for each subject, phase, dtype and backend that has points in common with eager."""
     eager = eager_of(rows)
-    found: dict[tuple[Subject, Phase, Config], list[tuple[float, Dims]]] = {}
-    for row in measured(rows):
-        ratio = ratio_to(eager, row)
-        if ratio is not None:
-            key = (row.subject, row.phase, row.config)
-            found.setdefault(key, []).append((ratio.value, row.dims))
+    found = collect(
+        ((row.subject, row.phase, row.config), (ratio.value, row.dims))
+        for row in measured(rows)
+        if (ratio := ratio_to(eager, row)) is not None
+    )
     lines = []
     for (subject, phase, config), ratios in found.items():
         least, most = min(ratios), max(ratios)

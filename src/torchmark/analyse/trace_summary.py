@@ -6,13 +6,14 @@ that knows no modules has its operators at the top.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import tensors_in
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.model.trace import PHASES
+from torchmark.model.units import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,9 +112,7 @@ def summarise_trace(trace: Trace) -> TraceSummary:
 
 def _operators(trace: Trace, by_call: Counter[int]) -> tuple[OperatorSummary, ...]:
     total = by_call.total()
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for number in by_call:
-        numbers[trace.calls[number].op].append(number)
+    numbers = collect((trace.calls[number].op, number) for number in by_call)
     found = []
     for op, same in numbers.items():
         calls = sum(by_call[number] for number in same)

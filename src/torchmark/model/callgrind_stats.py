@@ -19,7 +19,6 @@ another file has an entry of its own, `header:function`, without the object. Thr
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -195,22 +194,18 @@ def stats_from_profiles(
 
 def exclusive_counts(profile: Profile) -> FunctionCounts:
     """Every function by itself; the sum is the profile's total."""
-    counts: dict[str, int] = defaultdict(int)
-    for name, _, share in _named_shares(profile):
-        counts[name] += share.exclusive
+    counts = [(share.exclusive, name) for name, _, share in _named_shares(profile)]
     return counts_of(counts, inclusive=False)
 
 
 def inclusive_counts(profile: Profile) -> FunctionCounts:
     """Every function with what it called, and inlined code with what was called from it."""
-    counts: dict[str, int] = defaultdict(int)
-    for function in profile.functions:
-        counts[_full_name(*function[:3])] += function.inclusive
+    counts = [(each.inclusive, _full_name(*each[:3])) for each in profile.functions]
     for name, is_inlined, share in _named_shares(profile):
         if is_inlined:
             # A part costs no more than the whole; recursion would make it look so.
             whole = profile.functions[share.function].inclusive
-            counts[name] += min(share.exclusive + share.called, whole)
+            counts.append((min(share.exclusive + share.called, whole), name))
     return counts_of(counts, inclusive=True)
 
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 from torchmark.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
 _LINE_WIDTH = 80
 """torch's own default, for a process in which torch is not loaded."""
@@ -136,7 +136,8 @@ class FunctionCounts:
         """Every count times a number, cut to an integer; useful for counts per run."""
         if not isinstance(other, (int, float)):
             return NotImplemented
-        return counts_of({name: int(count * other) for count, name in self}, self.inclusive)
+        products = {name: int(count * other) for count, name in self}
+        return counts_of(((count, name) for name, count in products.items()), self.inclusive)
 
     def filter(self, filter_fn: Callable[[str], bool]) -> FunctionCounts:
         """The entries whose name satisfies `filter_fn`."""
@@ -146,10 +147,7 @@ class FunctionCounts:
 
     def transform(self, map_fn: Callable[[str], str]) -> FunctionCounts:
         """The counts under other names; entries that get the same name are added up."""
-        counts: dict[str, int] = defaultdict(int)
-        for count, name in self:
-            counts[map_fn(name)] += count
-        return counts_of(counts, self.inclusive)
+        return counts_of(((count, map_fn(name)) for count, name in self), self.inclusive)
 
     def sum(self) -> int:
         """Instructions in all; it means nothing for inclusive counts."""
@@ -172,12 +170,8 @@ class FunctionCounts:
                 "inclusive and exclusive counts cannot be added or subtracted; "
                 "take both from stats(inclusive=True) or both from stats()"
             )
-        counts: dict[str, int] = defaultdict(int)
-        for count, name in self:
-            counts[name] += count
-        for count, name in other:
-            counts[name] += sign * count
-        return counts_of(counts, self.inclusive)
+        signed = [(sign * count, name) for count, name in other]
+        return counts_of([*self, *signed], self.inclusive)
 
     def __repr__(self) -> str:
         # torch makes room for a minus sign that the digits already hold; the text is kept alike.
@@ -191,9 +185,12 @@ class FunctionCounts:
         return "\n".join([object.__repr__(self), *lines])
 
 
-def counts_of(counts: Mapping[str, int], inclusive: bool) -> FunctionCounts:
-    """The counts of a mapping from name to count, largest first; zeros are left out."""
-    entries = (FunctionCount(count, name) for name, count in counts.items() if count)
+def counts_of(counts: Iterable[tuple[int, str]], inclusive: bool) -> FunctionCounts:
+    """Counts with their names, added up by name, largest first; zeros are left out."""
+    sums: dict[str, int] = defaultdict(int)
+    for count, name in counts:
+        sums[name] += count
+    entries = (FunctionCount(count, name) for name, count in sums.items() if count)
     return FunctionCounts(tuple(sorted(entries, reverse=True)), inclusive)
 
 

@@ -9,7 +9,6 @@ doubtful about it.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from torchmark.model.result_warnings import (
     find_sampling_warnings,
     find_warnings,
 )
-from torchmark.model.units import log10_single, mean_double, select_unit, std_single
+from torchmark.model.units import collect, log10_single, mean_double, select_unit, std_single
 from torchmark_probe.loops.autorange import single
 from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
 from torchmark_probe.loops.measurement import MOST_FIGURES, SURELY_NOISE, Z_90
@@ -163,9 +162,7 @@ class Measurement(BareMeasurement):
 
         The times are brought to one execution each; what was merged is kept in `replicates`.
         """
-        by_task: dict[TaskSpec, list[Measurement]] = defaultdict(list)
-        for measurement in measurements:
-            by_task[measurement.task_spec].append(measurement)
+        by_task = collect((each.task_spec, each) for each in measurements)
         return [
             Measurement(
                 number_per_run=1,

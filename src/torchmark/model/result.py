@@ -235,15 +235,8 @@ class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     def finish(self, status: Status = Status.DONE, **found: Any) -> Result:
         """What came of it now; `found` are other fields of the result."""
-        return Result(
-            case=self.case,
-            metric=self.metric,
-            environments=self.environments,
-            other=self.other,
-            status=status,
-            finished=utc_now(),
-            **found,
-        )
+        planned = msgspec.structs.asdict(self)
+        return Result(**planned, status=status, finished=utc_now(), **found)
 
 
 class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):

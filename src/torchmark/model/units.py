@@ -1,4 +1,4 @@
-"""Numbers for people: units of time, significant figures, order-preserving uniqueness.
+"""Numbers for people: units of time, significant figures, and what keeps the order of things.
 
 `torch.utils.benchmark` computes some of its figures in single precision and sums in a certain
 order. Numbers that were taken with either library compare only if both round alike, so the
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _SCALES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ENGLISH = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}
@@ -87,6 +89,14 @@ def ordered_unique(elements: Iterable[T]) -> list[T]:
     ['b', 'a', 'n']
     """
     return list(dict.fromkeys(elements))
+
+
+def collect(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, both in their order."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def log10_single(value: float) -> float:

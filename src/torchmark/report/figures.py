@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torchmark.model.units import select_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -150,20 +150,32 @@ def first_line(text: str) -> str:
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
+Phrases: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"
+"""How to tell a fact, and the dotted names that it may have."""
+
+_LINE: Phrases = (
+    ("torch {}", ("torch.version",)),
+    ("Python {}", ("python",)),
+    ("{}", ("machine.cpu",)),
+    ("{} cores", ("machine.usable_cores",)),
+    ("load {}", ("machine.load",)),
+    ("commit {:.10}", ("git.commit",)),
+)
+
+
 def environment_line(environment: Mapping[str, Any]) -> str:
     """The facts that most readers want, of those that are there."""
-    torch, machine = _part(environment, "torch"), _part(environment, "machine")
-    git = _part(environment, "git")
-    facts = [
-        f"torch {torch['version']}" if "version" in torch else "",
-        f"Python {environment['python']}" if "python" in environment else "",
-        str(machine.get("cpu", "")),
-        f"{machine['usable_cores']} cores" if "usable_cores" in machine else "",
-        f"load {machine['load']}" if "load" in machine else "",
-        f"commit {str(git['commit'])[:10]}" if "commit" in git else "",
-        "with changes" if git.get("dirty") else "",
-    ]
-    return ", ".join(fact for fact in facts if fact)
+    facts = dict(environment_facts(environment))
+    changes = ["with changes"] if facts.get("git.dirty") == "yes" else []
+    return ", ".join([*tell_facts(facts, _LINE), *changes])
+
+
+def tell_facts(facts: Mapping[str, str], phrases: Phrases) -> Iterator[str]:
+    """The phrases of those facts that are there."""
+    for phrase, names in phrases:
+        value = next((facts[name] for name in names if facts.get(name)), "")
+        if value:
+            yield phrase.format(cut_line(first_line(value)))
 
 
 def environment_facts(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -183,8 +195,3 @@ def _fact_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_fact_text, value))
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-def _part(environment: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = environment.get(name)
-    return part if isinstance(part, dict) else {}

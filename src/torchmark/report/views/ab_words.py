@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.estimates import Verdict
 from torchmark.model.result import PairedTiming, Status
 from torchmark.model.run import FEWEST_REPLICATES
+from torchmark.model.units import collect
 from torchmark.report.figures import (
     change_text,
     cut_line,
     environment_facts,
     first_line,
     number_text,
+    tell_facts,
 )
 from torchmark.report.names import full_name, name_rows, name_some
 from torchmark.report.view import FactTable
-from torchmark.report.views.common import collect, fact_rows
+from torchmark.report.views.common import fact_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -205,10 +207,7 @@ def _other_differences(environments: Sequence[Environment]) -> list[str]:
 
 def _phrases(environment: Environment) -> list[str]:
     facts = dict(environment_facts(environment.facts))
-    found = []
-    for phrase, names in _VERSIONS:
-        value = next((facts[name] for name in names if facts.get(name)), "")
-        found += [phrase.format(cut_line(first_line(value)))] if value else []
+    found = list(tell_facts(facts, _VERSIONS))
     for ability, name in _ABILITIES:
         value = cut_line(first_line(facts.get(name, "")))
         if value:

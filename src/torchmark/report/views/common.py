@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import Verdict, instructions_of, time_of
 from torchmark.model.result import Counts, Status
-from torchmark.model.units import ordered_unique
+from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import (
     environment_facts,
     environment_line,
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from torchmark.model.run import Environment, Run
     from torchmark.report.view import Value
     from torchmark_probe.loops.intervals import Interval
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _NAMED = 3
 """Cases that are named with a warning; more are counted."""
@@ -216,14 +213,6 @@ def code_details(case: Case) -> tuple[Detail, ...]:
     return tuple(
         Detail(title=title, code=code, is_page_only=True) for title, code in parts if code.strip()
     )
-
-
-def collect(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """The values of each key, both in their order."""
-    found: dict[K, list[V]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
 
 
 def warning_texts(results: Iterable[Result]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,7 +65,7 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
         environments=fact_table([*_named("before", first), *_named("after", second)]),
         settings=tuple(
             (f"threshold of {name}", f"{share * 100:g} %")
-            for name, share in thresholds_of(differences).items()
+            for name, share in asdict(differences.thresholds).items()
         ),
         data=_data(differences),
     )
@@ -77,14 +78,9 @@ def heading_of(first: Run, second: Run, differences: RunDifferences) -> dict[str
         "version": 2,
         "before": first.id,
         "after": second.id,
-        "thresholds": thresholds_of(differences),
+        "thresholds": asdict(differences.thresholds),
         "environment": environment_changes(first, second),
     }
-
-
-def thresholds_of(differences: RunDifferences) -> dict[str, float]:
-    limits = differences.thresholds
-    return {"time": limits.time, "count": limits.count, "ratio": limits.ratio}
 
 
 def environment_changes(first: Run, second: Run) -> dict[str, tuple[str | None, str | None]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchmark.analyse.estimates import time_of_measurement
 from torchmark.errors import EmptyMeasurementError, UnknownRowError
 from torchmark.model.measurement import Measurement
-from torchmark.model.units import ordered_unique, select_unit
+from torchmark.model.units import collect, ordered_unique, select_unit
 from torchmark.report.figures import number_text
 from torchmark.report.view import (
     Cell,
@@ -26,7 +26,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import collect, time_values
+from torchmark.report.views.common import time_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,6 +11,7 @@ from torchmark.analyse.call_costs import Nature
 from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
 from torchmark.model.result import Status
 from torchmark.model.run_settings import Backend, ReplayMode
+from torchmark.model.units import collect
 from torchmark.report.figures import (
     amount_text,
     first_line,
@@ -35,7 +36,6 @@ from torchmark.report.view import (
 )
 from torchmark.report.views.charts import Dot, draw_rows
 from torchmark.report.views.common import (
-    collect,
     fact_table,
     lead_of,
     results_in_order,

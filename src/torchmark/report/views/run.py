@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.model.result import Counts, Metric
+from torchmark.model.units import collect
 from torchmark.report.figures import first_line
 from torchmark.report.names import group_of, name_in_group, short_names
 from torchmark.report.view import (
@@ -24,7 +25,6 @@ from torchmark.report.view import (
 from torchmark.report.views.charts import chart_times
 from torchmark.report.views.common import (
     code_details,
-    collect,
     count_statuses,
     frame_view,
     instructions_cell,

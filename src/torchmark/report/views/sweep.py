@@ -27,7 +27,7 @@ from torchmark.analyse.sweep import (
 )
 from torchmark.model.result import Metric, Status
 from torchmark.model.run_settings import dims_text
-from torchmark.model.units import ordered_unique
+from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
 from torchmark.report.names import name_some
 from torchmark.report.view import (
@@ -45,7 +45,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import collect, fact_table, lead_of
+from torchmark.report.views.common import fact_table, lead_of
 from torchmark.report.views.sweep_charts import (
     more_scaling,
     ratios_in,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.records import case, count_result, failed_result, time_result
 from torchmark.analyse.estimates import MeasuredTime, time_of, time_of_measurement
-from torchmark.analyse.overheads import Ladder, Rung, find_ladders, time_overhead
+from torchmark.analyse.overheads import Rung, find_rungs, time_overhead
 from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Metric, Result
@@ -26,13 +26,8 @@ def timed(seconds: float, spread: float = 0.005) -> MeasuredTime:
     return time
 
 
-def ladder_of(*results: Result) -> Ladder:
-    (ladder,) = find_ladders(results)
-    return ladder
-
-
 def rungs_of(*results: Result) -> dict[str, Rung]:
-    return {rung.kind: rung for rung in ladder_of(*results).rungs}
+    return {rung.kind: rung for rung in find_rungs(results)}
 
 
 def test_a_rung_has_the_difference_and_the_ratio_to_the_plain_case() -> None:
@@ -51,10 +46,11 @@ def test_instructions_are_subtracted_exactly_for_one_execution() -> None:
 
 
 def test_times_and_counts_of_a_case_are_one_rung_in_the_order_of_the_results() -> None:
-    ladder = ladder_of(count_result(SUB), time_result(PLAIN), time_result(SUB), count_result(PLAIN))
-    assert [rung.kind for rung in ladder.rungs] == ["SubTensor", "Tensor"]
-    assert all(rung.time and rung.count for rung in ladder.rungs)
-    assert ladder.stmt == "x + y"
+    rungs = find_rungs(
+        [count_result(SUB), time_result(PLAIN), time_result(SUB), count_result(PLAIN)]
+    )
+    assert [rung.kind for rung in rungs] == ["SubTensor", "Tensor"]
+    assert all(rung.time and rung.count for rung in rungs)
 
 
 def test_the_plain_case_has_no_overhead_of_its_own() -> None:
@@ -64,9 +60,9 @@ def test_the_plain_case_has_no_overhead_of_its_own() -> None:
 
 
 def test_calls_are_compared_with_their_own_plain_case_alone() -> None:
-    ladders = find_ladders([time_result(PLAIN), time_result(OTHER)])
-    assert [ladder.stmt for ladder in ladders] == ["x + y", "F.relu(x)"]
-    assert ladders[1].rungs[0].time_overhead is None
+    rungs = find_rungs([time_result(PLAIN), time_result(OTHER)])
+    assert [rung.case.stmt for rung in rungs] == ["x + y", "F.relu(x)"]
+    assert rungs[1].time_overhead is None
 
 
 @pytest.mark.parametrize("kind", [Metric.TIME, Metric.INSTRUCTIONS])

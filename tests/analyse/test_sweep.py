@@ -131,7 +131,7 @@ def test_the_mean_of_speed_ups_is_geometric_and_the_ends_have_their_points() -> 
     made.append(sweep_rows.skipped(dims=(("n", 1),)))
     (found,) = speed_ups(sweep_rows.rows(made))
     assert found.mean == pytest.approx(1)
-    assert (found.least_at, found.most_at) == ((("n", 1),), (("n", 2),))
+    assert (found.least[1], found.most[1]) == ((("n", 1),), (("n", 2),))
     assert found.points == 3
 
 

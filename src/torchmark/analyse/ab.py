@@ -115,10 +115,6 @@ class Judged(Compared):
     missing: int
     """Planned results that are not there."""
 
-    @property
-    def failures(self) -> tuple[Result, ...]:
-        return tuple(gap for gap in self.gaps if gap.status is Status.FAILED)
-
 
 def pairs_of(run: Run) -> list[Pair]:
     """The pairs of environments that the run compares, in the order of its plan."""

@@ -81,22 +81,16 @@ class Rung:
         return instructions_of(counts) if isinstance(counts, Counts) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
-    """One call with every kind of input."""
+def find_rungs(results: Iterable[Result]) -> list[Rung]:
+    """The rungs of one ladder after the other, each in the order in which the results name them.
 
-    stmt: str
-    rungs: tuple[Rung, ...]
-    """In the order in which the results name them."""
-
-
-def find_ladders(results: Iterable[Result]) -> tuple[Ladder, ...]:
-    """The ladders in the results; without a result of the plain kind one has no overheads."""
+    Without a result of the plain kind a ladder has no overheads.
+    """
     ladders: dict[tuple[str, ...], dict[str, dict[Metric, Result]]] = {}
     for result in results:
         *call, kind = result.case.label
         ladders.setdefault(tuple(call), {}).setdefault(kind, {})[result.metric] = result
-    return tuple(map(_ladder, ladders.values()))
+    return [rung for kinds in ladders.values() for rung in _rungs_of(kinds)]
 
 
 def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
@@ -117,7 +111,7 @@ def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | Non
     )
 
 
-def _ladder(kinds: Mapping[str, Mapping[Metric, Result]]) -> Ladder:
+def _rungs_of(kinds: Mapping[str, Mapping[Metric, Result]]) -> list[Rung]:
     rungs = {
         kind: Rung(
             case=next(iter(found.values())).case,
@@ -127,13 +121,9 @@ def _ladder(kinds: Mapping[str, Mapping[Metric, Result]]) -> Ladder:
         for kind, found in kinds.items()
     }
     plain = rungs.get(PLAIN)
-    return Ladder(
-        stmt=next(iter(rungs.values())).case.stmt,
-        rungs=tuple(
-            rung if plain is None or rung is plain else _above(plain, rung)
-            for rung in rungs.values()
-        ),
-    )
+    return [
+        rung if plain is None or rung is plain else _above(plain, rung) for rung in rungs.values()
+    ]
 
 
 def _above(plain: Rung, rung: Rung) -> Rung:

@@ -136,10 +136,10 @@ class SpeedUp:
     mean: float
     """Geometric: twice and half as fast make one."""
 
-    least: float
-    least_at: Dims
-    most: float
-    most_at: Dims
+    least: tuple[float, Dims]
+    """With the point at which it is; likewise `most`."""
+
+    most: tuple[float, Dims]
     points: int
 
 
@@ -296,17 +296,14 @@ def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
     )
     lines = []
     for (subject, phase, config), ratios in found.items():
-        least, most = min(ratios), max(ratios)
         lines.append(
             SpeedUp(
                 subject=subject,
                 phase=phase,
                 config=config,
                 mean=math.exp(math.fsum(math.log(value) for value, _ in ratios) / len(ratios)),
-                least=least[0],
-                least_at=least[1],
-                most=most[0],
-                most_at=most[1],
+                least=min(ratios),
+                most=max(ratios),
                 points=len(ratios),
             )
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from torchmark.analyse.estimates import time_of
-from torchmark.analyse.overheads import SUITE, find_ladders
+from torchmark.analyse.overheads import SUITE, find_rungs
 from torchmark.flame.stacks import parse_stacks
 from torchmark.flame.svg import difference_svg, flame_svg
 from torchmark.model.result import Metric, PairedProfile
@@ -26,7 +26,6 @@ from torchmark.report.view import (
     Picture,
     Row,
     Section,
-    Table,
     View,
     data_table,
     field,
@@ -46,9 +45,9 @@ from torchmark.report.views.common import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from torchmark.analyse.overheads import Ladder, Rung, TimeOverhead
+    from torchmark.analyse.overheads import Rung, TimeOverhead
     from torchmark.flame.stacks import Stack
     from torchmark.model.case import Case
     from torchmark.model.result import Result
@@ -70,13 +69,13 @@ _UNIT = "ns per run"
 def view_ladders(run: Run) -> View:
     """The results of the suite in the run, which may have others too."""
     run = keep_suite(run)
-    ladders = find_ladders(results_in_order(run))
+    rungs = find_rungs(results_in_order(run))
     return frame_view(
         run,
         "Overrides ladder, run",
         summary=f"{count_statuses(run)}.",
-        sections=[_ladders(run, ladders)],
-        data=_data(run, ladders),
+        sections=[_ladders(run, rungs)],
+        data=data_table(_DATA, ({"run": run.id, **_values(rung)} for rung in rungs)),
     )
 
 
@@ -89,30 +88,28 @@ def keep_suite(run: Run) -> Run:
     )
 
 
-def _ladders(run: Run, ladders: tuple[Ladder, ...]) -> Section:
+def _ladders(run: Run, rungs: Sequence[Rung]) -> Section:
     metrics = [*(each.metric for each in run.plan), *(each.metric for each in run.results)]
     fields = [*_FIELDS, *(_COUNT_FIELDS if Metric.INSTRUCTIONS in metrics else ())]
-    rungs = [(ladder.stmt, rung) for ladder in ladders for rung in ladder.rungs]
-    statements = {rung.case.id: stmt for stmt, rung in rungs}
     return Section(
         "ladder",
         "Cost over a plain Tensor",
         chart=_chart(rungs),
         table=make_table(
-            [rung for _, rung in rungs],
+            rungs,
             fields,
-            lambda rung: Row(group=statements[rung.case.id], details=code_details(rung.case)),
+            lambda rung: Row(group=rung.case.stmt, details=code_details(rung.case)),
         ),
         footnotes=(_FIGURES, _LIMITS),
     )
 
 
-def _chart(rungs: list[tuple[str, Rung]]) -> Chart | None:
+def _chart(rungs: Sequence[Rung]) -> Chart | None:
     """What is above the plain call: time, or instructions where no times were taken."""
-    dots = [dot for stmt, rung in rungs if (dot := _time_dot(stmt, rung)) is not None]
+    dots = [dot for rung in rungs if (dot := _time_dot(rung)) is not None]
     axis: dict[str, Any] = {"title": "longer than the plain call", "labelExpr": SECONDS_LABEL}
     if not dots:
-        dots = [dot for stmt, rung in rungs if (dot := _count_dot(stmt, rung)) is not None]
+        dots = [dot for rung in rungs if (dot := _count_dot(rung)) is not None]
         axis = {"title": "instructions beyond those of the plain call", "format": "~s"}
     if not dots:
         return None
@@ -129,7 +126,7 @@ def _chart(rungs: list[tuple[str, Rung]]) -> Chart | None:
     )
 
 
-def _time_dot(stmt: str, rung: Rung) -> Dot | None:
+def _time_dot(rung: Rung) -> Dot | None:
     overhead, time = rung.time_overhead, time_of(rung.time)
     if overhead is None or time is None:
         return None
@@ -140,14 +137,21 @@ def _time_dot(stmt: str, rung: Rung) -> Dot | None:
         "95 % interval": f"{micro(low, sign='+')} to {micro(high, sign='+')} us",
         "samples": time.samples,
     }
-    return Dot(name=stmt, value=overhead.seconds, interval=(low, high), series=rung.kind, told=told)
+    return Dot(
+        name=rung.case.stmt,
+        value=overhead.seconds,
+        interval=(low, high),
+        series=rung.kind,
+        told=told,
+    )
 
 
-def _count_dot(stmt: str, rung: Rung) -> Dot | None:
+def _count_dot(rung: Rung) -> Dot | None:
     if rung.more_instructions is None:
         return None
     more = float(rung.more_instructions)
-    return Dot(name=stmt, value=more, series=rung.kind, told={"more": instructions_text(more, "+")})
+    told: dict[str, Value] = {"more": instructions_text(more, "+")}
+    return Dot(name=rung.case.stmt, value=more, series=rung.kind, told=told)
 
 
 def _time(rung: Rung) -> Cell:
@@ -222,20 +226,12 @@ _DATA = (
 )  # fmt: skip
 
 
-def _data(run: Run, ladders: tuple[Ladder, ...]) -> Table:
-    """A row for each kind of input to each call; times in seconds."""
-    values = (
-        {"run": run.id, "call": ladder.stmt, **_values(rung)}
-        for ladder in ladders
-        for rung in ladder.rungs
-    )
-    return data_table(_DATA, values)
-
-
 def _values(rung: Rung) -> dict[str, Value]:
+    """Of one kind of input to a call; times in seconds."""
     reasons = [first_line(each.reason) for each in (rung.time, rung.count) if each]
     counts = {"instructions": rung.instructions, "more_instructions": rung.more_instructions}
     values: dict[str, Value] = {
+        "call": rung.case.stmt,
         "input": rung.kind,
         "case": rung.case.id,
         **time_values(time_of(rung.time), "time", "time"),

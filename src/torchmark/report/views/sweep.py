@@ -249,10 +249,10 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
         field("dtype", lambda each: each.config.dtype),
         field("backend", lambda each: each.config.backend),
         field("mean", lambda each: each.mean, Kind.SPEEDUP, hint),
-        field("least", lambda each: each.least, Kind.SPEEDUP),
-        field("least at", lambda each: dims_text(each.least_at), is_wide_only=True),
-        field("most", lambda each: each.most, Kind.SPEEDUP),
-        field("most at", lambda each: dims_text(each.most_at), is_wide_only=True),
+        field("least", lambda each: each.least[0], Kind.SPEEDUP),
+        field("least at", lambda each: dims_text(each.least[1]), is_wide_only=True),
+        field("most", lambda each: each.most[0], Kind.SPEEDUP),
+        field("most at", lambda each: dims_text(each.most[1]), is_wide_only=True),
         field("points", lambda each: each.points, Kind.INTEGER),
     ]
     return Section(

@@ -28,7 +28,8 @@ EAGER = "pt"
 MEASURED = "measured"
 """What the CSV says of a case that is done."""
 
-_FIRST_BACKENDS = (EAGER, "compile", "ort")
+FIRST_BACKENDS = (EAGER, "compile", "ort")
+"""In the order, and with the colours, that they have in every sweep, whichever of them it has."""
 
 
 class Subject(NamedTuple):
@@ -226,16 +227,14 @@ def size_of(row: SweepRow, dim: str) -> int:
     return dict(row.dims)[dim]
 
 
-def subjects_in(rows: Iterable[SweepRow]) -> list[Subject]:
-    return ordered_unique(row.subject for row in rows)
+def split_by_subject(rows: Iterable[SweepRow]) -> dict[Subject, list[SweepRow]]:
+    return collect((row.subject, row) for row in rows)
 
 
 def backends_in(rows: Iterable[SweepRow]) -> list[str]:
     """Eager first, since the others are held against it."""
     found = ordered_unique(row.backend for row in rows)
-    return sorted(
-        found, key=lambda name: _FIRST_BACKENDS.index(name) if name in _FIRST_BACKENDS else 99
-    )
+    return ordered_unique([*(name for name in FIRST_BACKENDS if name in found), *found])
 
 
 def dtypes_in(rows: Iterable[SweepRow]) -> list[str]:
@@ -261,12 +260,8 @@ def dims_in(rows: Iterable[SweepRow]) -> list[str]:
 
 def varying_dims(rows: Sequence[SweepRow]) -> list[str]:
     """Those of which there is more than one size."""
-    sizes: dict[str, set[int | None]] = {name: set() for name in dims_in(rows)}
-    for row in rows:
-        of_row = dict(row.dims)
-        for name, found in sizes.items():
-            found.add(of_row.get(name))
-    return [name for name, found in sizes.items() if len(found) > 1]
+    points = [dict(row.dims) for row in rows]
+    return [name for name in dims_in(rows) if len({point.get(name) for point in points}) > 1]
 
 
 def eager_of(rows: Iterable[SweepRow]) -> dict[tuple[object, ...], SweepRow]:

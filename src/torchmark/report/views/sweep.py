@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ from torchmark.analyse.sweep import (
     phases_in,
     rows_of,
     speed_ups,
-    subjects_in,
+    split_by_subject,
     varying_dims,
 )
 from torchmark.model.result import Metric, Status
@@ -45,7 +45,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import fact_table, lead_of
+from torchmark.report.views.common import fact_table, lead_of, reason_cell
 from torchmark.report.views.sweep_charts import (
     more_scaling,
     ratios_in,
@@ -173,13 +173,12 @@ def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
 
 def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> list[Section]:
     """For each subject a line for each point, a column for each backend."""
-    errors, subjects, found = _error_texts(rows), subjects_in(rows), []
+    errors, subjects, found = _error_texts(rows), split_by_subject(rows), []
     notes = [
         _NOTE if ratios else "",
         f"Largest difference from {EAGER}: {', '.join(errors)}." if errors else "",
     ]
-    for number, subject in enumerate(subjects, start=1):
-        of_subject = [row for row in rows if row.subject == subject]
+    for number, (subject, of_subject) in enumerate(subjects.items(), start=1):
         varying = varying_dims(of_subject)
         sizes = {name: size for row in of_subject for name, size in row.dims if name not in varying}
         fixed = dims_text(tuple(sizes.items())) if varying else ""
@@ -226,16 +225,14 @@ def _point_table(
 def _time_cell(row: SweepRow | None) -> Cell:
     if row is None:
         return Cell(text="–", mark=Mark.QUIET)
-    if row.status is Status.DONE and row.median_s is not None:
-        text = short_seconds_text(row.median_s)
-        return Cell(row.median_s, text, mark=_mark_of(row), hint=row.reason)
-    return Cell(text=row.status_text, mark=_mark_of(row), hint=row.reason)
+    if row.median_s is None:
+        return reason_cell(row.status, row.reason, "")
+    text = short_seconds_text(row.median_s)
+    return Cell(row.median_s, text, mark=_doubt_about(row), hint=row.reason)
 
 
-def _mark_of(row: SweepRow) -> Mark:
-    doubt = Mark.DOUBTFUL if row.reason else Mark.PLAIN
-    marks = {Status.DONE: doubt, Status.FAILED: Mark.BAD, Status.SKIPPED: Mark.QUIET}
-    return marks[row.status]
+def _doubt_about(row: SweepRow) -> Mark:
+    return Mark.DOUBTFUL if row.reason else Mark.PLAIN
 
 
 def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
@@ -244,7 +241,7 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
     hint = "The geometric mean over all points."
     model: Field[SpeedUp] = field("model", lambda each: subject_text(each.subject))
     columns: list[Field[SpeedUp]] = [
-        *([model] if len(subjects_in(rows)) > 1 else []),
+        *([model] if len(split_by_subject(rows)) > 1 else []),
         field("phase", lambda each: each.phase.value),
         field("dtype", lambda each: each.config.dtype),
         field("backend", lambda each: each.config.backend),
@@ -267,9 +264,8 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
 def _case_section(rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float]) -> Section:
     """Every case as a table for pages: what defines it, its figures, its kernels."""
     kernels = collect((case.id, kernel) for case, kernel in kernels_of(run))
-    subjects = subjects_in(rows)
-    has_models = len({subject.model for subject in subjects}) > 1
-    has_threads = len({subject.threads for subject in subjects}) > 1
+    has_models = len({row.model for row in rows}) > 1
+    has_threads = len({row.threads for row in rows}) > 1
     model: Field[SweepRow] = field("model", lambda row: row.model)
     threads: Field[SweepRow] = field("threads", lambda row: row.threads, Kind.INTEGER)
     columns: list[Field[SweepRow]] = [
@@ -314,11 +310,10 @@ def _figure(name: str, row: SweepRow) -> Value:
 
 def _median_cell(row: SweepRow) -> Cell:
     if row.status is not Status.DONE:
-        text = ": ".join(filter(None, (row.status.value, first_line(row.reason))))
-        return Cell(text=text, mark=_mark_of(row), hint=row.reason)
-    has_interval = row.low_s is not None and row.high_s is not None
-    interval = (row.low_s or 0.0, row.high_s or 0.0) if has_interval else None
-    return Cell(row.median_s, interval=interval, mark=_mark_of(row), hint=row.reason)
+        text = ": ".join(filter(None, (row.status.value, row.reason)))
+        return replace(reason_cell(row.status, row.reason, ""), text=text)
+    interval = None if row.low_s is None or row.high_s is None else (row.low_s, row.high_s)
+    return Cell(row.median_s, interval=interval, mark=_doubt_about(row), hint=row.reason)
 
 
 _KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (

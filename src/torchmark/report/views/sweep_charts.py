@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import (
     EAGER,
+    FIRST_BACKENDS,
     configs_in,
     dims_in,
     dtypes_in,
@@ -22,7 +23,7 @@ from torchmark.analyse.sweep import (
     ratio_to,
     size_of,
     slices,
-    subjects_in,
+    split_by_subject,
     varying_dims,
 )
 from torchmark.model.run_settings import TORCH_DTYPES, dims_text
@@ -53,9 +54,6 @@ _COLUMNS = 3
 
 _MOST_SLICES = 5
 """Further choices of the other dimensions that a page shows for each dimension."""
-
-_FIXED_COLOURS = (EAGER, "compile", "ort")
-"""Backends whose colour is the same in every sweep, whichever of them it has."""
 
 _DTYPE_LEGEND = {
     "orient": "bottom",
@@ -99,7 +97,7 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
     """The same for other sizes of the dimensions that are held there."""
     others = [
         cut
-        for subject_rows in _by_subject(measured(rows))
+        for subject_rows in split_by_subject(measured(rows)).values()
         for dim in varying_dims(subject_rows)
         for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
@@ -160,7 +158,7 @@ def _chart(
 
 def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
     """The phase, and what is measured where rows are of several models or threads."""
-    if len(subjects_in(every)) == 1:
+    if len(split_by_subject(every)) == 1:
         return str(phase.value)
     return f"{phase.value}: {subject_text(row.subject)}"
 
@@ -188,14 +186,10 @@ def subject_text(subject: Subject) -> str:
     return f"{subject.model}, {number_text(subject.threads, 'thread')}"
 
 
-def _by_subject(rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
-    return [[row for row in rows if row.subject == subject] for subject in subjects_in(rows)]
-
-
 def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
     """One for each dimension that varies; if none does, for the first, as a single point."""
     found = []
-    for subject_rows in _by_subject(measured(rows)):
+    for subject_rows in split_by_subject(measured(rows)).values():
         dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
         found += [slices(subject_rows, dim)[0] for dim in dims]
     return found
@@ -304,8 +298,7 @@ def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding
 
 def _colour_channel(configs: Sequence[Config]) -> Encoding:
     """A colour for each backend, whatever the dtype."""
-    others = [config.backend for config in configs if config.backend not in _FIXED_COLOURS]
-    order = ordered_unique([*_FIXED_COLOURS, *others])
+    order = ordered_unique([*FIRST_BACKENDS, *(config.backend for config in configs)])
     return {
         "field": "config",
         "type": "nominal",
@@ -346,7 +339,7 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
     title = "Achieved FLOP/s over FLOP per byte"
     panels = [
         _roof_panel([row for row in of_subject if row.phase is phase], rows, tops, width)
-        for of_subject in _by_subject(works)
+        for of_subject in split_by_subject(works).values()
         for phase in phases_in(of_subject)
     ]
     return _chart("roofline", title, note, rows, panels, f"{title}. {note}")

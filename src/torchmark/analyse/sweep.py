@@ -6,6 +6,7 @@ order and by these names: docs/sweep.md has them for people. Seconds are of one 
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,11 +26,18 @@ if TYPE_CHECKING:
 EAGER = "pt"
 """The backend that the others are compared with."""
 
-MEASURED = "measured"
-"""What the CSV says of a case that is done."""
-
 FIRST_BACKENDS = (EAGER, "compile", "ort")
 """In the order, and with the colours, that they have in every sweep, whichever of them it has."""
+
+
+class RowStatus(enum.Enum):
+    """What came of a case, in the words of the CSV."""
+
+    MEASURED = "measured"
+    SKIPPED = "skipped"
+    """The backend cannot run it, and the reason says why."""
+
+    FAILED = "failed"
 
 
 class Subject(NamedTuple):
@@ -94,9 +102,7 @@ class SweepRow:
     prepare_s: float | None = None
     """The compilation by torch.compile, or the export to ONNX."""
 
-    status: Status = Status.DONE
-    """SKIPPED: the backend cannot run it, and the reason says why."""
-
+    status: RowStatus = RowStatus.MEASURED
     reason: str = ""
     """Why there is no measurement; of a measured row, why its result is doubtful. One line."""
 
@@ -111,13 +117,8 @@ class SweepRow:
     def config(self) -> Config:
         return Config(self.backend, self.dtype)
 
-    @property
-    def status_text(self) -> str:
-        return MEASURED if self.status is Status.DONE else self.status.value
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
+class Ratio(NamedTuple):
     """How many times as fast as eager."""
 
     value: float
@@ -170,7 +171,8 @@ def rows_of(run: Run) -> tuple[SweepRow, ...]:
 def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
     facts, times = result.facts, _time_summary(result)
-    reason = " ".join(facts.remarks) if result.status is Status.DONE else result.reason
+    is_done = result.status is Status.DONE
+    reason = " ".join(facts.remarks) if is_done else result.reason
     return SweepRow(
         case_id=result.case.id,
         model=result.case.label[0],
@@ -190,7 +192,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
         peak_memory_bytes=facts.peak_memory_bytes,
         max_error=facts.max_error,
         prepare_s=facts.prepare_seconds,
-        status=result.status,
+        status=RowStatus.MEASURED if is_done else RowStatus(result.status.value),
         reason=" ".join(reason.split()),
         environment=run.environment.id,
     )
@@ -220,7 +222,7 @@ def _rate(amount: int | None, times: TimeSummary | None) -> float | None:
 
 
 def measured(rows: Iterable[SweepRow]) -> list[SweepRow]:
-    return [row for row in rows if row.status is Status.DONE and row.median_s is not None]
+    return [row for row in rows if row.status is RowStatus.MEASURED and row.median_s is not None]
 
 
 def size_of(row: SweepRow, dim: str) -> int:

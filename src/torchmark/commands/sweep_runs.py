@@ -14,7 +14,7 @@ import csv
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from torchmark.analyse.sweep import MEASURED, SweepRow, rows_of
+from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
 from torchmark.engine.files import check_free, write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
@@ -134,7 +134,7 @@ def check_file(
     `known` is the run whose rows the file should hold. Rows without a measurement, and the end of a
     line that was cut short, are no loss.
     """
-    rows = [row for row in _rows_in(file) if row["status"] == MEASURED]
+    rows = [row for row in _rows_in(file) if row["status"] == RowStatus.MEASURED.value]
     medians = {row.case_id: repr(row.median_s) for row in rows_of(known)} if known else {}
     model = cases[0].case.label[0]
     names = {name for name, _ in cases[0].point.dims}

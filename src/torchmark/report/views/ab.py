@@ -40,9 +40,9 @@ from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
     code_details,
     failure_section,
+    run_line,
     setting_facts,
     signed_cell,
-    title_of,
     verdict_cell,
 )
 
@@ -78,7 +78,7 @@ def make_view(run: Run) -> View:
         title="; ".join(map(name_pair, compared)) or "Nothing compared",
         summary=" ".join(map(summarise, compared)) or "Nothing was compared.",
         lead=(
-            f"{title_of(run)}, {run.state.value}, started {run.started}",
+            run_line(run),
             *describe_environments(run.environments),
         ),
         notes=run.notes,

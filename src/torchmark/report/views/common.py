@@ -79,6 +79,11 @@ def title_of(run: Run, name: str = "Run") -> str:
     return f"{name} {run.id}{tags}"
 
 
+def run_line(run: Run) -> str:
+    """Which run, how far it has come, and when it began."""
+    return f"{title_of(run)}, {run.state.value}, started {run.started}"
+
+
 def lead_of(run: Run) -> tuple[str, ...]:
     """How far the run has come, when it began, and where it ran."""
     lines = [(each.name, environment_line(each.facts)) for each in run.environments]

@@ -28,7 +28,7 @@ from torchmark.report.views.common import (
     doubt_about,
     fact_table,
     interval_values,
-    title_of,
+    run_line,
     verdict_cell,
 )
 
@@ -54,7 +54,7 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
     ]
     return View(
         title="Two runs compared",
-        lead=(f"before: {_heading(first)}", f"after: {_heading(second)}", *changes),
+        lead=(f"before: {run_line(first)}", f"after: {run_line(second)}", *changes),
         summary=_summary(differences),
         sections=(
             *_times(differences, is_of_ratios=False),
@@ -96,10 +96,6 @@ def environment_changes(first: Run, second: Run) -> dict[str, tuple[str | None, 
             if name not in _NOT_COMPARED and old.get(name) != new.get(name)
         }
     return changes
-
-
-def _heading(run: Run) -> str:
-    return f"{title_of(run)}, {run.state.value}, started {run.started}"
 
 
 def _named(when: str, run: Run) -> Iterator[Environment]:

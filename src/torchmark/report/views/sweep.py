@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +11,7 @@ import msgspec
 
 from torchmark.analyse.sweep import (
     EAGER,
-    MEASURED,
+    RowStatus,
     SweepRow,
     backends_in,
     dims_in,
@@ -25,7 +24,7 @@ from torchmark.analyse.sweep import (
     split_by_subject,
     varying_dims,
 )
-from torchmark.model.result import Metric, Status
+from torchmark.model.result import Metric
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
@@ -45,7 +44,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import fact_table, lead_of, reason_cell
+from torchmark.report.views.common import fact_table, lead_of
 from torchmark.report.views.sweep_charts import (
     more_scaling,
     ratios_in,
@@ -89,13 +88,13 @@ def make_view(run: Run) -> View:
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
     chart = scaling(rows)
-    failed = _reason_texts(rows, Status.FAILED)
-    skipped = _reason_texts(rows, Status.SKIPPED)
+    failed = _reason_texts(rows, RowStatus.FAILED)
+    skipped = _reason_texts(rows, RowStatus.SKIPPED)
     return View(
         title=f"Sweep of {', '.join(models) or 'nothing'} ({run.id})",
         summary=_summarise(rows, planned - len(rows)),
         lead=lead_of(run),
-        warnings=_reason_texts(rows, Status.DONE),
+        warnings=_reason_texts(rows, RowStatus.MEASURED),
         notes=run.notes,
         sections=(
             Section(
@@ -143,7 +142,7 @@ def kernel_table(run: Run) -> Table:
 
 def _values(row: SweepRow) -> dict[str, Value]:
     plain = {each.name: getattr(row, each.name) for each in fields(row)}
-    words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status_text}
+    words = {"dims": dims_text(row.dims), "phase": row.phase.value, "status": row.status.value}
     return {**plain, **words}
 
 
@@ -226,13 +225,15 @@ def _time_cell(row: SweepRow | None) -> Cell:
     if row is None:
         return Cell(text="–", mark=Mark.QUIET)
     if row.median_s is None:
-        return reason_cell(row.status, row.reason, "")
+        return Cell(text=row.status.value, mark=_mark_of(row), hint=row.reason)
     text = short_seconds_text(row.median_s)
-    return Cell(row.median_s, text, mark=_doubt_about(row), hint=row.reason)
+    return Cell(row.median_s, text, mark=_mark_of(row), hint=row.reason)
 
 
-def _doubt_about(row: SweepRow) -> Mark:
-    return Mark.DOUBTFUL if row.reason else Mark.PLAIN
+def _mark_of(row: SweepRow) -> Mark:
+    doubt = Mark.DOUBTFUL if row.reason else Mark.PLAIN
+    marks = {RowStatus.MEASURED: doubt, RowStatus.FAILED: Mark.BAD, RowStatus.SKIPPED: Mark.QUIET}
+    return marks[row.status]
 
 
 def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
@@ -305,15 +306,15 @@ def _size(dim: str, row: SweepRow) -> Value:
 
 
 def _figure(name: str, row: SweepRow) -> Value:
-    return getattr(row, name) if row.status is Status.DONE else None
+    return getattr(row, name) if row.status is RowStatus.MEASURED else None
 
 
 def _median_cell(row: SweepRow) -> Cell:
-    if row.status is not Status.DONE:
+    if row.status is not RowStatus.MEASURED:
         text = ": ".join(filter(None, (row.status.value, row.reason)))
-        return replace(reason_cell(row.status, row.reason, ""), text=text)
+        return Cell(text=text, mark=_mark_of(row), hint=row.reason)
     interval = None if row.low_s is None or row.high_s is None else (row.low_s, row.high_s)
-    return Cell(row.median_s, interval=interval, mark=_doubt_about(row), hint=row.reason)
+    return Cell(row.median_s, interval=interval, mark=_mark_of(row), hint=row.reason)
 
 
 _KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (
@@ -332,20 +333,19 @@ def _kernel_details(kernels: Sequence[KernelCalls]) -> tuple[Detail, ...]:
 
 def _summarise(rows: Sequence[SweepRow], missing: int) -> str:
     """How many cases there are, and what came of them."""
-    counts = Counter(row.status_text for row in rows) + Counter({"not measured": missing})
-    words = (MEASURED, Status.SKIPPED.value, Status.FAILED.value, "not measured")
-    told = [f"{counts[word]:,} {word}" for word in words if counts[word]]
+    counts = [(sum(row.status is status for row in rows), status.value) for status in RowStatus]
+    told = [f"{count:,} {word}" for count, word in [*counts, (missing, "not measured")] if count]
     return (
         f"{number_text(len(rows) + missing, 'case')}: {', '.join(told)}." if told else "No cases."
     )
 
 
-def _reason_texts(rows: Iterable[SweepRow], status: Status) -> tuple[str, ...]:
+def _reason_texts(rows: Iterable[SweepRow], status: RowStatus) -> tuple[str, ...]:
     """A line for each reason: which cases, and why; of measured rows, why they are doubtful."""
     found = collect(
         (first_line(row.reason) or "no reason was given", row)
         for row in rows
-        if row.status is status and (row.reason or status is not Status.DONE)
+        if row.status is status and (row.reason or status is not RowStatus.MEASURED)
     )
     return tuple(f"{_cases_text(members)}: {reason}" for reason, members in found.items())
 

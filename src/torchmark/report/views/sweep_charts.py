@@ -109,12 +109,11 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
     """Every backend over eager; None where no row has eager's to be compared with."""
-    ratios = {name: (each.value, each.low, each.high) for name, each in ratios_in(rows).items()}
     note = (
         f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
         "Intervals take both at their worst ends."
     )
-    panels = _line_panels(rows, _first_slices(rows), ratios, ratios_axis, at_one=True)
+    panels = _line_panels(rows, _first_slices(rows), ratios_in(rows), ratios_axis, at_one=True)
     return _chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
 
 

@@ -88,9 +88,7 @@ class TraceSummary:
 
 def summarise_trace(trace: Trace) -> TraceSummary:
     by_call = trace.counts_by_call()
-    phases: Counter[str] = Counter()
-    for (_, place), count in trace.counts.items():
-        phases[trace.places[place].phase] += count
+    phases = trace.counts_by_phase()
     dtypes: Counter[str] = Counter()
     for number, count in by_call.items():
         dtypes.update(dict.fromkeys(_dtypes_in(trace.calls[number]), count))

@@ -9,7 +9,7 @@ import click
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
 from torchmark.cli.following import metric_options, metrics_of, report_run, run_options
-from torchmark.cli.shell import ExitCode, fail_on_option, import_from_here
+from torchmark.cli.shell import fail_on_option, find_regression, import_from_here
 from torchmark.commands.ab import ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchmark.cli.following import RunOptions
-    from torchmark.model.run import Run
 
 
 @click.command("ab")
@@ -87,7 +86,7 @@ def ab_command(
     report_run(
         asked,
         lambda store, **keeping: ab(store=store, **keeping, **wanted),
-        judge=lambda run: _find_regression(run, fail_on),
+        judge=lambda run: find_regression(fail_on, (judge(run, pair) for pair in pairs_of(run))),
     )
 
 
@@ -123,13 +122,3 @@ def _parse_environments(given: Sequence[str]) -> dict[str, str]:
             raise InvalidArgumentError(f"two environments are called {name.strip()}")
         parsed[name.strip()] = text
     return parsed
-
-
-def _find_regression(run: Run, fail_on: str | None) -> ExitCode | None:
-    if fail_on is None:
-        return None
-    compared = [judge(run, pair) for pair in pairs_of(run)]
-    is_found = any(
-        each.has_regression or (fail_on == "any" and each.has_change) for each in compared
-    )
-    return ExitCode.REGRESSION if is_found else None

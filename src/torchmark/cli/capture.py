@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import zlib
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,11 +183,8 @@ def _wait_for_threads() -> None:
 
 def _summary(trace: Trace, output: Path) -> list[str]:
     calls = trace.counts_by_call()
-    phases: Counter[str] = Counter()
-    for (_, place), times in trace.counts.items():
-        phases[trace.places[place].phase] += times
     steps = sum(step.repeats for step in trace.steps)
-    shares = ", ".join(f"{phase} {times}" for phase, times in phases.most_common())
+    shares = ", ".join(f"{phase} {times}" for phase, times in trace.counts_by_phase().most_common())
     return [
         f"{calls.total()} calls, {len(calls)} distinct, in {steps} "
         f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,14 +20,14 @@ from torchmark.cli.shell import import_from_here
 from torchmark.commands.planning import default_suites
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import RunSettings, settings_for
 
 if TYPE_CHECKING:
     from torchmark.cli.following import RunOptions
     from torchmark.model.result import Metric
 
-T = TypeVar("T")
+_NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_positive}
+"""Options that are numbers, as the settings and `torchmark.run` call them too."""
 
 
 @click.command("run")
@@ -73,21 +73,20 @@ def _wanted(
     count: bool,
     no_cpp: bool,
     quick: bool,
-    threads: int | None,
-    repeats: int | None,
-    timeout: float | None,
+    **numbers: float | None,
 ) -> dict[str, Any]:
     """What was asked on the command line comes before what the settings say."""
-    number = threads if threads is not None else settings.threads
-    return {
+    wanted: dict[str, Any] = {
         "pattern": pattern,
         "metrics": _choose_metrics(settings, time=time, count=count),
         "cpp": not no_cpp and settings.cpp is not False,
         "quick": quick or bool(settings.quick),
-        "threads": None if number is None else check_count("--threads", number),
-        "repeats": check_count("--repeats", _first_given(repeats, settings.repeats, 1)),
-        "timeout": check_positive("--timeout", _first_given(timeout, settings.timeout, TIME_LIMIT)),
     }
+    for name, check in _NUMBERS.items():
+        number = numbers[name] if numbers[name] is not None else getattr(settings, name)
+        if number is not None:
+            wanted[name] = check(f"--{name}", number)
+    return wanted
 
 
 def _choose_metrics(settings: RunSettings, *, time: bool, count: bool) -> list[Metric]:
@@ -98,8 +97,3 @@ def _choose_metrics(settings: RunSettings, *, time: bool, count: bool) -> list[M
     if not metrics:
         raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
     return metrics
-
-
-def _first_given(*values: T | None) -> T:
-    """The first that is not None: the command line, then the settings, then our own."""
-    return next(value for value in values if value is not None)

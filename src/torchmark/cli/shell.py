@@ -20,6 +20,7 @@ from torchmark.errors import InvalidArgumentError, StatementSyntaxError, Torchma
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from torchmark.analyse.estimates import Compared
     from torchmark.store import Store
 
     Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -130,6 +131,14 @@ fail_on_option = click.option(
     help="Exit with 1 if a case is slower or takes more instructions; any: also if it is faster "
     "or takes fewer.",
 )
+
+
+def find_regression(fail_on: str | None, compared: Iterable[Compared]) -> ExitCode | None:
+    """The code for a change that `fail_on_option` asks to fail on; None if there is none."""
+    is_found = fail_on is not None and any(
+        each.has_regression or (fail_on == "any" and each.has_change) for each in compared
+    )
+    return ExitCode.REGRESSION if is_found else None
 
 
 def combine(*options: Decorator) -> Decorator:

@@ -20,7 +20,6 @@ from torchmark.analyse.run_differences import (
     COUNT_THRESHOLD,
     RATIO_THRESHOLD,
     TIME_THRESHOLD,
-    RunDifferences,
     Thresholds,
     compare_runs,
 )
@@ -30,6 +29,7 @@ from torchmark.cli.shell import (
     fail_on_option,
     file_options,
     files_in,
+    find_regression,
     opened,
     store_option,
     write_documents,
@@ -282,7 +282,10 @@ def compare_command(
     click.echo(render_view(view, "text", columns()), nl=False)
     if not write_documents(files, render_differences):
         sys.exit(ExitCode.ENVIRONMENT)
-    sys.exit(_code(fail_on, differences))
+    code = find_regression(fail_on, [differences])
+    if code is None and fail_on is not None and differences.has_broken:
+        code = ExitCode.CASE_FAILED
+    sys.exit(code or ExitCode.FINE)
 
 
 def _thresholds(both: float | None, count: float | None, settings: ThresholdSettings) -> Thresholds:
@@ -296,11 +299,3 @@ def _thresholds(both: float | None, count: float | None, settings: ThresholdSett
 
 def _share(percents: tuple[float | None, ...], default: float) -> float:
     return next((percent / 100 for percent in percents if percent is not None), default)
-
-
-def _code(fail_on: str | None, differences: RunDifferences) -> ExitCode:
-    if fail_on is None:
-        return ExitCode.FINE
-    if differences.has_regression or (fail_on == "any" and differences.has_change):
-        return ExitCode.REGRESSION
-    return ExitCode.CASE_FAILED if differences.has_broken else ExitCode.FINE

@@ -160,11 +160,6 @@ def _save(run: Run, store: Store | None, tags: Iterable[str]) -> Run:
     if store is None:
         return run
     here = describe_environment(warmup.facts(import_torch()))
-    kept = msgspec.structs.replace(
-        run, id=new_run_id(), environments=(here,), tags=tuple(tags), results=()
-    )
+    kept = msgspec.structs.replace(run, id=new_run_id(), environments=(here,), tags=tuple(tags))
     store.create(kept)
-    for result in run.results:
-        store.add(kept.id, result)
-    store.finish(kept.id, RunState.FINISHED)
     return store.run(kept.id)

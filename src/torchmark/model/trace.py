@@ -136,3 +136,10 @@ class Trace:
         for (call, _), count in self.counts.items():
             total[call] += count
         return total
+
+    def counts_by_phase(self) -> Counter[str]:
+        """How many calls each phase made."""
+        total: Counter[str] = Counter()
+        for (_, place), count in self.counts.items():
+            total[self.places[place].phase] += count
+        return total

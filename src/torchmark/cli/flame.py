@@ -102,7 +102,9 @@ def flame_command(
     else:
         wanted, find = stmt, partial(_make_case, setup="\n".join(setup) or "pass")
     case = find(wanted)
-    base = None if against is None else _find_base(against, find)
+    base: Case | Path | None = None
+    if against is not None:
+        base = Path(against) if Path(against).is_file() else find(against)
     file = output or Path(f"{_file_name(case)}.svg")
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
@@ -140,11 +142,6 @@ def _look_into(names: tuple[str, ...]) -> Callable[[str], Case]:
 
 def _make_case(stmt: str, setup: str) -> Case:
     return Case(label=tuple(name_statements([stmt])), stmt=stmt, setup=setup)
-
-
-def _find_base(against: str, find: Callable[[str], Case]) -> Case | Path:
-    """What --against names: a file, if there is one of that name."""
-    return Path(against) if Path(against).is_file() else find(against)
 
 
 def _file_name(case: Case) -> str:

@@ -44,7 +44,9 @@ _MODES = [mode.value for mode in ReplayMode]
 @click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",
               help="Stop a call after S seconds.")  # fmt: skip
 @run_options()
-def replay_command(asked: RunOptions, trace: Path | None, **options: Any) -> None:
+def replay_command(
+    asked: RunOptions, backends: str, time: bool, count: bool, **options: Any
+) -> None:
     """Run the operator calls of a trace again, and show where the time of a step goes.
 
     Inputs are made from the record. Each distinct call runs in a process of its own: one that
@@ -57,8 +59,13 @@ def replay_command(asked: RunOptions, trace: Path | None, **options: Any) -> Non
     torchmark replay trace.jsonl.gz -k convolution --backend eager,compile,ort
     torchmark replay trace.jsonl.gz --mode order --html step.html
     """
-    wanted = {"trace": trace, **_wanted(**options)} if asked.resume is None else {}
-
+    wanted: dict[str, Any] = {}
+    if asked.resume is None:
+        wanted = {
+            **options,
+            "backends": [name.strip() for name in backends.split(",") if name.strip()],
+            "metrics": metrics_of(time=time, count=count) or [Metric.TIME],
+        }
     csv = asked.files["csv"]
 
     def measure(*, progress: Listener, **keeping: Any) -> Run:
@@ -66,12 +73,3 @@ def replay_command(asked: RunOptions, trace: Path | None, **options: Any) -> Non
             return replay(**wanted, **keeping, progress=live.hear)
 
     report_run(asked, measure)
-
-
-def _wanted(*, backends: str, time: bool, count: bool, **options: Any) -> dict[str, Any]:
-    """The options under the names that `torchmark.replay` has for them."""
-    return {
-        "backends": [name.strip() for name in backends.split(",") if name.strip()],
-        "metrics": metrics_of(time=time, count=count) or [Metric.TIME],
-        **options,
-    }

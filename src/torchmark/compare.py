@@ -6,8 +6,9 @@ Its text for a terminal is torch's own layout, to the character.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import TaskSpec
@@ -16,13 +17,14 @@ from torchmark.model.units import leading_digits, trim_sigfig, unit_to_english
 from torchmark.report import render_view
 from torchmark.report.formats.data import render_figures
 from torchmark.report.formats.markdown import render_table
-from torchmark.report.views.measurements import Baseline, make_view, tables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from torchmark.report.view import View
-    from torchmark.report.views.measurements import ResultRow, ResultTable
+from torchmark.report.view import View
+from torchmark.report.views.measurements import (
+    Baseline,
+    ResultRow,
+    ResultTable,
+    make_view,
+    tables_of,
+)
 
 __all__ = ["Colorize", "Compare"]
 

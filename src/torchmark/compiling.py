@@ -7,16 +7,14 @@ timed after it. A backend that cannot compile the model costs its own row alone.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from torchmark.arguments import check_count
 from torchmark.engine.machine import import_torch, set_torch_threads
 from torchmark.errors import TorchmarkError
 from torchmark.report.formats.markdown import pipe_table
 from torchmark.timers import Timer, timer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HEADER = ("Train/Inference", "Backend", "Mode", "Compilation Time", "Average Running Time")
 

@@ -8,12 +8,14 @@ an interval, and a reference loop that tells a slow statement from a slow machin
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 from torchmark.arguments import check_count, check_positive
 from torchmark.engine.cpp.build import CppLoop
 from torchmark.engine.machine import import_torch, set_torch_threads
-from torchmark.engine.rounds import Task, time_blocks
+from torchmark.engine.rounds import Loop, Task, time_blocks
 from torchmark.engine.user_code import (
     CopyIfCallgrind,
     as_user_error,
@@ -21,7 +23,7 @@ from torchmark.engine.user_code import (
     recipes_for,
     users_frames_only,
 )
-from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.cases import PythonCase, Ready
 from torchmark.errors import InvalidArgumentError, NotSupportedError
 from torchmark.model.case import Language, TaskSpec, find_language, trimmed
 from torchmark.model.measurement import Measurement
@@ -29,13 +31,6 @@ from torchmark.together import count_together, measure_together
 from torchmark_probe.loops.autorange import SHORTEST_TIME, estimate_block_size, repeat_block
 from torchmark_probe.loops.clocks import wall_clock
 from torchmark_probe.loops.snippets import PythonLoop, call_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from torchmark.engine.rounds import Loop
-    from torchmark.engine.zygote.cases import Ready
 
 _TIMEIT_BLOCKS = 20
 """Blocks into which `timeit` divides its runs: enough for a median and quartiles."""

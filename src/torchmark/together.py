@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from torchmark.arguments import check_count, check_positive
@@ -13,14 +14,12 @@ from torchmark.engine.machine import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds
 from torchmark.engine.user_code import users_frames_only
 from torchmark.errors import CaseFailedError, InvalidArgumentError
+from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.measurement import Measurement
 from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.measurement import Measurement
     from torchmark.timers import Timer
 
 

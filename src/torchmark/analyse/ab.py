@@ -12,24 +12,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from torchmark.analyse.estimates import Compared, CountChange, Verdict, counted_its_loop
-from torchmark.analyse.pairs import effect_in, effect_of, verdicts_of
-from torchmark.model.case import spec_of
-from torchmark.model.result import Metric, PairedCounts, PairedTiming, Status, stats_of_counts
-from torchmark.model.run import FEWEST_REPLICATES, Environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.analyse.pairs import Effect
-    from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.case import Case
-    from torchmark.model.result import PythonCalls, Result
-    from torchmark.model.run import Run
+from torchmark.analyse.pairs import Effect, effect_in, effect_of, verdicts_of
+from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.case import Case, spec_of
+from torchmark.model.result import (
+    Metric,
+    PairedCounts,
+    PairedTiming,
+    PythonCalls,
+    Result,
+    Status,
+    stats_of_counts,
+)
+from torchmark.model.run import FEWEST_REPLICATES, Environment, Run
 
 Pair: TypeAlias = tuple[str, str]
 """The names of two environments: the second is compared with the first."""

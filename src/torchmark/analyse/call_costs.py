@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from torchmark.capture.traces.chakra_values import parse_schema
+from torchmark.model.trace import RecordedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from torchmark.model.run import MachineSpeeds
-    from torchmark.model.trace import RecordedCall
 
 WORK_FROM = 0.5
 """A call is work from the point at which the machine's best speed explains half of its time."""

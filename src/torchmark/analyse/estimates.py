@@ -6,16 +6,13 @@ import enum
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchmark.model.result import TimeSummary
+from torchmark.model.case import Case
+from torchmark.model.measurement import Measurement
+from torchmark.model.result import Counts, Result, TimeSummary
+from torchmark.model.result_warnings import ResultWarning
 from torchmark_probe.loops.intervals import Interval
-
-if TYPE_CHECKING:
-    from torchmark.model.case import Case
-    from torchmark.model.measurement import Measurement
-    from torchmark.model.result import Counts, Result
-    from torchmark.model.result_warnings import ResultWarning
 
 
 class Verdict(enum.Enum):

@@ -13,22 +13,15 @@ differs from process to process no interval of one measurement can know.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
-from torchmark.analyse.estimates import instructions_of, time_of
+from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
 from torchmark.analyse.ratios import ratio_interval
-from torchmark.model.result import Counts, Metric
+from torchmark.model.case import Case
+from torchmark.model.result import Counts, Metric, Result
 from torchmark_probe.loops.intervals import Interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from fractions import Fraction
-
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-
 
 SUITE = "overrides"
 """The first label of the cases that make ladders."""

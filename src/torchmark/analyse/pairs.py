@@ -27,21 +27,17 @@ elsewhere in memory, whatever the launch. A change has to lie beyond that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.ratios import judge_time
 from torchmark.analyse.student import quantile, two_sided_p
 from torchmark.errors import EmptyMeasurementError
+from torchmark.model.result import Crossover, PairedTiming
 from torchmark.model.run import FEWEST_REPLICATES
 from torchmark_probe.loops.intervals import Interval, median
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.model.result import Crossover, PairedTiming
 
 FALSE_ALARMS = 0.005
 """The share of comparisons of a thing with itself, each judged alone, that may be called a change:

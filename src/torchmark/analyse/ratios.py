@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from torchmark.analyse.estimates import Verdict
+from torchmark.analyse.estimates import MeasuredTime, Verdict
 from torchmark.errors import InvalidArgumentError
+from torchmark.model.measurement import Measurement
 from torchmark_probe.loops.intervals import Interval, median, median_interval
 from torchmark_probe.loops.sampling import MIN_QUIET, Sampling
-
-if TYPE_CHECKING:
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.model.measurement import Measurement
 
 PROCESS_BIAS = 0.01
 """Two copies of one statement in one process differ by up to half a per cent, for as long as the

@@ -8,26 +8,20 @@ shares are those of the instructions. They are split by the phases of a step and
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
-from torchmark.analyse.estimates import instructions_of, time_of
+from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
 from torchmark.capture.traces.checking import check_call
-from torchmark.model.result import Counts, Facts, Metric, Status
-from torchmark.model.run_settings import settings_of
-from torchmark.model.trace import PHASES
+from torchmark.model.result import Counts, Facts, Metric, Result, Status
+from torchmark.model.run import MachineSpeeds, Run
+from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, TracedCall, settings_of
+from torchmark.model.trace import PHASES, RecordedCall
 from torchmark.model.units import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.model.result import Result
-    from torchmark.model.run import MachineSpeeds, Run
-    from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, TracedCall
-    from torchmark.model.trace import RecordedCall
-
     Results = Mapping[tuple[str, Metric], Result]
 
 

@@ -17,7 +17,7 @@ runs those of B are compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import (
@@ -32,17 +32,19 @@ from torchmark.analyse.estimates import (
 )
 from torchmark.analyse.pairs import SAME_WITHIN, effect_in
 from torchmark.analyse.ratios import FEWEST_ROUNDS, judge_time, ratio_interval
-from torchmark.model.result import Counts, Metric, PairedCounts, PairedTiming, Status
-from torchmark.model.run import FEWEST_REPLICATES
+from torchmark.model.case import Case
+from torchmark.model.result import (
+    Counts,
+    Metric,
+    PairedCounts,
+    PairedTiming,
+    Payload,
+    Result,
+    Status,
+)
+from torchmark.model.run import FEWEST_REPLICATES, Run
 from torchmark.model.units import ordered_unique
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from torchmark.model.case import Case
-    from torchmark.model.result import Payload, Result
-    from torchmark.model.run import Run
-    from torchmark_probe.loops.intervals import Interval
+from torchmark_probe.loops.intervals import Interval
 
 TIME_THRESHOLD = 0.05
 """The least change of a time that is called one, as a share. Ten runs of the same ten statements on

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from torchmark.model.result import KernelTimes, Metric, Status, TimeSummary
-from torchmark.model.run_settings import Phase, point_of
+from torchmark.model.case import Case
+from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status, TimeSummary
+from torchmark.model.run import Run
+from torchmark.model.run_settings import Dims, Phase, point_of
 from torchmark.model.units import collect, ordered_unique
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from torchmark.model.case import Case
-    from torchmark.model.result import KernelCalls, Result
-    from torchmark.model.run import Run
-    from torchmark.model.run_settings import Dims
 
 EAGER = "pt"
 """The backend that the others are compared with."""

@@ -7,18 +7,13 @@ that knows no modules has its operators at the top.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import tensors_in
 from torchmark.capture.traces.signatures import signature_of
-from torchmark.model.trace import PHASES
+from torchmark.model.trace import PHASES, RecordedCall, Trace
 from torchmark.model.units import collect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torchmark.model.trace import RecordedCall, Trace
 
 _DEEPEST = 24
 """Levels of modules; the rest of a longer path stays in one name."""

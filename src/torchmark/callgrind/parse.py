@@ -16,9 +16,10 @@ is still a call's, where callgrind_annotate takes it for the function's own.
 from __future__ import annotations
 
 import io
+import os
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchmark.callgrind.profile import (
     Call,
@@ -28,10 +29,6 @@ from torchmark.callgrind.profile import (
     inclusive_costs,
 )
 from torchmark.errors import CallgrindFileError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
 
 EVENT = b"Ir"
 """Instructions read: the event that is counted."""

@@ -20,11 +20,9 @@ program's total.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 UNKNOWN = "???"
 """What callgrind writes for a file or an object that it cannot name."""

@@ -9,6 +9,7 @@ reaches the program.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,12 +20,9 @@ from torch.utils._python_dispatch import (
 )
 
 from torchmark.capture.describing import CallDescription
-from torchmark.capture.known import KnownCall, key_of, shapes_of, without_floats
+from torchmark.capture.known import Key, KnownCall, KnownCalls, key_of, shapes_of, without_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torchmark.capture.known import Key, KnownCalls
     from torchmark.capture.labels import Labels
     from torchmark.capture.record import Record
 

@@ -7,9 +7,10 @@ training: the reason is kept for the end, and the record in memory stays whole.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch.utils._python_dispatch import (
@@ -32,12 +33,7 @@ from torchmark.capture.record import (
 )
 from torchmark.capture.user_program import watch_processes, watch_threads
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torchmark.model.trace import Trace
+from torchmark.model.trace import Trace
 
 STEPS_WITH_FUNCTIONS = 3
 """Steps in which it is asked which function was called; by then a training repeats itself."""

@@ -17,21 +17,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
 from msgspec import structs
 
 from torchmark.capture.calls import mode_here, never_compiled
 from torchmark.capture.describing import CallDescription
+from torchmark.capture.known import Key
+from torchmark.capture.record import Record
 from torchmark.capture.user_program import replace_attribute, when_imported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
-
-    from torchmark.capture.known import Key
-    from torchmark.capture.record import Record
 
 
 class GraphCall(NamedTuple):

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _BY_ROW = ("crow_indices", "col_indices", "values")
 _BY_COLUMN = ("ccol_indices", "row_indices", "values")

@@ -16,6 +16,7 @@ import contextlib
 import functools
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch.nn.modules import module as nn_module
@@ -28,8 +29,6 @@ from torchmark.capture.calls import EVAL_FRAME, mode_here, set_eval_frame, skip_
 from torchmark.capture.user_program import replace_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import torch
     from torch.utils.hooks import RemovableHandle
 

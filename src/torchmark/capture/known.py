@@ -17,14 +17,13 @@ All of this runs for every call of the captured program.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
-
     Args = tuple[Any, ...]
     Keywords = Mapping[str, Any] | None
     Fits = Callable[[Args, Keywords], bool]

@@ -15,17 +15,14 @@ from __future__ import annotations
 import contextlib
 import weakref
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from torchmark.capture.known import KnownCall, KnownCalls
-from torchmark.model.trace import Place
-
-if TYPE_CHECKING:
-    from torchmark.capture.record import Record
-    from torchmark.model.trace import Phase
+from torchmark.capture.record import Record
+from torchmark.model.trace import Phase, Place
 
 REMEMBERED_MOVES = 200_000
 """Entries and exits of modules: the graphs of the last steps, some megabytes."""

@@ -12,27 +12,23 @@ one of them steps again; from then on a step ends as soon as all of those have s
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from torchmark.capture.known import without_floats
+from torchmark.capture.describing import CallDescription
+from torchmark.capture.known import Key, without_floats
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from torchmark.capture.describing import CallDescription
-    from torchmark.capture.known import Key
 
 KEPT_FLOATS = 8
 """Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with

@@ -20,19 +20,18 @@ import os
 import runpy
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import SourceFileLoader
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from torchmark.errors import ScriptNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from types import CodeType, TracebackType
 
 _OF_THE_RUN = ("torchmark", "runpy", "importlib", "_frozen_importlib")
 """Packages of those who run the script."""

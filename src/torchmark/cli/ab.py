@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
-from torchmark.cli.following import metric_options, metrics_of, report_run, run_options
+from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
 from torchmark.cli.shell import fail_on_option, find_regression, import_from_here
 from torchmark.commands.ab import ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.cli.following import RunOptions
 
 
 @click.command("ab")

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import zlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,6 @@ from torchmark.cli.shell import ExitCode, check_writable, code_of, warn
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torchmark.capture.capture import Capture
     from torchmark.model.trace import Trace
 

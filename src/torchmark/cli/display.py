@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
+from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Began, Run, Stage
+from torchmark.model.run import Began, Progress, Run, Stage
 from torchmark.report.figures import printable
 from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from rich.console import RenderableType
 
-    from torchmark.model.case import Case
-    from torchmark.model.run import Progress
 
 _DOING = {
     Metric.TIME: "timing  ",

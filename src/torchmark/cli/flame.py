@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -35,9 +35,6 @@ from torchmark.engine.files import write_whole
 from torchmark.errors import AmbiguousCaseError, InvalidArgumentError, UnknownCaseError
 from torchmark.model.case import Case
 from torchmark.settings import settings_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _LONGEST_NAME = 60
 """Characters of a file name that we make up."""

@@ -9,8 +9,10 @@ import functools
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -18,6 +20,7 @@ from click.core import ParameterSource
 from torchmark.cli.display import make_display
 from torchmark.cli.shell import (
     STANDARD_OUTPUT,
+    Decorator,
     ExitCode,
     code_of,
     columns,
@@ -38,16 +41,9 @@ from torchmark.errors import (
     TorchmarkError,
 )
 from torchmark.model.result import Metric, Status
+from torchmark.model.run import Run
 from torchmark.report import render
 from torchmark.report.names import headline_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from torchmark.cli.shell import Decorator
-    from torchmark.model.run import Run
-
 
 metric_options = combine(
     click.option("--time", is_flag=True, help="Take times, and do not count unless asked."),

@@ -12,8 +12,9 @@ import platform
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -32,18 +33,12 @@ from torchmark.engine.machine import (
     why_py_spy_cannot_attach,
 )
 from torchmark.engine.pace import measure_noise, path
-from torchmark.errors import MissingTorchError
-from torchmark.model.case import Language, Runtime
+from torchmark.errors import MissingTorchError, SuiteFileError
+from torchmark.model.case import Case, Language, Runtime
 from torchmark.report import render_view
 from torchmark.report.views.trace_summary import make_record, make_view
 from torchmark.settings import settings_for
 from torchmark_probe.loops.clocks import clock_facts, wall_clock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from torchmark.errors import SuiteFileError
-    from torchmark.model.case import Case
 
 
 @click.command("list")

@@ -11,29 +11,24 @@ import sys
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from torchmark.analyse.ab import judge
 from torchmark.analyse.overheads import SUITE
-from torchmark.cli.following import counting_works, metrics_of, report_run, run_options
+from torchmark.cli.following import RunOptions, counting_works, metrics_of, report_run, run_options
 from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.flame.svg import png_of
 from torchmark.model.result import Metric, Status
-from torchmark.model.run import RunKind, RunState
+from torchmark.model.run import Run, RunKind, RunState
 from torchmark.report import render, render_view, view_of
 from torchmark.report.formats.data import render_json
 from torchmark.report.formats.markdown import escaped
+from torchmark.report.view import View
 from torchmark.report.views.overrides import keep_suite, view_ladders
-
-if TYPE_CHECKING:
-    from torchmark.cli.following import RunOptions
-    from torchmark.model.run import Run
-    from torchmark.report.view import View
 
 MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
 

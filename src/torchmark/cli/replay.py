@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from torchmark.cli.following import metric_options, metrics_of, report_run, run_options
+from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
 from torchmark.cli.shell import STANDARD_OUTPUT
 from torchmark.commands.replay import replay
-from torchmark.commands.spine import LiveFile
+from torchmark.commands.spine import Listener, LiveFile
 from torchmark.engine.replaying import BUDGET
 from torchmark.model.result import Metric
-from torchmark.model.run import TIME_LIMIT
+from torchmark.model.run import TIME_LIMIT, Run
 from torchmark.model.run_settings import Backend, ReplayMode
-
-if TYPE_CHECKING:
-    from torchmark.cli.following import RunOptions
-    from torchmark.commands.spine import Listener
-    from torchmark.model.run import Run
 
 _BACKENDS = ",".join(backend.value for backend in Backend)
 _MODES = [mode.value for mode in ReplayMode]

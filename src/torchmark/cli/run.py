@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from torchmark.arguments import check_count, check_positive
 from torchmark.cli.following import (
+    RunOptions,
     counting_works,
     metric_options,
     metrics_of,
@@ -20,11 +21,8 @@ from torchmark.cli.shell import import_from_here
 from torchmark.commands.planning import default_suites
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
+from torchmark.model.result import Metric
 from torchmark.settings import RunSettings, settings_for
-
-if TYPE_CHECKING:
-    from torchmark.cli.following import RunOptions
-    from torchmark.model.result import Metric
 
 _NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_positive}
 """Options that are numbers, as the settings and `torchmark.run` call them too."""

@@ -9,6 +9,7 @@ import enum
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -18,8 +19,6 @@ from torchmark import errors
 from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from torchmark.analyse.estimates import Compared
     from torchmark.store import Store
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -16,12 +17,8 @@ from torchmark.commands.statements import Statements, count_statements, time_sta
 from torchmark.engine.user_code import format_users_frames
 from torchmark.errors import CaseFailedError, InvalidArgumentError, TorchmarkError
 from torchmark.model.case import find_language
+from torchmark.model.run import Run
 from torchmark.report import render
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torchmark.model.run import Run
 
 _USUAL_START = "25 to 60 s"
 

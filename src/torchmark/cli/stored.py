@@ -10,8 +10,9 @@ import math
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -41,16 +42,10 @@ from torchmark.model.run import RunState
 from torchmark.model.units import ordered_unique
 from torchmark.report import FORMATS, render, render_view
 from torchmark.report.formats.data import render_figures
-from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, View, cells_of
+from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, Value, View, cells_of
 from torchmark.report.views import comparison
 from torchmark.settings import ThresholdSettings, settings_for
-from torchmark.store import artifact_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.report.view import Value
-    from torchmark.store import RunSummary
+from torchmark.store import RunSummary, artifact_folder
 
 _COLUMNS = (
     Column(name="run", kind=Kind.NUMBER),  # like a figure: an id in two lines is no id

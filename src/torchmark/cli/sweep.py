@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from torchmark.analyse.sweep import rows_of
-from torchmark.cli.following import refuse_beside_resume, report_run, run_options
+from torchmark.cli.following import RunOptions, refuse_beside_resume, report_run, run_options
 from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, import_from_here, warn
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.axes import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.model.run import Run
 from torchmark.model.run_settings import Phase
 from torchmark.report import view_of
 from torchmark.report.formats.vega import png_of
-
-if TYPE_CHECKING:
-    from torchmark.cli.following import RunOptions
-    from torchmark.model.run import Run
 
 _PICTURES = ("scaling", "speedup", "roofline")
 """The charts that stand beside the page as PNG."""

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import msgspec
 
+from torchmark.analyse.ab import Pair
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
-from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
+from torchmark.commands.spine import (
+    Listener,
+    Place,
+    begin_run,
+    carry_out_on_cores,
+    effort_of,
+    find_run,
+    use_store,
+)
+from torchmark.define.suites.loading import LoadedSuite
 from torchmark.engine.backport import patch as put_timer_into
 from torchmark.engine.backport import unpatch as remove_timer_from
-from torchmark.engine.cores import begin
+from torchmark.engine.cores import Division, begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
-from torchmark.engine.under_test import WORKS, open_environment, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric, PairedTiming
-from torchmark.model.run import TIME_LIMIT, Effort, Run, RunKind, Stage
+from torchmark.model.result import Metric, PairedTiming, PlannedResult
+from torchmark.model.run import TIME_LIMIT, Effort, Environment, Progress, Run, RunKind, Stage
 from torchmark.model.units import ordered_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-
-    from torchmark.analyse.ab import Pair
-    from torchmark.commands.spine import Listener, Place
-    from torchmark.define.suites.loading import LoadedSuite
-    from torchmark.engine.cores import Division
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.model.result import PlannedResult
-    from torchmark.model.run import Environment, Progress
-
     Measure: TypeAlias = Callable[
         [Sequence[UnderTest], Run, Division], Generator[Progress | Run, None, None]
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torchmark.engine.counting import STACKS_UNIT as COUNTED_UNIT
 from torchmark.engine.counting import counted_stacks
@@ -12,19 +13,13 @@ from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.sampling_profiler import UNIT as SAMPLED_UNIT
 from torchmark.engine.sampling_profiler import py_spy, record
 from torchmark.engine.under_test import Workers, check_counting
+from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.flame.stacks import Stack, fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import difference_svg, flame_svg, png_of
-from torchmark.model.case import Language
+from torchmark.model.case import Case, Language
 from torchmark.model.run import TIME_LIMIT
 from torchmark.report.figures import seconds_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from torchmark.engine.zygote.cases import NativeCase, PythonCase
-    from torchmark.model.case import Case
 
 _PICTURES = (".svg", ".png")
 _TEXTS = (".folded", ".txt", ".json")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import effect_in, verdicts_of
+from torchmark.analyse.pairs import Effect, effect_in, verdicts_of
 from torchmark.arguments import check_positive
 from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
@@ -18,13 +18,7 @@ from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
 from torchmark.model.run import TIME_LIMIT, Effort
 from torchmark.report.figures import seconds_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torchmark.analyse.pairs import Effect
-    from torchmark_probe.loops.intervals import Interval
-
+from torchmark_probe.loops.intervals import Interval
 
 BUDGET = Effort().budget
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,21 +18,21 @@ from torchmark.commands.ab import (
     resume_comparison,
 )
 from torchmark.commands.planning import plan_suites
-from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, use_store
+from torchmark.commands.spine import (
+    Listener,
+    Place,
+    begin_run,
+    carry_out_on_cores,
+    effort_of,
+    use_store,
+)
 from torchmark.define.suites.loading import load_suite
 from torchmark.define.suites.overrides import IMPORTED_BY_DISPATCH
-from torchmark.engine.cores import on_cores
+from torchmark.engine.cores import Division, on_cores
 from torchmark.engine.paired.comparing import WantedProfile, profile_cases
+from torchmark.engine.under_test import UnderTest
 from torchmark.model.result import Metric, PlannedResult, Result
-from torchmark.model.run import Effort, Run, RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
-    from torchmark.commands.spine import Listener, Place
-    from torchmark.engine.cores import Division
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.model.run import Progress
+from torchmark.model.run import Effort, Progress, Run, RunKind
 
 PAIR = ("base", "branch")
 

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchmark.define.selection import selected
 from torchmark.define.skips import EnvironmentFacts, find_known_break
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import LoadedSuite, cases_of, load_suite
+from torchmark.engine.under_test import UnderTest, Workers
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, Language
-from torchmark.model.result import PlannedResult
+from torchmark.model.result import Metric, PlannedResult, ResultKey
 from torchmark.model.units import ordered_unique
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchmark.engine.under_test import UnderTest, Workers
-    from torchmark.model.result import Metric, ResultKey
-    from torchmark.settings import Settings
+from torchmark.settings import Settings
 
 
 def default_suites(settings: Settings) -> tuple[str, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchmark.arguments import check_count, check_member, check_positive
+from torchmark.arguments import Member, check_count, check_member, check_positive
 from torchmark.capture.traces.loading import load_trace
 from torchmark.commands.spine import (
+    Listener,
+    Place,
     add_speeds,
     begin_run,
     carry_out_on_cores,
@@ -19,22 +21,15 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.define.recorded import plan_replay
+from torchmark.engine.cores import Division
 from torchmark.engine.machine import free_memory
 from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.engine.under_test import describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
-from torchmark.model.run import TIME_LIMIT, Effort, RunKind
+from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, RunKind
 from torchmark.model.run_settings import Backend, ReplayMode, settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
-    from torchmark.arguments import Member
-    from torchmark.commands.spine import Listener, Place
-    from torchmark.engine.cores import Division
-    from torchmark.model.run import Progress, Run
 
 
 def replay(

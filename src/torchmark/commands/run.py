@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torchmark.commands.planning import let_cases_import, load_suites, select_cases
-from torchmark.commands.spine import begin_run, carry_out_on_cores, effort_of, find_run, use_store
+from torchmark.commands.spine import (
+    Listener,
+    Place,
+    begin_run,
+    carry_out_on_cores,
+    effort_of,
+    find_run,
+    use_store,
+)
+from torchmark.define.suites.loading import LoadedSuite
+from torchmark.engine.cores import Division
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
-from torchmark.model.run import QUICK_LIMITS, TIME_LIMIT, USUAL_LIMITS, Effort, RunKind
-from torchmark.store import artifact_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
-    from torchmark.commands.spine import Listener, Place
-    from torchmark.define.suites.loading import LoadedSuite
-    from torchmark.engine.cores import Division
-    from torchmark.model.run import Progress, Run
-    from torchmark.store import Store
+from torchmark.model.run import (
+    QUICK_LIMITS,
+    TIME_LIMIT,
+    USUAL_LIMITS,
+    Effort,
+    Progress,
+    Run,
+    RunKind,
+)
+from torchmark.store import Store, artifact_folder
 
 TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)
 

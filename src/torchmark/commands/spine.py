@@ -8,31 +8,26 @@ leaves it in the store as interrupted, and `resume` goes on with what is missing
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from torchmark.engine.cores import on_cores, reserve_lanes, usable_cores
+from torchmark.engine.cores import Division, on_cores, reserve_lanes, usable_cores
 from torchmark.engine.files import check_free, own_run, write_whole
 from torchmark.engine.machine import measure_speeds
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
-from torchmark.model.result import Result, utc_now
-from torchmark.model.run import Effort, Run, RunKind, RunState, Stage
+from torchmark.model.result import PlannedResult, Result, ResultKey, utc_now
+from torchmark.model.run import Effort, Environment, Progress, Run, RunKind, RunState, Stage
 from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-
-    from torchmark.engine.cores import Division
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.result import PlannedResult, ResultKey
-    from torchmark.model.run import Environment, Progress
-
     Place: TypeAlias = Store | str | os.PathLike[str] | None
     """A store, its path or URL; None for that of the settings here, or the user's own."""
 

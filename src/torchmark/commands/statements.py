@@ -6,8 +6,9 @@ from forks of a zygote. Both make a run. It is stored if a store is given, befor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from torchmark.engine.user_code import as_user_error
 from torchmark.model.case import Case, Language
 from torchmark.model.result import (
     Metric,
+    Payload,
     PlannedResult,
     Result,
     Status,
@@ -30,11 +32,6 @@ from torchmark.timers import Timer
 from torchmark.together import count_together, measure_together
 from torchmark_probe.loops.snippets import run_globally
 from torchmark_probe.zygote import warmup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from torchmark.model.result import Payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,19 @@ run: the same sweep into the same file goes on with it, also where the file is g
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchmark.analyse.sweep import rows_of
+from torchmark.analyse.sweep import SweepRow, rows_of
 from torchmark.arguments import check_count
 from torchmark.commands.spine import (
+    Listener,
     LiveFile,
+    Place,
     add_speeds,
     carry_out,
     carry_out_on_cores,
@@ -26,13 +30,15 @@ from torchmark.commands.spine import (
 from torchmark.commands.sweep_runs import find_or_begin, write_files
 from torchmark.define.sweep.axes import sizes_of
 from torchmark.define.sweep.points import (
+    SweepCase,
     all_cases,
     configs_with_phases,
     duration_text,
     number_of_points,
     seconds_for,
 )
-from torchmark.define.sweep.spec import read_spec, spec_of
+from torchmark.define.sweep.spec import SweepSpec, read_spec, spec_of
+from torchmark.engine.cores import Division
 from torchmark.engine.machine import import_torch
 from torchmark.engine.sweeping import (
     WantedCase,
@@ -40,25 +46,13 @@ from torchmark.engine.sweeping import (
     measure_here,
     measure_in_workers,
 )
-from torchmark.engine.under_test import describe_environment
+from torchmark.engine.under_test import Workers, describe_environment
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
-from torchmark.model.run import RunKind, Stage
+from torchmark.model.run import Environment, Progress, Run, RunKind, Stage
 from torchmark.model.run_settings import TORCH_DTYPES, Phase, point_of
+from torchmark.store import Store
 from torchmark_probe.zygote import warmup
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-
-    from torchmark.analyse.sweep import SweepRow
-    from torchmark.commands.spine import Listener, Place
-    from torchmark.define.sweep.points import SweepCase
-    from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.engine.cores import Division
-    from torchmark.engine.under_test import Workers
-    from torchmark.model.run import Environment, Progress, Run
-    from torchmark.store import Store
 
 _LONG = 600.0
 """Seconds after which a sweep is long: how to make it shorter is then said."""

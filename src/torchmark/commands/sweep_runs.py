@@ -11,27 +11,23 @@ those of another machine or another store, or of another model. Such a file is l
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
+from torchmark.define.sweep.points import SweepCase
+from torchmark.define.sweep.spec import SweepSpec
 from torchmark.engine.files import check_free, write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric, PlannedResult, Status
-from torchmark.model.run import Effort, RunKind
+from torchmark.model.run import Effort, Environment, Run, RunKind
 from torchmark.model.run_settings import dims_text, point_of, sizes_setting
 from torchmark.report.formats.data import render_csv
 from torchmark.report.views.sweep import case_table, kernel_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from torchmark.define.sweep.points import SweepCase
-    from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.model.run import Environment, Run
-    from torchmark.store import Store
+from torchmark.store import Store
 
 COLUMNS = tuple(field.name for field in fields(SweepRow))
 

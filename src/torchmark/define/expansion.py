@@ -9,8 +9,8 @@ runs is text, so expansion needs no torch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from torchmark.define.grouped import GroupedBenchmark, TimerArgs, check_threads
 from torchmark.define.params import points
@@ -18,9 +18,6 @@ from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, check_skips,
 from torchmark.define.snippets import snippet_of
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Autograd, Case, Language, Runtime
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Definition = TimerArgs | GroupedBenchmark
 Suite = Definition | Mapping[Any, Any] | list[Any] | tuple[Any, ...]

@@ -7,8 +7,8 @@ text and plain values; nothing here needs torch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchmark.arguments import check_count
 from torchmark.define.params import Grid, Value, check_grid
@@ -18,9 +18,6 @@ from torchmark.define.snippets import cpp_call, py_call
 from torchmark.define.variants import parse_block, variants_of
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Language, find_language, trimmed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)

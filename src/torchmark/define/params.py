@@ -11,13 +11,10 @@ import itertools
 import json
 import keyword
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from torchmark.define.signature import RESERVED
 from torchmark.errors import DefinitionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 Value = bool | int | float | str | tuple[int, ...]
 """What can be written as a literal in both languages; a tuple is a shape."""

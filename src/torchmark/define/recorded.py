@@ -12,12 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from torchmark.capture.traces.checking import sanitize
 from torchmark.capture.traces.signatures import signature_of
+from torchmark.define.expansion import Label
 from torchmark.define.grouped import TimerArgs
 from torchmark.define.selection import selected
 from torchmark.define.skips import SkipCondition
@@ -25,12 +27,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
 from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplaySettings, TracedCall
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.define.expansion import Label
-    from torchmark.model.trace import RecordedCall, Step, Trace
+from torchmark.model.trace import RecordedCall, Step, Trace
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\

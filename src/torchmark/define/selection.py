@@ -11,13 +11,12 @@ the title or the id, in capitals or not.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from torchmark.errors import PatternError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from torchmark.model.case import Case
 
     Condition = Callable[[str], bool]

@@ -13,20 +13,16 @@ from __future__ import annotations
 import operator
 import re
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from torchmark.errors import DefinitionError, KnownBreaksError
-from torchmark.model.case import Autograd, Runtime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from torchmark.model.case import Case
+from torchmark.model.case import Autograd, Case, Runtime
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -18,13 +18,15 @@ scripts from there, and under MODULE_NAME, because the names of its classes are 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchmark.define.params import cpp_lines, py_lines
-from torchmark.define.signature import TENSOR, Variable
+from torchmark.define.params import Point, cpp_lines, py_lines
+from torchmark.define.signature import TENSOR, Output, Signature, Variable
 from torchmark.model.case import (
     MODEL_PATH,
     Autograd,
+    Case,
     Language,
     Runtime,
     ScriptedModel,
@@ -33,12 +35,7 @@ from torchmark.model.case import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from torchmark.define.grouped import GroupedBenchmark
-    from torchmark.define.params import Point
-    from torchmark.define.signature import Output, Signature
-    from torchmark.model.case import Case
 
 MODULE_NAME = "torchmark_scripted"
 """An identifier: runpy's own `<run_path>` can be saved, and cannot be loaded again."""

@@ -18,14 +18,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Language, trimmed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COMMENT = {Language.PYTHON: "#", Language.CPP: "//"}
 

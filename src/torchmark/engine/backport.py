@@ -17,6 +17,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -29,8 +30,6 @@ from torchmark.engine.files import hold_lock
 from torchmark.errors import BackportError, ForeignBackportError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchmark.engine.environments import ActivatedEnvironment
 
 FOLDER = "utils_backport"

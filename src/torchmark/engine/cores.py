@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +23,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from torchmark.engine.files import cache_directory, hold_lock, is_locked, make_folder, take_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 _Result = TypeVar("_Result")
 

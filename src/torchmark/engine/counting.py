@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from torchmark.callgrind.parse import parse_file, read_text
+from torchmark.callgrind.profile import Profile
 from torchmark.engine.cores import begin
 from torchmark.engine.under_test import Workers
-from torchmark.engine.zygote.cases import LOOP_FRAME, PythonCase
+from torchmark.engine.zygote.cases import LOOP_FRAME, Output, PythonCase, Ready
 from torchmark.engine.zygote.pool import process_pool
 from torchmark.engine.zygote.process import valgrind
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError
 from torchmark.flame.counted import average_stacks
 from torchmark.flame.stacks import Stack
-from torchmark.model.callgrind_stats import stats_from_profiles
+from torchmark.model.callgrind_stats import CallgrindStats, stats_from_profiles
+from torchmark.model.case import TaskSpec
 from torchmark.model.run import TIME_LIMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from torchmark.callgrind.profile import Profile
-    from torchmark.engine.zygote.cases import Output, Ready
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.case import TaskSpec
 
 STACKS_UNIT = "instructions per run"
 """Of the weights of `counted_stacks`."""

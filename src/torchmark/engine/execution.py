@@ -9,32 +9,24 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
-from torchmark.engine.cores import begin, on_cores
+from torchmark.engine.cores import Division, begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.measuring import count_case, failed_result, time_case
 from torchmark.engine.preparing import Models, PreparedCase, prepare_cases
+from torchmark.engine.under_test import Workers
+from torchmark.engine.zygote.cases import Ready
 from torchmark.errors import TorchmarkError
-from torchmark.model.case import Runtime
-from torchmark.model.result import Metric, Status
-from torchmark.model.run import Began, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from torchmark.engine.cores import Division
-    from torchmark.engine.under_test import Workers
-    from torchmark.engine.zygote.cases import Ready
-    from torchmark.model.case import Case
-    from torchmark.model.result import PlannedResult
-    from torchmark.model.run import Effort, Progress
-
+from torchmark.model.case import Case, Runtime
+from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.run import Began, Effort, Progress, Stage
 
 _STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
 

@@ -15,14 +15,11 @@ import os
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchmark.errors import RunInUseError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def cache_directory() -> Path:

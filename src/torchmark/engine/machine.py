@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from torchmark.errors import MissingToolError, MissingTorchError, TorchmarkError
 from torchmark.model.run import MachineSpeeds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from torchmark.engine.zygote.zygote import Zygote
 
 _TOOL_SECONDS = 20

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from torchmark.engine.counting import count_in
 from torchmark.engine.files import private_directory
-from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.zygote.cases import Output, PythonCase, Ready, Sample
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
-from torchmark.model.case import Runtime, spec_of
+from torchmark.model.case import Case, Runtime, spec_of
 from torchmark.model.result import (
     Facts,
     Metric,
     PlannedResult,
+    Result,
     Status,
     Timing,
     counts_of_stats,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from torchmark.engine.zygote.cases import Output, Ready, Sample
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Effort
+from torchmark.model.run import Effort
 
 
 def time_case(

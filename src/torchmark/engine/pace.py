@@ -15,15 +15,13 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchmark.engine.files import cache_directory, make_folder, write_whole
 from torchmark.engine.machine import cpu_model
 from torchmark_probe.loops.intervals import quantile_of_sorted
 from torchmark_probe.loops.sampling import QUIET_PACE, ReferenceLoop
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LIFETIME = 7 * 24 * 3600.0
 """Seconds after which a pace is learned anew: machines change their clocks and neighbours."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from torchmark.define.snippets import MODULE_NAME, setup_with_model
 from torchmark.engine.cores import begin
 from torchmark.engine.cpp.build import build
-from torchmark.engine.cpp.compiler import find_toolchain
+from torchmark.engine.cpp.compiler import Toolchain, find_toolchain
 from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.files import (
     cache_directory,
@@ -26,19 +29,10 @@ from torchmark.engine.files import (
     make_private_directory,
     write_whole,
 )
-from torchmark.engine.zygote.cases import PythonCase, with_torch
+from torchmark.engine.under_test import Workers
+from torchmark.engine.zygote.cases import PythonCase, Ready, with_torch
 from torchmark.errors import CaseFailedError, TorchmarkError
-from torchmark.model.case import Language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from torchmark.engine.cpp.compiler import Toolchain
-    from torchmark.engine.under_test import Workers
-    from torchmark.engine.zygote.cases import Ready
-    from torchmark.model.case import Case, ScriptedModel
+from torchmark.model.case import Case, Language, ScriptedModel
 
 _FEWEST_IN_UNIT = 24
 """Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""

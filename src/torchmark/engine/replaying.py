@@ -7,7 +7,8 @@ costs itself alone, and becomes a result with its reason.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import msgspec
 
@@ -21,20 +22,12 @@ from torchmark.engine.under_test import SETUP_MODULES
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch
-from torchmark.model.result import Metric, Status
-from torchmark.model.run import TIME_LIMIT, Began
-from torchmark.model.run_settings import Backend, settings_of
+from torchmark.engine.zygote.zygote import Zygote
+from torchmark.model.case import Case
+from torchmark.model.result import Metric, Result, Status
+from torchmark.model.run import TIME_LIMIT, Began, Effort, Progress, Run
+from torchmark.model.run_settings import Backend, ReplaySettings, TracedCall, settings_of
 from torchmark_probe.loops.sampling import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import Any
-
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Effort, Progress, Run
-    from torchmark.model.run_settings import ReplaySettings, TracedCall
 
 BUDGET = 0.2
 """Seconds of measured blocks for a call: a model has some hundred of them."""

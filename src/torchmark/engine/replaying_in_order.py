@@ -7,26 +7,19 @@ its own, which also tells its FLOPs; those that came through make the passes.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
 
 from torchmark.engine.measuring import facts_of, failed_result
-from torchmark.engine.replaying import calls_by_case, runnable, with_bytes
+from torchmark.engine.replaying import ReplayZygotes, calls_by_case, runnable, with_bytes
 from torchmark.engine.zygote.conversation import outcome_of
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import TorchmarkError
-from torchmark.model.result import Facts, Metric, PlannedResult, Status, TimeSummary, Timing
-from torchmark.model.run import TIME_LIMIT, Stage
+from torchmark.model.case import Case
+from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status, TimeSummary, Timing
+from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
 from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from torchmark.engine.replaying import ReplayZygotes
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Effort, Progress, Run
 
 _PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
 """Seconds of whole passes; there is one such measurement in a replay."""

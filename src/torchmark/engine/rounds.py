@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from torchmark.engine.cpp.build import CppLoop, build_together
 from torchmark.engine.pace import process_reference_loop, remember
 from torchmark.errors import InvalidArgumentError
+from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
 from torchmark_probe.loops.clocks import ClockFacts, StoppedClockError, clock_facts
 from torchmark_probe.loops.sampling import CLOCK_STEPS_PER_BLOCK, Limits, sample
 from torchmark_probe.loops.snippets import Block, Blocks, PythonLoop, garbage_collection_off
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-
-    from torchmark.model.case import TaskSpec
 
 
 class Loop(Protocol):

@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, starmap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torchmark.engine.files import private_directory
 from torchmark.engine.machine import need_tool, run_tool
-from torchmark.engine.zygote.cases import LOOP_FRAME
+from torchmark.engine.zygote.cases import LOOP_FRAME, Ready
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import AttachDeniedError, ProfilerError
 from torchmark.flame.stacks import Stack, merge_stacks, parse_stacks, without_address
 from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.snippets import SOURCE_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from torchmark.engine.zygote.cases import Ready
-    from torchmark.engine.zygote.zygote import Zygote
 
 UNIT = "ns per run"
 """Of the weights of `Recording.per_run`."""

@@ -11,17 +11,22 @@ import os
 import time
 import warnings
 from collections import deque
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchmark.engine.cores import Division
 from torchmark.engine.files import private_directory
 from torchmark.engine.machine import SPEED_MODULES, set_torch_threads
 from torchmark.engine.pace import process_reference_loop
 from torchmark.engine.under_test import Workers
 from torchmark.engine.zygote.conversation import Conversation
 from torchmark.engine.zygote.process import Launch
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError
+from torchmark.model.case import Case
 from torchmark.model.result import (
     Facts,
     KernelCalls,
@@ -33,18 +38,12 @@ from torchmark.model.result import (
     Timing,
 )
 from torchmark.model.run import Began
+from torchmark.model.run_settings import SweepPoint
 from torchmark.model.units import ordered_unique
 from torchmark_probe.zygote import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Sequence
-    from pathlib import Path
-
     from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.engine.cores import Division
-    from torchmark.engine.zygote.zygote import Zygote
-    from torchmark.model.case import Case
-    from torchmark.model.run_settings import SweepPoint
 
     News = Generator[Began | Result, None, None]
 

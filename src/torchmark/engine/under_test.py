@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark import __version__
-from torchmark.engine.cpp.compiler import find_compiler_version, toolchain_of
+from torchmark.engine.cpp.compiler import Toolchain, find_compiler_version, toolchain_of
 from torchmark.engine.environments import ActivatedEnvironment, activate_environment
 from torchmark.engine.machine import describe_checkout, describe_machine
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch, valgrind
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import MissingToolError, TorchmarkError
 from torchmark.model.run import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from torchmark.engine.cpp.compiler import Toolchain
-    from torchmark.engine.zygote.zygote import Zygote
 
 WORKS = "works"
 

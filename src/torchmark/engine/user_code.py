@@ -16,11 +16,12 @@ import ast
 import os
 import traceback
 import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from types import ModuleType, TracebackType
+from typing import Any, Literal
 
 import torchmark_probe
 from torchmark.engine.machine import import_torch
@@ -29,10 +30,6 @@ from torchmark.errors import NotTransferableError
 from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError
 from torchmark_probe.zygote.handlers import describe_error, users_frames
 from torchmark_probe.zygote.messages import SyntaxFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
 _LONGEST = 40
 """Characters of an argument that is shown as it is written."""

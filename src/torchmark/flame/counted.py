@@ -27,10 +27,10 @@ Stacks per run begin with the code that runs the statement:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-from torchmark.callgrind.profile import UNKNOWN, cycles
+from torchmark.callgrind.profile import UNKNOWN, Call, Profile, ProfiledFunction, cycles
 from torchmark.flame.stacks import (
     NAMELESS,
     Stack,
@@ -39,11 +39,6 @@ from torchmark.flame.stacks import (
     rename_frames,
     without_address,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torchmark.callgrind.profile import Call, Profile, ProfiledFunction
 
 SMALLEST_SHARE = 1e-4
 """Of the total: a tenth of a pixel in a flame graph a thousand pixels wide."""

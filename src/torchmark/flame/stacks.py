@@ -19,14 +19,12 @@ import json
 import operator
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchmark.errors import StacksFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 ROOT = "all"
 """The name of the frame that holds every stack."""

@@ -8,9 +8,10 @@ never in the script. Nothing is fetched, and nothing has an id, so that pictures
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchmark.errors import MissingToolError
 from torchmark.flame.appearance import (
@@ -26,6 +27,8 @@ from torchmark.flame.appearance import (
 )
 from torchmark.flame.stacks import (
     ROOT,
+    Frame,
+    Stack,
     build_difference,
     build_tree,
     comparable_name,
@@ -33,11 +36,6 @@ from torchmark.flame.stacks import (
     rename_frames,
     without_address,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from torchmark.flame.stacks import Frame, Stack
 
 WIDTH = 1200
 """Pixels of a picture."""

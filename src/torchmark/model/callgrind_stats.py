@@ -19,22 +19,17 @@ another file has an entry of its own, `header:function`, without the object. Thr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torchmark.callgrind.parse import parse_text
-from torchmark.callgrind.profile import UNKNOWN, Profile
+from torchmark.callgrind.profile import UNKNOWN, Profile, SourceShare
 from torchmark.errors import InvalidArgumentError
 from torchmark.flame.counted import rebuild_stacks, source_files
 from torchmark.flame.stacks import fold_stacks, render_speedscope
 from torchmark.model.case import TaskSpec
 from torchmark.model.function_counts import FunctionCounts, counts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torchmark.callgrind.profile import SourceShare
 
 _BUILD_PLACES = (
     # PyTorch, wherever it was built.

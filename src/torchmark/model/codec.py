@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 
@@ -30,9 +31,6 @@ from torchmark.model.measurement import Measurement
 from torchmark.model.result import Record, Result
 from torchmark.model.run import Run
 from torchmark_probe.loops.sampling import Sampling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VERSION = 2
 """Raised with every change after which older readers would misread a record."""

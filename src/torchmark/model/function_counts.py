@@ -29,13 +29,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 from torchmark.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _LINE_WIDTH = 80
 """torch's own default, for a process in which torch is not loaded."""

@@ -9,9 +9,10 @@ doubtful about it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, InvalidMeasurementError
 from torchmark.model.case import TaskSpec
@@ -22,15 +23,10 @@ from torchmark.model.result_warnings import (
 )
 from torchmark.model.units import collect, log10_single, mean_double, select_unit, std_single
 from torchmark_probe.loops.autorange import single
-from torchmark_probe.loops.intervals import median_interval, quantile_of_sorted
+from torchmark_probe.loops.intervals import Interval, median_interval, quantile_of_sorted
 from torchmark_probe.loops.measurement import MOST_FIGURES, SURELY_NOISE, Z_90
 from torchmark_probe.loops.measurement import Measurement as BareMeasurement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torchmark_probe.loops.intervals import Interval
-    from torchmark_probe.loops.sampling import Sampling
+from torchmark_probe.loops.sampling import Sampling
 
 
 def _is_time(value: Any) -> bool:

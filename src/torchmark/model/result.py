@@ -17,7 +17,7 @@ from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Case, TaskSpec, spec_of
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
-from torchmark_probe.loops.sampling import Sampling  # noqa: TC001 - msgspec reads the annotations
+from torchmark_probe.loops.sampling import Sampling
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

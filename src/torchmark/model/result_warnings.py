@@ -5,17 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import correlation
-from typing import TYPE_CHECKING
 
 from torchmark.model.units import select_unit
 from torchmark_probe.loops.intervals import median, quantile_of_sorted
 from torchmark_probe.loops.measurement import IQR_DOUBTFUL
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _COARSE_STEPS = 100
 """A block of fewer steps of the clock is read with an error of a per cent or more."""

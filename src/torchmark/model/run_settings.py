@@ -6,18 +6,17 @@ With these a run is resumed, analysed and shown when the trace or the specificat
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping  # noqa: TC003 - msgspec reads the annotations
+from collections.abc import (
+    Iterable,
+    Mapping,
+)
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from torchmark.model.case import Autograd, Case, Runtime
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torchmark.model.run import Run
+from torchmark.model.run import Run
 
 
 class ReplayMode(enum.Enum):

@@ -7,13 +7,11 @@ this side never needs them as anything else, and the probe makes tensors of them
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from msgspec import UNSET, Meta, Struct, structs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 VERSION = 1
 """Of the file's form."""

@@ -9,15 +9,13 @@ functions below do what torch's kernels do, to the bit and without torch:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from torchmark.errors import InvalidArgumentError
 from torchmark_probe.loops.autorange import single
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -6,13 +6,12 @@ after the other, so a changed name, place or probability here would change every
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torchmark.define.fuzz import FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, ParameterAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import torch
 
 _AXES = range(3)

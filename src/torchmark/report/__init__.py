@@ -7,14 +7,10 @@ it into text, by the module of the format in `formats`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
-from torchmark.model.run import RunKind
+from torchmark.model.run import Run, RunKind
 from torchmark.report.formats import data, text
-
-if TYPE_CHECKING:
-    from torchmark.model.run import Run
-    from torchmark.report.view import View
+from torchmark.report.view import View
 
 FORMATS = ("text", "markdown", "csv", "json", "html")
 

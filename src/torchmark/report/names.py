@@ -6,17 +6,20 @@ nothing there, so it stands in the table's title and not in every row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmark.analyse.ab import judge_counts
+from torchmark.analyse.ab import CountRow, TimeRow, judge_counts
 from torchmark.analyse.estimates import instructions_of
 from torchmark.analyse.pairs import effect_in
+from torchmark.model.case import Case
 from torchmark.model.result import (
     Counts,
     KernelTimes,
     PairedCounts,
     PairedTiming,
+    Result,
     Status,
     TimeSummary,
     Timing,
@@ -24,12 +27,6 @@ from torchmark.model.result import (
 from torchmark.report.figures import cut_line, first_line, printable, seconds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torchmark.analyse.ab import CountRow, TimeRow
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-
     _Row = TimeRow | CountRow | Result
 
 _LONGEST_SIDE = 50

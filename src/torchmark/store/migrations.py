@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -26,6 +27,7 @@ from sqlalchemy import Column, Text, text
 
 from torchmark.model.case import Case, Language
 from torchmark.model.codec import decode_measurement, decode_stats, encode_result
+from torchmark.model.measurement import Measurement
 from torchmark.model.result import (
     Counts,
     Facts,
@@ -41,11 +43,8 @@ from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.store.store import columns_of, compress_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sqlalchemy.engine import Connection
 
-    from torchmark.model.measurement import Measurement
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, zlib.error)
 """What reading a damaged record may raise."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 import secrets
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from sqlalchemy import delete, func, insert, select, update
@@ -42,10 +44,6 @@ from torchmark.store.database import (
 )
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeVar
-
     from sqlalchemy.engine import Connection, Engine
 
     T = TypeVar("T")

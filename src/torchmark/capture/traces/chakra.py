@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -30,13 +32,7 @@ from torchmark.capture.traces.chakra_values import NodeValues, parse_schema
 from torchmark.capture.traces.checking import DistinctCalls, WrongValueError, convert, sanitize
 from torchmark.capture.traces.files import text_of
 from torchmark.errors import TraceFileError
-from torchmark.model.trace import Place, Step, Trace, count_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from torchmark.model.trace import Phase
+from torchmark.model.trace import Phase, Place, Step, Trace, count_calls
 
 _LARGEST_TEXT = 512 * 2**20
 """Bytes of a file. A node takes a kilobyte, so these are half a million calls with their parts."""

@@ -18,7 +18,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 from torchmark.capture.traces.checking import (
     DistinctCalls,
@@ -28,15 +30,9 @@ from torchmark.capture.traces.checking import (
     sanitize,
     tag_attribute,
 )
-from torchmark.capture.traces.files import lines_of
+from torchmark.capture.traces.files import Line, lines_of
 from torchmark.errors import TraceFileError
 from torchmark.model.trace import Count, Place, Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from torchmark.capture.traces.files import Line
 
 _LONGEST_LINE = 2**20
 """Bytes: a call with a thousand tensors has fifty kilobytes."""

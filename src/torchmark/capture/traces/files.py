@@ -14,22 +14,18 @@ import contextlib
 import dataclasses
 import errno
 import gzip
+import io
 import json
 import os
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from msgspec import structs
 
 from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
-from torchmark.model.trace import VERSION, Header
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from torchmark.model.trace import Place, RecordedCall
+from torchmark.model.trace import VERSION, Header, Place, RecordedCall
 
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line. A step's line has about one megabyte, a call with a thousand tensors less."""

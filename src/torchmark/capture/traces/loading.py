@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct, structs
 
@@ -26,15 +28,9 @@ from torchmark.capture.traces.checking import (
     sanitize,
 )
 from torchmark.capture.traces.cnt import read_cnt
-from torchmark.capture.traces.files import first_bytes, lines_of
+from torchmark.capture.traces.files import Line, first_bytes, lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
 from torchmark.model.trace import VERSION, Count, Header, Place, RecordedCall, Size, Step, Trace
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torchmark.capture.traces.files import Line
 
 LONGEST_ORDER = 10_000_000
 """Calls whose order is kept: 160 MB. What comes after is counted alone."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torchmark.capture.traces.checking import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torchmark.model.trace import RecordedCall
+from torchmark.model.trace import RecordedCall
 
 _LONGEST = 200
 """Characters of a signature; a list of hundreds of tensors says no more in more of them."""

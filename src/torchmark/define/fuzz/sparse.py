@@ -9,6 +9,7 @@ some coincide are others drawn in their place.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from torchmark.define.fuzz.tensors import FuzzedTensor, random_values
 from torchmark.errors import FuzzerDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from numpy.random import RandomState
 
     _Positions = np.ndarray[Any, np.dtype[np.int64]]

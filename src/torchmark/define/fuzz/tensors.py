@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +20,6 @@ from torchmark.define.fuzz.parameters import is_finite_number
 from torchmark.errors import FuzzerDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from numpy.random import RandomState
 
 _CONSTRUCTOR_ARGUMENTS = ("size", "dtype")

@@ -19,24 +19,19 @@ import linecache
 import os
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
-from torchmark.define.expansion import features_asked, holds_a_definition, materialize
+from torchmark.define.expansion import Suite, features_asked, holds_a_definition, materialize
 from torchmark.define.recorded import definitions_of
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
 from torchmark.define.suites import SHIPPED
 from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError, TorchmarkError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from torchmark.define.expansion import Suite
-    from torchmark.model.case import Case
+from torchmark.model.case import Case
 
 _PATTERN = "bench_*.py"
 

@@ -6,16 +6,16 @@ that write in place leave numbers on which arithmetic is as fast in the last run
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from torchmark.define.grouped import GroupedModules, GroupedSetup, GroupedStmts, GroupedVariants
-from torchmark.model.case import Autograd, joined, trimmed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torchmark.define.grouped import GroupedBenchmark
-    from torchmark.model.case import Case
+from torchmark.define.grouped import (
+    GroupedBenchmark,
+    GroupedModules,
+    GroupedSetup,
+    GroupedStmts,
+    GroupedVariants,
+)
+from torchmark.model.case import Autograd, Case, joined, trimmed
 
 _EMPTY = {
     "no allocation": GroupedStmts("torch.empty((0,))", "torch::empty({0});"),

@@ -16,15 +16,12 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.errors import DefinitionError, InvalidArgumentError
 from torchmark.model.run_settings import TORCH_DTYPES, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LARGEST = 2**40
 """No tensor has more elements than that along one dimension: a mistake, not a size."""

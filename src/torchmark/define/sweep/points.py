@@ -20,22 +20,18 @@ import itertools
 import math
 import operator
 import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchmark.define.sweep.spec import CONFIG_FIELDS
+from torchmark.define.sweep.axes import JobConfig
+from torchmark.define.sweep.spec import CONFIG_FIELDS, SweepSpec
 from torchmark.errors import InvalidArgumentError, MarkedTextError
-from torchmark.model.run_settings import Phase, SweepPoint, case_of
+from torchmark.model.case import Case
+from torchmark.model.run_settings import Dims, Phase, SweepPoint, case_of
+from torchmark_probe.zygote.messages import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from torchmark.define.sweep.axes import JobConfig
-    from torchmark.define.sweep.spec import SweepSpec
-    from torchmark.model.case import Case
-    from torchmark.model.run_settings import Dims
-    from torchmark_probe.zygote.messages import Input
-
     Values = Mapping[str, Any]
 
 _MOST_CASES = 1_000_000

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchmark.define.suites.loading import run_file
 from torchmark.define.sweep.axes import JobConfig, configs_of, sizes_of
@@ -20,9 +21,6 @@ from torchmark.errors import (
     SuiteNotFoundError,
 )
 from torchmark_probe.zygote.messages import Input
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("model", "model_init_params", "input_params", "input_scales", "job_configs")
 

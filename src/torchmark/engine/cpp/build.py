@@ -18,9 +18,11 @@ import hashlib
 import os
 import shlex
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from torchmark.engine.cpp.cache import (
     Cache,
@@ -48,12 +50,7 @@ from torchmark.engine.files import cache_directory
 from torchmark.errors import CompileError
 from torchmark_probe.loops.native import RUN_SYMBOL, WARM_UP_RUNS, NativeLoop
 from torchmark_probe.loops.snippets import Block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from torchmark_probe.zygote.messages import NativeCase
+from torchmark_probe.zygote.messages import NativeCase
 
 _PRELUDE = "prelude.h"
 _NO_SPACE = "No space left on device"

@@ -23,10 +23,11 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from torchmark.engine.files import (
     discard,
@@ -36,9 +37,6 @@ from torchmark.engine.files import (
     write_whole,
 )
 from torchmark_probe.zygote.messages import NativeCase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 LIMIT_BYTES = 2 * 1024**3
 """A precompiled header takes half a gigabyte, a library 0.1 to a few megabytes."""

@@ -16,17 +16,15 @@ import shlex
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.engine.machine import import_torch, run_tool
 from torchmark.errors import CompileError, CompilerMissingError, LibtorchMissingError
 from torchmark_probe.zygote.warmup import facts as facts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _COMPILERS = ("g++", "c++", "clang++")
 

@@ -8,12 +8,9 @@ Everything else of the two hundred lines that a template mistake prints is left 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from torchmark.engine.cpp.source import CppStatement, Problem, imbalance_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _MOST_PROBLEMS = 3
 """Errors of one statement that are shown; the later ones are mostly echoes of the first."""

@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 _PRELUDE = """\
 #include <c10/util/Exception.h>

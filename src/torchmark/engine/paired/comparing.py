@@ -13,45 +13,38 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
-from torchmark.engine.cores import begin, on_cores
+from torchmark.engine.cores import Division, begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
 from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
 from torchmark.engine.preparing import Models, prepare_cases
-from torchmark.engine.sampling_profiler import record
-from torchmark.engine.zygote.cases import PythonCase
+from torchmark.engine.sampling_profiler import Recording, record
+from torchmark.engine.under_test import UnderTest
+from torchmark.engine.zygote.cases import PythonCase, Ready
 from torchmark.errors import MissingToolError, ProfilerError, TorchmarkError, ZygoteError
 from torchmark.flame.stacks import fold_stacks
+from torchmark.model.case import Case
 from torchmark.model.result import (
     Metric,
     PairedCounts,
     PairedProfile,
+    PlannedResult,
     PythonCalls,
     Result,
     Status,
 )
-from torchmark.model.run import Began, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    from torchmark.engine.cores import Division
-    from torchmark.engine.sampling_profiler import Recording
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.engine.zygote.cases import Ready
-    from torchmark.model.case import Case
-    from torchmark.model.result import PlannedResult
-    from torchmark.model.run import Effort, Progress
+from torchmark.model.run import Began, Effort, Progress, Stage
 
 _PROFILE_SECONDS = 2
 """That a loop is looked at."""

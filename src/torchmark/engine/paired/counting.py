@@ -15,30 +15,31 @@ of other cases are not those of the change that is being tested alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
 from torchmark.engine.cores import begin
-from torchmark.engine.counting import begin_counts
-from torchmark.engine.zygote.cases import with_torch
+from torchmark.engine.counting import CountedCase, begin_counts
+from torchmark.engine.under_test import UnderTest
+from torchmark.engine.zygote.cases import Ready, with_torch
 from torchmark.errors import CaseFailedError
 from torchmark.model.case import Case, spec_of
-from torchmark.model.result import Metric, PairedCounts, PlannedResult, Status, counts_of_stats
-from torchmark.model.run import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from concurrent.futures import Future
-
-    from torchmark.engine.counting import CountedCase
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.engine.zygote.cases import Ready
-    from torchmark.model.result import Counts, Result
-    from torchmark.model.run import Environment
+from torchmark.model.result import (
+    Counts,
+    Metric,
+    PairedCounts,
+    PlannedResult,
+    Result,
+    Status,
+    counts_of_stats,
+)
+from torchmark.model.run import Environment, Stage
 
 NUMBER = 100
 """Runs that are counted."""

@@ -15,24 +15,20 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 from torchmark.engine.zygote.cases import blocks_of_role
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark_probe import memory
 from torchmark_probe.loops.clocks import clock_facts
-from torchmark_probe.loops.sampling import block_size
+from torchmark_probe.loops.sampling import Limits, block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks
 from torchmark_probe.zygote.serving import die_with_parent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
-
-    from torchmark_probe.loops.sampling import Limits
 
 Said = TypeVar("Said", bound=messages.Message)
 

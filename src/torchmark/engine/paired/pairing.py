@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from torchmark.engine.cores import begin
@@ -16,10 +19,6 @@ from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import Limits
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
     from torchmark.model.result import Crossover
 
 _FEWEST_ROUNDS = 5

@@ -14,29 +14,28 @@ report says how many false alarms this set-up gives.
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import time
 from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from torchmark.analyse.pairs import effect_in, is_decided
 from torchmark.engine.cores import begin
-from torchmark.engine.paired.pairing import Side, SideFailedError, take_crossover
-from torchmark.engine.under_test import FIRST_LAYOUT
-from torchmark.model.result import Metric, PairedTiming
-from torchmark.model.run import FEWEST_REPLICATES, Began
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from torchmark.engine.paired.pairing import Opens, TakenCrossover
-    from torchmark.engine.under_test import UnderTest
-    from torchmark.model.result import Crossover, PlannedResult
-    from torchmark.model.run import Effort
+from torchmark.engine.paired.pairing import (
+    Opens,
+    Side,
+    SideFailedError,
+    TakenCrossover,
+    take_crossover,
+)
+from torchmark.engine.under_test import FIRST_LAYOUT, UnderTest
+from torchmark.model.result import Crossover, Metric, PairedTiming, PlannedResult
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
 """Most changes are clear at the first look, which the next launches bring nearer: they have the

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchmark.engine.zygote.conversation import Conversation, Output, outcome_of
+from torchmark_probe.loops.sampling import Sampling
 from torchmark_probe.zygote.messages import (
     BlockSize,
     BlockTimes,
     Looping,
     NativeCase,
     PythonCase,
+    Request,
     Stop,
     TakeBlocks,
     Value,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from torchmark.model.case import Case
-    from torchmark_probe.loops.sampling import Sampling
-    from torchmark_probe.zygote.messages import Request
 
 __all__ = ["Count", "Loop", "NativeCase", "Output", "PythonCase", "Ready", "Sample", "Session"]
 

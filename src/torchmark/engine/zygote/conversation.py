@@ -13,16 +13,14 @@ import selectors
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
 from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
     from torchmark.engine.zygote.process import ZygoteProcess
 
 Said = TypeVar("Said", bound=messages.Message)

@@ -10,17 +10,13 @@ import atexit
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import Self
 
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import TorchmarkError, ZygoteError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from torchmark.engine.zygote.process import Launch
 
 _pools: weakref.WeakSet[ZygotePool] = weakref.WeakSet()
 

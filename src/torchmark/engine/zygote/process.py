@@ -21,9 +21,11 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchmark.engine.environments import Interpreter, ask_interpreter
@@ -32,9 +34,7 @@ from torchmark.errors import ZygoteError
 from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
     from importlib.abc import Traversable
-    from pathlib import Path
 
 START_SECONDS = 900.0
 """After this a start has failed. Half a minute is usual under valgrind; a busy machine and a slow

@@ -9,24 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Self, TypeVar
 
 from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.pace import process_reference_loop
-from torchmark.engine.zygote.cases import Count, Loop, Sample, Session
-from torchmark.engine.zygote.conversation import Conversation, outcome_of
+from torchmark.engine.zygote.cases import Count, Loop, Output, PythonCase, Ready, Sample, Session
+from torchmark.engine.zygote.conversation import Conversation, Ending, outcome_of
 from torchmark.engine.zygote.process import Launch, ZygoteProcess
 from torchmark.errors import CaseFailedError, ZygoteError
 from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.sampling import Limits
 from torchmark_probe.zygote import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from typing import Self
-
-    from torchmark.engine.zygote.cases import Output, PythonCase, Ready
-    from torchmark.engine.zygote.conversation import Ending
 
 Opened = TypeVar("Opened", bound=Conversation)
 

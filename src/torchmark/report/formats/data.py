@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from torchmark.model.codec import encode_run
+from torchmark.model.run import Run
 from torchmark.report.figures import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torchmark.model.run import Run
-    from torchmark.report.view import Table, Value, View
+from torchmark.report.view import Table, Value, View
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins like this for a formula, which may call programs."""

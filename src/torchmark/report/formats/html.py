@@ -7,7 +7,6 @@ Templates escape whatever comes from elsewhere; only our own style, scripts and 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import jinja2
 import markupsafe
@@ -22,9 +21,7 @@ from torchmark.report.formats.values import (
     value_text,
 )
 from torchmark.report.formats.vega import find_series, load_bundle, read_template, spec_for_page
-
-if TYPE_CHECKING:
-    from torchmark.report.view import Cell, View
+from torchmark.report.view import Cell, View
 
 _LONGEST_CODE = 20_000
 """Characters of code or output that a page shows: a megabyte would make it unreadable."""

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from torchmark.report.figures import cut_line, printable
 from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
-from torchmark.report.view import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchmark.report.view import Column, Detail, FactTable, Row, Section, Table, View
+from torchmark.report.view import Column, Detail, FactTable, Kind, Row, Section, Table, View
 
 LIMIT = 60_000
 """Characters of the whole text, with room for what somebody puts around it."""

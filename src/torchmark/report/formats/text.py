@@ -7,17 +7,13 @@ must know of them stands in the lead.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from torchmark.report.figures import cut, printable
 from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchmark.report.view import Detail, Row, Section, Table, View
+from torchmark.report.view import Detail, Row, Section, Table, View
 
 _GAP = _INDENT = "  "
 _NARROWEST = 15

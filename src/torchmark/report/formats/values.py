@@ -6,8 +6,9 @@ Pages also draw intervals as small marks inside the cells, all of a column on on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.report.figures import (
     amount_text,
@@ -20,12 +21,7 @@ from torchmark.report.figures import (
     share_text,
     speedup_text,
 )
-from torchmark.report.view import Kind, Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torchmark.report.view import Cell, Column, Row, Table
+from torchmark.report.view import Cell, Column, Kind, Mark, Row, Table
 
 _WORDS = (Kind.TEXT, Kind.CODE, Kind.VERDICT)
 _CHANGES = (Kind.RATIO, Kind.SPEEDUP, Kind.CHANGE)

@@ -19,23 +19,18 @@ import os
 import re
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import platformdirs
 
 from torchmark.errors import MissingToolError
 from torchmark.report.figures import printable
-from torchmark.report.view import PALETTE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torchmark.report.view import Chart
+from torchmark.report.view import PALETTE, Chart
 
 HIDDEN = "torchmark_hidden"
 _SHARPNESS = 2

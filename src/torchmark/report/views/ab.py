@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
-from torchmark.analyse.ab import CountRow, judge, pairs_of
+from torchmark.analyse.ab import CountRow, FunctionDifference, Judged, TimeRow, judge, pairs_of
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
-from torchmark.model.result import Metric, Status
+from torchmark.model.case import Case
+from torchmark.model.result import Metric, PythonCalls, Result, Status
+from torchmark.model.run import Run
 from torchmark.report.figures import cut_line, first_line, share_text
-from torchmark.report.names import full_name, name_rows
+from torchmark.report.names import Names, full_name, name_rows
 from torchmark.report.view import (
     Cell,
+    Chart,
     Detail,
     Field,
     Kind,
     Row,
     Section,
     Table,
+    Value,
     View,
     data_table,
     field,
@@ -45,16 +50,6 @@ from torchmark.report.views.common import (
     signed_cell,
     verdict_cell,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchmark.analyse.ab import FunctionDifference, Judged, TimeRow
-    from torchmark.model.case import Case
-    from torchmark.model.result import PythonCalls, Result
-    from torchmark.model.run import Run
-    from torchmark.report.names import Names
-    from torchmark.report.view import Chart, Value
 
 T = TypeVar("T")
 

@@ -7,11 +7,12 @@ Both spellings of the facts of an environment are understood, nested as in the r
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
+from torchmark.analyse.ab import CountRow, Judged, TimeRow
 from torchmark.analyse.estimates import Verdict
-from torchmark.model.result import PairedTiming, Status
-from torchmark.model.run import FEWEST_REPLICATES
+from torchmark.model.result import PairedTiming, Result, Status
+from torchmark.model.run import FEWEST_REPLICATES, Environment
 from torchmark.model.units import collect
 from torchmark.report.figures import (
     change_text,
@@ -24,13 +25,6 @@ from torchmark.report.figures import (
 from torchmark.report.names import full_name, name_rows, name_some
 from torchmark.report.view import FactTable
 from torchmark.report.views.common import fact_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from torchmark.analyse.ab import CountRow, Judged, TimeRow
-    from torchmark.model.result import Result
-    from torchmark.model.run import Environment
 
 _TIMES = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR)
 _COUNTS = (Verdict.MORE, Verdict.FEWER, Verdict.SAME, Verdict.CLOSE)

@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchmark.analyse.estimates import Verdict
+from torchmark.analyse.estimates import MeasuredTime, Verdict
 from torchmark.report.figures import seconds_text
-from torchmark.report.view import Chart
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.report.view import Value
+from torchmark.report.view import Chart, Value
 
 SECONDS_LABEL = "datum.value === 0 ? '0' : format(datum.value, '~s') + 's'"
 """How Vega writes a time on an axis: 10µs."""

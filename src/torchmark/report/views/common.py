@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from torchmark.analyse.estimates import Verdict, instructions_of, time_of
-from torchmark.model.result import Counts, Status
+from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of
+from torchmark.model.case import Case
+from torchmark.model.result import Counts, Result, Status
+from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import (
     environment_facts,
@@ -26,21 +28,13 @@ from torchmark.report.view import (
     Row,
     Section,
     Table,
+    Value,
     View,
     field,
     make_table,
 )
+from torchmark_probe.loops.intervals import Interval
 from torchmark_probe.loops.sampling import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Environment, Run
-    from torchmark.report.view import Value
-    from torchmark_probe.loops.intervals import Interval
 
 _NAMED = 3
 """Cases that are named with a warning; more are counted."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchmark.model.run import Environment
+from torchmark.analyse.estimates import CountChange, MeasuredTime
+from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
+from torchmark.model.run import Environment, Run
 from torchmark.report.figures import environment_facts, first_line, ratio_text, seconds_text
 from torchmark.report.names import group_of, name_in_group, short_names
 from torchmark.report.view import (
@@ -18,6 +21,7 @@ from torchmark.report.view import (
     Row,
     Section,
     Table,
+    Value,
     View,
     data_table,
     field,
@@ -33,13 +37,6 @@ from torchmark.report.views.common import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from torchmark.analyse.estimates import CountChange, MeasuredTime
-    from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
-    from torchmark.model.run import Run
-    from torchmark.report.view import Value
-
     Change = TypeVar("Change", TimeChange, CountChange)
 
 _NOT_COMPARED = {"machine.load"}

@@ -6,9 +6,9 @@ by description. The text for a terminal, which is torch's, is made from the same
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.estimates import time_of_measurement
 from torchmark.errors import EmptyMeasurementError, UnknownRowError
@@ -21,17 +21,13 @@ from torchmark.report.view import (
     Kind,
     Mark,
     Section,
+    Value,
     View,
     data_table,
     field,
     make_table,
 )
 from torchmark.report.views.common import time_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torchmark.report.view import Value
 
 _DATA = (
     "label", "num_threads", "env", "row", "column", "median", "mean", "std", "iqr",

@@ -7,16 +7,19 @@ report is an A/B comparison with flame graphs of what got slower.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from torchmark.analyse.estimates import time_of
-from torchmark.analyse.overheads import SUITE, find_rungs
-from torchmark.flame.stacks import parse_stacks
+from torchmark.analyse.overheads import SUITE, Rung, TimeOverhead, find_rungs
+from torchmark.flame.stacks import Stack, parse_stacks
 from torchmark.flame.svg import difference_svg, flame_svg
-from torchmark.model.result import Metric, PairedProfile
+from torchmark.model.case import Case
+from torchmark.model.result import Metric, PairedProfile, Result
+from torchmark.model.run import Run
 from torchmark.report.figures import first_line, instructions_text, seconds_text
 from torchmark.report.view import (
     Cell,
@@ -26,6 +29,7 @@ from torchmark.report.view import (
     Picture,
     Row,
     Section,
+    Value,
     View,
     data_table,
     field,
@@ -43,16 +47,6 @@ from torchmark.report.views.common import (
     time_cell,
     time_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torchmark.analyse.overheads import Rung, TimeOverhead
-    from torchmark.flame.stacks import Stack
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Run
-    from torchmark.report.view import Value
 
 _NO_FIGURE = "–"
 _FIGURES = (

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import Nature
-from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
+from torchmark.analyse.replay import (
+    CallRow,
+    OperatorRow,
+    PartRow,
+    ReplayAnalysis,
+    analyse_replay,
+    split_by_module,
+    split_by_phase,
+)
 from torchmark.model.result import Status
+from torchmark.model.run import MachineSpeeds, Run
 from torchmark.model.run_settings import Backend, ReplayMode
 from torchmark.model.units import collect
 from torchmark.report.figures import (
@@ -30,6 +39,7 @@ from torchmark.report.view import (
     Mark,
     Row,
     Section,
+    Value,
     View,
     field,
     make_table,
@@ -53,13 +63,6 @@ from torchmark.report.views.replay_calls import (
     what_field,
     work_fields,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torchmark.analyse.replay import CallRow, OperatorRow, PartRow, ReplayAnalysis
-    from torchmark.model.run import MachineSpeeds, Run
-    from torchmark.report.view import Value
 
 _DRAWN = 20
 """Operators in the chart; the table has all."""

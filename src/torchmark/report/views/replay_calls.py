@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
-from torchmark.model.result import Status
+from torchmark.analyse.estimates import MeasuredTime
+from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
+from torchmark.model.result import Facts, Status
+from torchmark.model.run_settings import Backend
 from torchmark.report.figures import (
     first_line,
     reach,
@@ -13,17 +16,8 @@ from torchmark.report.figures import (
     short_seconds_text,
     speedup_text,
 )
-from torchmark.report.view import Cell, Kind, data_table, field
+from torchmark.report.view import Cell, Field, Kind, Table, Value, data_table, field
 from torchmark.report.views.common import NOT_MEASURED, measured_cell, reason_cell, time_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torchmark.analyse.estimates import MeasuredTime
-    from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
-    from torchmark.model.result import Facts
-    from torchmark.model.run_settings import Backend
-    from torchmark.report.view import Field, Table, Value
 
 SHARE = (
     "Of the time of all calls that were measured with the first backend; without times, of the "

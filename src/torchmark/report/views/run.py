@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torchmark.analyse.estimates import instructions_of, time_of
-from torchmark.model.result import Counts, Metric
+from torchmark.model.case import Case
+from torchmark.model.result import Counts, Metric, Result
+from torchmark.model.run import Run
 from torchmark.model.units import collect
 from torchmark.report.figures import first_line
 from torchmark.report.names import group_of, name_in_group, short_names
@@ -17,6 +17,7 @@ from torchmark.report.view import (
     Kind,
     Row,
     Section,
+    Value,
     View,
     data_table,
     field,
@@ -32,12 +33,6 @@ from torchmark.report.views.common import (
     time_cell,
     time_values,
 )
-
-if TYPE_CHECKING:
-    from torchmark.model.case import Case
-    from torchmark.model.result import Result
-    from torchmark.model.run import Run
-    from torchmark.report.view import Value
 
 _TIME = Column("time", Kind.SECONDS, "Median of one run, with its 95 % interval")
 _COUNT = Column("instructions", Kind.INSTRUCTIONS, "Of one run, without the loop")

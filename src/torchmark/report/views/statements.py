@@ -6,13 +6,18 @@ Times are compared round by round; instructions also by function, those that cos
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 from torchmark.analyse.estimates import instructions_of, time_of_measurement
-from torchmark.analyse.ratios import ratio_of
+from torchmark.analyse.ratios import Ratio, ratio_of
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Counts
+from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.function_counts import FunctionCount, FunctionCounts
+from torchmark.model.measurement import Measurement
+from torchmark.model.result import Counts, Result
+from torchmark.model.run import Run
 from torchmark.report.figures import instructions_text, seconds_text
 from torchmark.report.view import (
     Cell,
@@ -24,6 +29,7 @@ from torchmark.report.view import (
     Row,
     Section,
     Table,
+    Value,
     View,
     data_table,
     field,
@@ -41,18 +47,6 @@ from torchmark.report.views.common import (
     verdict_cell,
 )
 from torchmark_probe.loops.intervals import median
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from torchmark.analyse.ratios import Ratio
-    from torchmark.model.callgrind_stats import CallgrindStats
-    from torchmark.model.function_counts import FunctionCount, FunctionCounts
-    from torchmark.model.measurement import Measurement
-    from torchmark.model.result import Result
-    from torchmark.model.run import Run
-    from torchmark.report.view import Value
 
 _FUNCTIONS = 10
 """Functions that text shows of each statement where the run does not say."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from torchmark.analyse.sweep import (
     EAGER,
     RowStatus,
+    SpeedUp,
     SweepRow,
     backends_in,
     dims_in,
@@ -24,7 +26,8 @@ from torchmark.analyse.sweep import (
     split_by_subject,
     varying_dims,
 )
-from torchmark.model.result import Metric
+from torchmark.model.result import KernelCalls, Metric
+from torchmark.model.run import Run
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
@@ -39,6 +42,7 @@ from torchmark.report.view import (
     Row,
     Section,
     Table,
+    Value,
     View,
     data_table,
     field,
@@ -53,14 +57,6 @@ from torchmark.report.views.sweep_charts import (
     speed_up,
     subject_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from torchmark.analyse.sweep import SpeedUp
-    from torchmark.model.result import KernelCalls
-    from torchmark.model.run import Run
-    from torchmark.report.view import Value
 
 _MOST_POINTS = 60
 """Of a phase and dtype that text shows; the CSV has all, and the charts more than one can read."""

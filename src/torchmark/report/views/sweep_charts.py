@@ -8,12 +8,18 @@ Colours stand for backends, marks and dashes for dtypes, in every chart of a swe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchmark.analyse.sweep import (
     EAGER,
     FIRST_BACKENDS,
+    Config,
+    Ratio,
+    Slice,
+    Subject,
+    SweepRow,
     configs_in,
     dims_in,
     dtypes_in,
@@ -26,19 +32,14 @@ from torchmark.analyse.sweep import (
     split_by_subject,
     varying_dims,
 )
-from torchmark.model.run_settings import TORCH_DTYPES, dims_text
+from torchmark.model.run import MachineSpeeds
+from torchmark.model.run_settings import TORCH_DTYPES, Phase, dims_text
 from torchmark.model.units import ordered_unique
 from torchmark.report.figures import amount_text, number_text, seconds_text, speedup_text
 from torchmark.report.view import PALETTE, Chart
 from torchmark.report.views.charts import log_axis, ratios_axis, size_axis, times_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torchmark.analyse.sweep import Config, Ratio, Slice, Subject, SweepRow
-    from torchmark.model.run import MachineSpeeds
-    from torchmark.model.run_settings import Phase
-
     Encoding = dict[str, Any]
     """A part of a specification of Vega-Lite."""
 

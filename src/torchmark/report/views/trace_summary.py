@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from torchmark.analyse.trace_summary import Branch, OperatorSummary, TraceSummary
+from torchmark.model.trace import Trace
 from torchmark.report.figures import number_text, share_text
 from torchmark.report.view import Field, Kind, Row, Section, View, data_table, field, make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from torchmark.analyse.trace_summary import Branch, OperatorSummary, TraceSummary
-    from torchmark.model.trace import Trace
-
     _Line = tuple[int, str, Mapping[str, int]]
     """How deep it stands, its name, and its calls by phase."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
 from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
@@ -21,8 +20,7 @@ from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, Tra
 from torchmark.model.trace import PHASES, RecordedCall
 from torchmark.model.units import collect
 
-if TYPE_CHECKING:
-    Results = Mapping[tuple[str, Metric], Result]
+Results = Mapping[tuple[str, Metric], Result]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    Args = tuple[Any, ...]
-    Keywords = Mapping[str, Any] | None
-    Fits = Callable[[Args, Keywords], bool]
+Args = tuple[Any, ...]
+Keywords = Mapping[str, Any] | None
+Fits = Callable[[Args, Keywords], bool]
 
 Key = tuple[Any, ...]
 

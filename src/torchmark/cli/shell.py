@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchmark.analyse.estimates import Compared
     from torchmark.store import Store
 
-    Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STANDARD_OUTPUT = Path("-")
 """What stands for standard output in place of a file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import msgspec
 
@@ -33,11 +33,10 @@ from torchmark.model.result import Metric, PairedTiming, PlannedResult
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Progress, Run, RunKind, Stage
 from torchmark.model.units import ordered_unique
 
-if TYPE_CHECKING:
-    Measure: TypeAlias = Callable[
-        [Sequence[UnderTest], Run, Division], Generator[Progress | Run, None, None]
-    ]
-    """Measures what a run lacks in these environments, on these cores."""
+Measure: TypeAlias = Callable[
+    [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, None]
+]
+"""Measures what a run lacks in these environments, on these cores."""
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
 

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,12 +27,11 @@ from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
 
-if TYPE_CHECKING:
-    Place: TypeAlias = Store | str | os.PathLike[str] | None
-    """A store, its path or URL; None for that of the settings here, or the user's own."""
+Place: TypeAlias = Store | str | os.PathLike[str] | None
+"""A store, its path or URL; None for that of the settings here, or the user's own."""
 
-    Listener: TypeAlias = Callable[[Run | Progress], None]
-    """Hears of the run when it begins, then of all that happens in it."""
+Listener: TypeAlias = Callable[["Run | Progress"], None]
+"""Hears of the run when it begins, then of all that happens in it."""
 
 
 _SECONDS = 2.0

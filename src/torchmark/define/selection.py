@@ -19,7 +19,7 @@ from torchmark.errors import PatternError
 if TYPE_CHECKING:
     from torchmark.model.case import Case
 
-    Condition = Callable[[str], bool]
+Condition = Callable[[str], bool]
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<mark>[()])|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>[^\s()]+))"""

@@ -45,7 +45,7 @@ from torchmark_probe.zygote import messages
 if TYPE_CHECKING:
     from torchmark.define.sweep.spec import SweepSpec
 
-    News = Generator[Began | Result, None, None]
+News = Generator[Began | Result, None, None]
 
 _MODULES = ("torchmark_probe.sweep.worker", *SPEED_MODULES, "torch.utils.flop_counter")
 """What a zygote imports before it can sweep."""

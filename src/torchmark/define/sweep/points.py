@@ -22,7 +22,7 @@ import operator
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torchmark.define.sweep.axes import JobConfig
 from torchmark.define.sweep.spec import CONFIG_FIELDS, SweepSpec
@@ -31,8 +31,7 @@ from torchmark.model.case import Case
 from torchmark.model.run_settings import Dims, Phase, SweepPoint, case_of
 from torchmark_probe.zygote.messages import Input
 
-if TYPE_CHECKING:
-    Values = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 _MOST_CASES = 1_000_000
 """More are refused: at a tenth of a second for each it would take a day."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from torchmark.analyse.estimates import CountChange, MeasuredTime
 from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
@@ -36,8 +36,7 @@ from torchmark.report.views.common import (
     verdict_cell,
 )
 
-if TYPE_CHECKING:
-    Change = TypeVar("Change", TimeChange, CountChange)
+Change = TypeVar("Change", TimeChange, CountChange)
 
 _NOT_COMPARED = {"machine.load"}
 """Facts of the environment that differ between any two runs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchmark.analyse.sweep import (
     EAGER,
@@ -39,13 +39,12 @@ from torchmark.report.figures import amount_text, number_text, seconds_text, spe
 from torchmark.report.view import PALETTE, Chart
 from torchmark.report.views.charts import log_axis, ratios_axis, size_axis, times_axis
 
-if TYPE_CHECKING:
-    Encoding = dict[str, Any]
-    """A part of a specification of Vega-Lite."""
+Encoding = dict[str, Any]
+"""A part of a specification of Vega-Lite."""
 
-    Values = list[dict[str, Any]]
-    Figures = Mapping[str, tuple[float, float, float]]
-    """By the id of a case its value, and from where to where that may be."""
+Values = list[dict[str, Any]]
+Figures = Mapping[str, tuple[float, float, float]]
+"""By the id of a case its value, and from where to where that may be."""
 
 _WIDTH, _HEIGHT = 270, 210
 """Pixels of a panel: one fits the screen of a phone with its axis."""

@@ -170,6 +170,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    # A shell that starts this in the background has SIGINT ignored for all that begins below it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     problems = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

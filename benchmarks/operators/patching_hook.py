@@ -23,7 +23,6 @@ writes a trace that can be run again.
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import json
 import os
 import pickle
@@ -33,6 +32,8 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from torchmark.capture.capture import Capture
 
@@ -74,7 +75,7 @@ def plain(trace: Trace) -> dict[str, Any]:
     """The trace in built-in types alone."""
     places: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (call, place), count in trace.counts.items():
-        places[call].append(dataclasses.asdict(trace.places[place]) | {"count": count})
+        places[call].append(msgspec.structs.asdict(trace.places[place]) | {"count": count})
     calls = [
         {
             "op": call.op,

@@ -21,7 +21,7 @@ FEWEST_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """The time of one statement over that of another that was measured with it."""
+    """The ratio of the times of two statements that were measured together."""
 
     value: float
     """The median of the ratios of the rounds."""

@@ -204,7 +204,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def mode_here() -> CallMode | None:
-    """That of this thread; a thread of autograd has the one of the thread that called it."""
+    """The mode of this thread; a thread of autograd has the mode of the thread that called it."""
     modes = _get_current_dispatch_mode_stack()
     return next((mode for mode in modes if isinstance(mode, CallMode)), None)
 

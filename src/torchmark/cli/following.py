@@ -62,7 +62,7 @@ class RunOptions:
 
     tags: tuple[str, ...]
     resume: str | None
-    """The run to go on with; no option that it began with is given beside it."""
+    """The run to resume; options that it began with may not be repeated."""
 
     quiet: bool
     files: dict[str, Path | None]

@@ -270,7 +270,7 @@ class _Parser:
         return number
 
     def _items(self, opening: str, closing: str) -> Iterator[None]:
-        """Stops at each item between the marks; whoever asks for the next has read it."""
+        """Stop at each item between the marks; the caller reads it before it asks for the next."""
         self._expect(opening)
         while not self._is(closing):
             yield

@@ -159,7 +159,7 @@ class TraceWriter:
         self.close()
 
     def header(self, **origin: Any) -> None:
-        """`origin` are the fields of a Header beside the version."""
+        """`origin` has the fields of a Header, except for the version."""
         self._line("trace", structs.asdict(Header(version=VERSION, **origin)))
 
     def call(self, call: RecordedCall) -> None:

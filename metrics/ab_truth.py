@@ -1,11 +1,12 @@
 """Does `torchmark ab` tell the truth? Against cases whose truth is known, and compared with torch.
 
     python metrics/ab_truth.py [--same 400] [--slower 10] [--slightly 10] [--torch 40]
-        [--counts 200] [--busy]
+        [--counts 200] [--busy] [--ops-from SEED ...]
 
 Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
 one more operation in a hundred or two hundred, one per cent more rows, or a few small operations.
-`--busy` keeps the other cores busy meanwhile. Everything runs through what the command uses: two
+`--busy` keeps the other cores busy meanwhile. `--ops-from` replaces the ops below by ones that are
+drawn at random (`metrics/drawn_ops.py`). Everything runs through what the command uses: two
 environments with zygotes of their own, fresh replicates, crossovers, the stop rule. torch's way is
 `blocked_autorange` of one after the other, each in a process of its own, and a Mann-Whitney test on
 their times.
@@ -22,10 +23,14 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from drawing.op import TORCH, Op
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
@@ -43,50 +48,8 @@ from torchmark.model.run import Effort, Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-TORCH = {"torch": {"kind": "import", "value": "torch"}}
 OTHER = "export TORCHMARK_TRUTH=1"
 """Makes B another environment than A, so that each has processes of its own."""
-
-
-class Op(NamedTuple):
-    """A statement that can do a little more."""
-
-    name: str
-    stmt: str
-    setup: str
-
-    rows: int = 0
-    """Rows that it works on, whose number `{rows}` in the setup stands for."""
-
-    extra: str = ""
-    """A small operation that is done beside the statement. How much it adds is what all trials say
-    together, so their intervals are not counted as holding the truth or not."""
-
-    extras: float = 0.0
-    """So many of them take as long as the statement, on this machine."""
-
-    def pair(self, more: float) -> tuple[PythonCase, PythonCase]:
-        """The statement, and the statement with this share of work more.
-
-        One without rows or an extra is run in a loop, and in B once more than in A.
-        """
-        if self.rows or not more:
-            return self._case(self.stmt), self._case(self.stmt, more)
-        if self.extra:
-            extras = [self.extra] * max(1, round(self.extras * more))
-            return self._case(self.stmt), self._case("; ".join([self.stmt, *extras]))
-        runs = round(1 / more)
-        loops = (f"for _ in range({count}): {self.stmt}" for count in (runs, runs + 1))
-        a, b = map(self._case, loops)
-        return a, b
-
-    def _case(self, stmt: str, more: float = 0.0) -> PythonCase:
-        setup = self.setup.replace("{rows}", str(round(self.rows * (1 + more))))
-        return PythonCase(stmt=stmt, setup=setup, globals=TORCH)
-
-    def truth(self, more: float) -> float | None:
-        """The ratio, where it is known."""
-        return None if self.extra and more else 1 + more
 
 
 OPS = (
@@ -330,6 +293,18 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
         )
 
 
+@contextmanager
+def choose_ops(seeds: Sequence[int]) -> Iterator[Sequence[Op]]:
+    """Those drawn with the seeds, whose inputs last as long as this; the ops above without any."""
+    if not seeds:
+        yield OPS
+        return
+    from drawn_ops import draw_ops  # noqa: PLC0415 - imports torch, of which OPS have no need
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield [op for seed in seeds for op in draw_ops(seed, folder=Path(folder))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--same", type=int, default=400, help="comparisons of a thing with itself")
@@ -340,6 +315,15 @@ def main() -> None:
         "--counts", type=int, default=200, help="counts of a thing compared with itself"
     )
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
+    parser.add_argument(
+        "--ops-from",
+        type=int,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="SEED",
+        help="draw ops at random, twelve for each seed",
+    )
     options = parser.parse_args()
     division = divide_cores(usable_cores(), 1)
     state = "the others busy" if options.busy else "idle"
@@ -347,6 +331,7 @@ def main() -> None:
     trials: list[Trial] = []
     torch_rates = {}
     with (
+        choose_ops(options.ops_from) as chosen,
         closing(open_environment("A", "")) as a,
         closing(open_environment("B", OTHER)) as b,
         on_cores(division.others),
@@ -354,7 +339,7 @@ def main() -> None:
         if options.counts:
             with on_cores(division.everything):
                 print_counts(options.counts, a)
-        ops = [calibrated(op, (a, b), division) for op in OPS]
+        ops = [calibrated(op, (a, b), division) for op in chosen]
         with busy(division.others if options.busy else ()):
             for more, count, budget in (
                 (0.01, options.slower * len(ops), 10.0),

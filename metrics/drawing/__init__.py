@@ -1,0 +1,1 @@
+"""Operators drawn at random, as statements that can do a known share of work more."""

@@ -1,0 +1,425 @@
+"""A drawn call made into an `Op` of about a wanted duration, or refused with a reason.
+
+Three ways to let B do more, in this order:
+
+*rows*: the call's tensors are repeated along dimension 0, and B gets more rows of the same
+allocation. Only where the time is proportional to the rows, and for statements so long that the
+overhead of a call is little of them.
+
+*repetitions*: the call in a loop of 100, and of 101 in B. The truth is exact for any call, but a
+loop takes 100 times as long as its call.
+
+*extra*: a small operation of Python beside the call, for what is shorter than a loop can be. How
+much it adds is calibrated, so the truth is not exactly known. Work that only every hundredth run
+does would be exactly known, but most blocks of a call of 50 µs would not have it, so an estimate
+that leans on undisturbed blocks would not see it.
+
+`fit` runs in a forked child: it settles the process for recorded calls and runs backward passes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from drawing.op import Op
+from drawing.sources import Call, tensors_in
+from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LONGEST = 10e-3
+"""Seconds of a statement."""
+
+RUNS = 100
+"""Of a loop to which 1 % is added. One of 0.5 % is twice as long."""
+
+SHORTEST_FOR_ROWS = 300e-6
+"""Seconds; the overhead of a call, some microseconds, is then about 1 % of it: 1 % more rows are
+1 % more time within 0.01 %."""
+
+LONGEST_FOR_EXTRA = 300e-6
+"""Seconds; from here on the truth can be known exactly."""
+
+NEAR = 1.35
+"""A fitted statement takes the wanted time within this factor."""
+
+ROW_STEP = 200
+"""0.5 % of so many rows is a whole number."""
+
+PROPORTIONAL = 0.05
+"""Twice the rows take twice the time, the overhead left out, within this share."""
+
+MOST_BYTES = 48 << 20
+"""Of a call's arguments: so a setup, which runs in every process, stays short."""
+
+MOST_GROWTHS = 4
+"""Tried ways to let a call grow."""
+
+LONGEST_SETUP = 30e-3
+"""Seconds."""
+
+STEADY = 0.03
+"""The share by which the time may change during STEADY_RUNS."""
+
+STEADY_RUNS = 2000
+STEADY_SECONDS = 0.4
+
+DRIFTING_RUNS = 20_000
+"""Of a call that changes its arguments: an exponential drift has come to its end by then."""
+
+
+class UnfitError(Exception):
+    """The call cannot be a statement of the wanted kind."""
+
+
+class Extra(NamedTuple):
+    """A small operation, of which two add about 1 %."""
+
+    stmt: str
+    setup: str
+
+
+class Growth(NamedTuple):
+    """Tensors of a call that are repeated along dimension 0 together."""
+
+    places: tuple[tuple[str, int], ...]
+    """The expression of each, and its dimensions."""
+
+    rows: int
+    """What they have by themselves."""
+
+    bytes_per_row: float
+
+    def text(self, rows: int, room: float = 1.01, stop: str = "") -> str:
+        """Lines of a setup; `stop` is what stands for the rows there."""
+        times = math.ceil(rows * room / self.rows)
+        return "".join(
+            f"{place} = {place}.repeat({', '.join(map(str, [times, *[1] * (dims - 1)]))})"
+            f"[:{stop or rows}]\n"
+            for place, dims in self.places
+        )
+
+
+def fit(call: Call, wanted: float, name: str) -> Op:
+    """The op whose A takes about `wanted` seconds; an UnfitError if there is none."""
+    torch.set_num_threads(1)
+    growths = inspect(call)
+    refusals = []
+    for way in (fit_rows, fit_repetitions, fit_extra):
+        try:
+            op = way(call, growths, wanted)
+            check_setup(op)
+            check_steady(op)
+        except UnfitError as error:
+            refusals.append(f"{way.__name__}: {error}")
+        else:
+            return op._replace(name=f"{name}, {told_seconds(op.seconds)}")
+    raise UnfitError("; ".join(refusals))
+
+
+def told_seconds(seconds: float) -> str:
+    """Two digits with a unit.
+
+    >>> told_seconds(0.00123), told_seconds(4.56e-6)
+    ('1.2 ms', '4.6 us')
+    """
+    return (
+        f"{seconds * 1e3:.2g} ms"
+        if seconds > 0.9995e-3
+        else f"{float(f'{seconds * 1e6:.2g}'):g} us"
+    )
+
+
+def statement(call: Call) -> str:
+    made = "op(*args, **kwargs)"
+    if not call.leaves:
+        return made
+    names = " = ".join(f"leaf{number}.grad" for number in range(len(call.leaves)))
+    return f"{made}.sum().backward(); {names} = None"
+
+
+def leaves_text(call: Call) -> str:
+    """Last lines of a setup: a leaf is what the growing has made."""
+    return "".join(
+        f"leaf{number} = {place} = {place}.requires_grad_()\n"
+        for number, place in enumerate(call.leaves)
+    )
+
+
+def inspect(call: Call) -> list[Growth]:
+    """The ways in which the call's tensors may grow; an UnfitError if it must not be timed at all.
+
+    Not timed is what draws random numbers, what is not plain tensors, and what has drifted to
+    infinity, NaN or subnormal numbers after thousands of runs on its own results.
+    """
+    space: dict[str, Any] = {"torch": torch}
+    exec(call.setup, space)
+    tensors = tensors_in(space["args"], space["kwargs"])
+    if not tensors or any(each.layout != torch.strided or each.is_quantized for _, each in tensors):
+        raise UnfitError("not all arguments are plain tensors")
+    growths = list(growths_of(tensors))
+    exec(leaves_text(call), space)
+    before = [tensor.detach().clone() for _, tensor in tensors]
+    random_state = torch.get_rng_state()
+    code = compile(statement(call), "<drawn>", "exec")
+    exec(code, space)
+    if not torch.equal(random_state, torch.get_rng_state()):
+        raise UnfitError("it draws random numbers")
+    if call.leaves and any(
+        space[f"leaf{number}"].grad is not None for number in range(9)[: len(call.leaves)]
+    ):
+        raise UnfitError("its gradients stay")
+    changed = [
+        tensor for (_, tensor), old in zip(tensors, before, strict=True) if not same(tensor, old)
+    ]
+    if changed:
+        stop = time.perf_counter() + 1.0
+        for _ in range(DRIFTING_RUNS):
+            exec(code, space)
+            if time.perf_counter() > stop:
+                raise UnfitError("it changes its arguments, and slowly")
+        if not all(is_normal(tensor) for tensor in changed):
+            raise UnfitError("its arguments drift to infinity, NaN or subnormal numbers")
+    return growths
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        raise UnfitError("it changes the shape of an argument")
+    return torch.allclose(one.detach(), other, rtol=0, atol=0, equal_nan=True)
+
+
+def is_normal(tensor: torch.Tensor) -> bool:
+    if not tensor.is_floating_point():
+        return not tensor.is_complex()
+    tiny = (tensor != 0) & (tensor.abs() < torch.finfo(tensor.dtype).tiny)
+    return bool(tensor.isfinite().all()) and not bool(tiny.any())
+
+
+def growths_of(tensors: Sequence[tuple[str, torch.Tensor]]) -> Iterator[Growth]:
+    """All with as many rows as one of them; then single ones."""
+    grown = {place: tensor for place, tensor in tensors if tensor.dim()}
+    alike = [
+        tuple(place for place in grown if grown[place].shape[0] == rows)
+        for rows in dict.fromkeys(tensor.shape[0] for tensor in grown.values())
+    ]
+    for group in list(dict.fromkeys([*alike, *((place,) for place in grown)]))[:MOST_GROWTHS]:
+        rows = grown[group[0]].shape[0]
+        size = sum(grown[place].numel() * grown[place].element_size() for place in group)
+        places = tuple((place, grown[place].dim()) for place in group)
+        yield Growth(places, rows, size / rows)
+
+
+def fit_rows(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
+    if wanted < SHORTEST_FOR_ROWS:
+        raise UnfitError("too short")
+    reasons = []
+    for growth in growths:
+        try:
+            return fit_rows_of(call, growth, wanted)
+        except (UnfitError, RuntimeError, IndexError, ValueError, TypeError) as error:
+            reasons.append(str(error)[:80])
+    raise UnfitError(" / ".join(reasons) or "nothing can grow")
+
+
+def fit_rows_of(call: Call, growth: Growth, wanted: float) -> Op:
+    stmt, leaves = statement(call), leaves_text(call)
+
+    def seconds(rows: int, share: float = 1.0) -> float:
+        return time_of(stmt, call.setup + growth.text(rows) + leaves, 0.06 * share)
+
+    overhead = seconds(growth.rows)
+    rows = size_for(wanted, overhead, growth, seconds)
+    rows = round(rows / ROW_STEP) * ROW_STEP
+    if rows < ROW_STEP:
+        raise UnfitError(f"only {rows} rows")
+    half, one, two = (
+        min(times)
+        for times in zip(
+            *([seconds(n) for n in (rows // 2, rows, 2 * rows)] for _ in range(2)), strict=True
+        )
+    )
+    if not wanted / NEAR < one < min(LONGEST, wanted * NEAR):
+        raise UnfitError(f"takes {told_seconds(one)}")
+    for less, more in ((half, one), (one, two)):
+        grown = (more - overhead) / (less - overhead) / 2
+        if abs(grown - 1) > PROPORTIONAL:
+            raise UnfitError(f"twice the rows take {2 * grown:.2f} times as long")
+    setup = call.setup + growth.text(rows, stop="{rows}") + leaves
+    return Op(call.family, stmt, setup, rows=rows, source=call.source, seconds=one)
+
+
+def fit_repetitions(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
+    if 2 * wanted > LONGEST:
+        raise UnfitError("a loop for 0.5 % would be too long")
+    setup, seconds = fit_size(call, growths, wanted / RUNS)
+    return Op(
+        call.family, statement(call), setup, runs=RUNS, source=call.source, seconds=seconds * RUNS
+    )
+
+
+def fit_extra(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
+    if wanted > LONGEST_FOR_EXTRA:
+        raise UnfitError("too long")
+    setup, seconds = fit_size(call, growths, wanted)
+    extra = extra_for(seconds)
+    stmt = statement(call)
+    setup += extra.setup
+    several = 20
+    plain, more = (
+        min(times)
+        for times in zip(
+            *(
+                [
+                    time_of(text, setup, 0.03)
+                    for text in (stmt, "; ".join([stmt, *[extra.stmt] * several]))
+                ]
+                for _ in range(3)
+            ),
+            strict=True,
+        )
+    )
+    if more < plain * 1.01:
+        raise UnfitError("the extra work cannot be seen")
+    extras = several * plain / (more - plain)
+    return Op(
+        call.family,
+        stmt,
+        setup,
+        extra=extra.stmt,
+        extras=extras,
+        source=call.source,
+        seconds=seconds,
+    )
+
+
+def extra_for(seconds: float) -> Extra:
+    """By what they take: 3 ns, 11 ns, and 2 ns for each item that is counted."""
+    if seconds < 2.5e-6:
+        return Extra("n", "n = 1000\n")
+    if seconds < 6e-6:
+        return Extra("n + 1", "n = 1000\n")
+    items = round((seconds * 0.005 - 12e-9) / 2.2e-9)
+    return Extra("few.count(n)", f"n = 1000\nfew = (n,) * {max(1, items)}\n")
+
+
+def fit_size(call: Call, growths: Sequence[Growth], wanted: float) -> tuple[str, float]:
+    """The setup with which the call takes about as long as wanted, and what it takes."""
+    stmt, leaves = statement(call), leaves_text(call)
+    natural = time_of(stmt, call.setup + leaves, 0.03)
+    if wanted / NEAR < natural < wanted * NEAR:
+        return call.setup + leaves, natural
+    if natural > wanted:
+        raise UnfitError(f"takes {told_seconds(natural)} as it is")
+    for growth in growths:
+
+        def text(rows: int, growth: Growth = growth) -> str:
+            return call.setup + growth.text(rows, room=1.0) + leaves
+
+        def seconds(rows: int) -> float:
+            return time_of(stmt, text(rows), 0.03)
+
+        try:
+            rows = size_for(wanted, natural, growth, seconds)
+        except (UnfitError, RuntimeError, IndexError, ValueError, TypeError):
+            continue
+        taken = seconds(rows)
+        if wanted / NEAR < taken < wanted * NEAR:
+            return text(rows), taken
+    raise UnfitError("cannot grow to the wanted time")
+
+
+def size_for(wanted: float, overhead: float, growth: Growth, seconds: Any) -> int:
+    """Rows with which the call takes about as long as wanted."""
+    most = int(MOST_BYTES / growth.bytes_per_row)
+    rows, taken = growth.rows, overhead
+    for _ in range(7):
+        if abs(math.log(taken / wanted)) < 0.1:
+            return rows
+        factor = (wanted - overhead) / (taken - overhead) if taken > overhead * 1.3 else 8.0
+        rows = max(1, round(rows * min(20.0, max(0.05, factor))))
+        if rows > most:
+            raise UnfitError("it would take too much memory")
+        taken = seconds(rows)
+    return rows
+
+
+def time_of(stmt: str, setup: str, seconds: float) -> float:
+    """Seconds of one run when nothing disturbs it: a low quantile of blocks."""
+    with garbage_collection_off():
+        blocks = PythonLoop(stmt, setup, globals={"torch": torch}).blocks()
+        blocks.run(1)
+        first = blocks.run(3).wall / 3
+        if first > 4 * LONGEST:
+            raise UnfitError(f"takes {told_seconds(first)}")
+        number = max(1, min(100_000, round(300e-6 / first)))
+        stop = time.perf_counter() + seconds
+        times: list[float] = []
+        while len(times) < 5 or time.perf_counter() < stop:
+            times.append(blocks.run(number).wall / number)
+        blocks.close()
+    return sorted(times)[len(times) // 5]
+
+
+def check_setup(op: Op) -> None:
+    case, _ = op.pair(0.01)
+    code = compile(case.setup, "<setup>", "exec")
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        exec(code, {"torch": torch})
+        times.append(time.perf_counter() - start)
+    if min(times) > LONGEST_SETUP:
+        raise UnfitError(f"its setup takes {told_seconds(min(times))}")
+
+
+def check_steady(op: Op) -> None:
+    """The first and the last third of thousands of runs take the same, in about the same memory."""
+    case, _ = op.pair(0.0)
+    with garbage_collection_off():
+        blocks = PythonLoop(case.stmt, case.setup, globals={"torch": torch}).blocks()
+        number = max(1, round(300e-6 / op.seconds))
+        for _ in range(5):
+            blocks.run(number)
+        memory = resident_bytes()
+        least = time.perf_counter() + STEADY_SECONDS
+        times: list[float] = []
+        while time.perf_counter() < least and (
+            len(times) < 30 or len(times) * number < STEADY_RUNS
+        ):
+            times.append(blocks.run(number).wall)
+        grown = resident_bytes() - memory
+        blocks.close()
+    third = len(times) // 3
+    first, last = (sorted(part)[third // 5] for part in (times[:third], times[-third:]))
+    if abs(last / first - 1) > STEADY:
+        raise UnfitError(f"its time changes by {last / first - 1:+.1%}")
+    if grown > 4 << 20:
+        raise UnfitError(f"it keeps {grown >> 20} MB")
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def compare(op: Op, more: float, seconds: float) -> float:
+    """The ratio of B to A in one process, in blocks that alternate."""
+    torch.set_num_threads(1)
+    ratios = []
+    with garbage_collection_off():
+        a, b = (
+            PythonLoop(case.stmt, case.setup, globals={"torch": torch}).blocks()
+            for case in op.pair(more)
+        )
+        number = max(1, round(300e-6 / op.seconds))
+        stop = time.perf_counter() + 2 * seconds
+        while time.perf_counter() < stop:
+            one, other, third = a.run(number).wall, b.run(number).wall, a.run(number).wall
+            ratios.append(2 * other / (one + third))
+    return sorted(ratios)[len(ratios) // 2]

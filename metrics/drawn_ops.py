@@ -1,0 +1,180 @@
+"""Operators drawn at random, each a pair of statements where B does a known share of work more.
+
+    python metrics/drawn_ops.py [--check] [SEED ...]
+
+What `metrics/ab_truth.py --ops-from SEED` compares: operators that nobody chose, so no constant of
+torchmark was tuned on them. Half of a draw are PyTorch's own operator samples (OpInfo), some with a
+backward pass; half are calls of the ten captured models. Their durations are spread evenly over the
+logarithm from 1 us to 10 ms: one in each twelfth. Each op says how B gets its work (`drawing/
+fitting.py` has the ways) and whether the truth of that is exactly known.
+
+The same seed draws the same operators and samples in the same order; which of them are refused, and
+so what remains, depends on the times that this machine takes.
+
+`--check` compares B, with 1 % of work more, with A by a plain loop in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from drawing.children import ChildFailedError, run_in_child
+from drawing.fitting import compare, fit, told_seconds
+from drawing.sources import capture_models, draw_sample, family_of, operators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from drawing.op import Op
+    from drawing.sources import Call
+
+SHORTEST, LONGEST = 1e-6, 9e-3
+"""Seconds of the statements; B takes 1 % more, and a little is left for the fit."""
+
+BACKWARD = 2
+"""Operators of a draw that are run with their backward pass, of those long enough."""
+
+SHORTEST_BACKWARD = 40e-6
+"""Seconds; a forward and backward pass of anything takes about 15 us."""
+
+MOST_TRIES = 80
+"""Calls that are tried for one place of a draw."""
+
+SECONDS_PER_TRY = 8.0
+
+
+class Place(NamedTuple):
+    """What is to be drawn."""
+
+    seconds: float
+    is_sample: bool
+    """An operator sample; else a call of a model."""
+
+    is_backward: bool
+
+
+class Drawn(NamedTuple):
+    """What is tried for a place."""
+
+    family: str
+    make: Callable[[], Call]
+    """Gives the call; for a forked child, since it may run anything."""
+
+
+def draw_ops(seed: int, count: int = 12, *, folder: Path) -> list[Op]:
+    """Different operators, by ascending duration; their inputs are files of the folder."""
+    rng = random.Random(seed)
+    infos = operators()
+    calls = run_in_child(capture_models, 120.0)
+    families: set[str] = set()
+    ops = []
+    for number, place in enumerate(draw_places(rng, count)):
+        op = draw_op(seed, number, place, infos, calls, families, folder)
+        ops.append(op)
+    return sorted(ops, key=lambda op: op.seconds)
+
+
+def draw_places(rng: random.Random, count: int) -> list[Place]:
+    """One duration in each of `count` parts of the logarithm; half of them samples."""
+    ratio = (LONGEST / SHORTEST) ** (1 / count)
+    durations = [SHORTEST * ratio ** (part + rng.random()) for part in range(count)]
+    rng.shuffle(durations)
+    half = (count + 1) // 2
+    long = [seconds for seconds in durations[:half] if seconds > SHORTEST_BACKWARD]
+    backward = set(long[:BACKWARD])
+    return [
+        Place(seconds, number < half, seconds in backward)
+        for number, seconds in enumerate(durations)
+    ]
+
+
+def draw_op(
+    seed: int,
+    number: int,
+    place: Place,
+    infos: list[Any],
+    calls: list[Call],
+    families: set[str],
+    folder: Path,
+) -> Op:
+    """An op that fits the place, of a family that is not among those, which it joins."""
+    rng = random.Random(f"{seed} {number}")
+    refusals: Counter[str] = Counter()
+    for tried in range(MOST_TRIES):
+        path = folder / f"{seed}-{number}-{tried}.pt"
+        drawn = draw_info(rng, infos, place, path) if place.is_sample else draw_call(rng, calls)
+        if drawn.family in families:
+            continue
+        try:
+            op = run_in_child(partial(fit_drawn, drawn, place, seed), SECONDS_PER_TRY)
+        except ChildFailedError as error:
+            refusals[str(error)] += 1
+            path.unlink(missing_ok=True)
+            continue
+        families.add(drawn.family)
+        return op
+    raise RuntimeError(f"no operator fits {place}: {refusals.most_common(3)}")
+
+
+def fit_drawn(drawn: Drawn, place: Place, seed: int) -> Op:
+    call = drawn.make()
+    is_backward = " backward" if call.leaves else ""
+    return fit(call, place.seconds, f"{seed}: {drawn.family}{is_backward}")
+
+
+def draw_info(rng: random.Random, infos: list[Any], place: Place, path: Path) -> Drawn:
+    info = rng.choice([each for each in infos if each.supports_autograd or not place.is_backward])
+    make = partial(draw_sample, info, rng.getrandbits(32), path, is_backward=place.is_backward)
+    return Drawn(family_of(info.name), make)
+
+
+def draw_call(rng: random.Random, calls: list[Call]) -> Drawn:
+    """Of a model, then of an operator of it, then of that one's calls: the large have no more."""
+    source = rng.choice(sorted({call.source for call in calls}))
+    of_model = [call for call in calls if call.source == source]
+    operator = rng.choice(sorted({call.operator for call in of_model}))
+    call = rng.choice([call for call in of_model if call.operator == operator])
+    return Drawn(call.family, lambda: call)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("seeds", type=int, nargs="*", default=[0], metavar="SEED")
+    parser.add_argument("--check", action="store_true", help="compare each B with its A, roughly")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in options.seeds:
+            start = time.perf_counter()
+            ops = draw_ops(seed, folder=Path(folder))
+            print(f"seed {seed}, drawn in {time.perf_counter() - start:.0f} s")
+            for op in ops:
+                print(row(op), end="", flush=True)
+                if options.check:
+                    ratio = run_in_child(partial(compare, op, 0.01, 2.0), 30.0)
+                    print(f"  B/A {ratio:.4f}", end="")
+                print()
+
+
+def row(op: Op) -> str:
+    truth = "calibrated" if op.truth(0.01) is None else "exact"
+    setup = " ⏎ ".join(
+        line if len(line) < 60 else line[:57] + "…" for line in op.setup.splitlines()
+    )
+    return (
+        f"{op.name:<36} {op.source:<20} {op.way:<12} {truth:<10} "
+        f"{told_seconds(op.seconds):>7}  {op.stmt}  {setup[:200]}"
+    )
+
+
+if __name__ == "__main__":
+    main()

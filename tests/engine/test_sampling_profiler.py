@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,10 +13,12 @@ from hypothesis import strategies as st
 
 from tests.engine.test_old_torch import OLD_PYTHON
 from tests.engine.zygote_cases import case
+from tests.light_cpp import compile_light
 from torchmark.cli.shell import ExitCode, code_of
+from torchmark.engine.cpp.source import CppStatement
 from torchmark.engine.environments import ask_interpreter
 from torchmark.engine.sampling_profiler import Recording, py_spy, record, recording_of
-from torchmark.engine.zygote.cases import LOOP_FRAME, NativeCase
+from torchmark.engine.zygote.cases import LOOP_FRAME
 from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import (
@@ -31,18 +32,12 @@ from torchmark.flame.stacks import Stack
 
 ADD = case("torch.add(x, x)", "x = torch.ones(1)")
 
-C_STATEMENT = """
-#include <stdint.h>
-static volatile int64_t sink;
-__attribute__((noinline)) void spin(void) { for (int i = 0; i < 1000; i++) sink += i; }
-double torchmark_run_0(int64_t number, int64_t warmup, void (*before)(void), void (*after)(void)) {
-    if (before) before();
-    for (int64_t i = 0; i < number; i++) spin();
-    if (after) after();
-    return 1e-6 * (double)(number + 1);
-}
-const char *torchmark_error_0(void) { return ""; }
-"""
+SPIN = CppStatement(
+    stmt="spin();",
+    global_setup="static volatile int sink;\n"
+    'extern "C" __attribute__((noinline)) void spin() {\n'
+    "  for (int i = 0; i < 1000; i++) sink = sink + i;\n}",
+)
 
 
 @pytest.fixture
@@ -99,10 +94,7 @@ def test_native_frames_of_an_old_torch_are_seen() -> None:
 def test_what_a_compiled_statement_does_without_the_gil_is_seen(
     plain_zygote: Zygote, tmp_path: Path
 ) -> None:
-    source, library = tmp_path / "spin.c", tmp_path / "spin.so"
-    source.write_text(C_STATEMENT)
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
-    native = NativeCase(library=library, symbol="torchmark_run_0")
+    (native,) = compile_light(tmp_path, [SPIN])
     recording = record(plain_zygote, native, seconds=1, native=True)
     check(recording)
     spinning = sum(stack.weight for stack in recording.stacks if "spin (" in stack.frames[-1])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.light_cpp import compile_unit
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark_probe.loops.sampling import Limits
 
@@ -21,16 +21,20 @@ _PATIENCE = 600.0
 """Seconds after which a condition that does not come true is a failure."""
 
 _C_STATEMENT = """
-#include <stdint.h>
 static volatile int64_t sink;
-double torchmark_run_0(int64_t number, int64_t warmup, void (*before)(void), void (*after)(void)) {
-    for (int64_t i = 0; i < warmup; i++) sink += i;
-    if (before) before();
-    for (int64_t i = 0; i < number; i++) sink += i;
-    if (after) after();
-    return 1e-9 * (double)(number + 1);
+extern "C" double torchmark_run_0(
+    int64_t number, int64_t warmup, void (*before)(void), void (*after)(void)) {
+    double seconds;
+    for (int64_t i = 0; i < warmup; i++) sink = sink + i;
+    do {
+        if (before) before();
+        for (int64_t i = 0; i < number; i++) sink = sink + i;
+        if (after) after();
+        seconds = 1e-9 * (double)(number + 1);
+    } while ((number = torchmark_next_block(seconds)) >= 0);
+    return seconds;
 }
-const char *torchmark_error_0(void) { return ""; }
+extern "C" const char *torchmark_error_0(void) { return ""; }
 """
 
 
@@ -64,7 +68,4 @@ def is_gone(pid: int) -> bool:
 
 def c_library(directory: Path) -> Path:
     """A shared object with one statement, `sink += i`, whose cost is known to be the same."""
-    source, library = directory / "statement.c", directory / "statement.so"
-    source.write_text(_C_STATEMENT)
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    return library
+    return compile_unit(directory, _C_STATEMENT)

@@ -63,20 +63,10 @@ def test_it_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_look_comes_often_enough_to_stop_and_seldom_enough_to_cost_nothing(
     number: int, run: float
 ) -> None:
-    block = run * cases.runs_between_looks(number, number * run, setup_seconds=0.0)
+    block = run * cases.runs_between_looks(number, number * run)
     assert block <= max(run, 2 * cases.LOOK_SECONDS)
     assert block >= min(run, cases.LOOK_SECONDS / 2)
 
 
-def test_a_block_makes_up_for_a_setup_that_runs_again() -> None:
-    setup = 0.01
-    block = 1e-6 * cases.runs_between_looks(100, 100e-6, setup_seconds=setup)
-    assert setup < 0.03 * block
-
-
-def test_a_long_setup_does_not_make_blocks_without_end() -> None:
-    assert 1e-3 * cases.runs_between_looks(1, 1e-3, setup_seconds=60.0) < 2
-
-
 def test_a_clock_that_stands_still_leaves_the_block_as_it_is() -> None:
-    assert cases.runs_between_looks(10, 0.0, setup_seconds=0.0) == 10
+    assert cases.runs_between_looks(10, 0.0) == 10

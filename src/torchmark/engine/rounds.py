@@ -14,7 +14,8 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
 from torchmark_probe.loops.clocks import ClockFacts, StoppedClockError, clock_facts
-from torchmark_probe.loops.sampling import CLOCK_STEPS_PER_BLOCK, Limits, sample
+from torchmark_probe.loops.native import NativeBlocks
+from torchmark_probe.loops.sampling import Limits, sample
 from torchmark_probe.loops.snippets import Block, Blocks, PythonLoop, garbage_collection_off
 
 
@@ -73,17 +74,15 @@ def measure_in_rounds(
 
 def time_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
     """Seconds of several blocks; they share one setup where the loop can do that."""
-    if type(loop) is not PythonLoop:
-        return [loop.timeit(number) for _ in range(blocks)]
-    with garbage_collection_off(), closing(loop.blocks()) as started:
+    with garbage_collection_off(), closing(_start(loop)) as started:
         return [started.run(number).wall for _ in range(blocks)]
 
 
-def _start(loop: Loop) -> Blocks | CppLoop | _BlocksByTimeit:
-    if isinstance(loop, CppLoop):
-        return loop
+def _start(loop: Loop) -> Blocks | NativeBlocks | _BlocksByTimeit:
     # A subclass may have its own `timeit`, and that is then what counts.
-    return loop.blocks() if type(loop) is PythonLoop else _BlocksByTimeit(loop)
+    if type(loop) is PythonLoop or isinstance(loop, CppLoop):
+        return loop.blocks()
+    return _BlocksByTimeit(loop)
 
 
 def _facts_of(task: Task) -> ClockFacts:
@@ -91,14 +90,8 @@ def _facts_of(task: Task) -> ClockFacts:
     if not isinstance(task.loop, (PythonLoop, CppLoop)):
         return ClockFacts(resolution=0.0, cost=0.0)
     try:
-        facts = clock_facts(task.clock)
+        return clock_facts(task.clock)
     except StoppedClockError:
         raise InvalidArgumentError(
             f"the clock {task.clock!r} does not advance; timer= must return seconds that grow"
         ) from None
-    if isinstance(task.loop, CppLoop):
-        # Its setup runs before every block, so a block lasts at least as long as the setup:
-        # sampling then takes no more than twice the time that is measured.
-        per_step = task.loop.setup_seconds() / CLOCK_STEPS_PER_BLOCK
-        return facts._replace(cost=max(facts.cost, per_step))
-    return facts

@@ -2,11 +2,18 @@
 
 The library has, for each statement, a plain C function that runs the setup, some warm-up runs and
 the timed loop with its own steady clock. ctypes releases the GIL for the call.
+
+The function is driven in two ways. A call of `NativeLoop.run` does all of it once: what counting
+and torch's `timeit` need. `NativeLoop.blocks` keeps it between two blocks, on a stack of its own,
+so that one setup serves many blocks (torchmark/engine/cpp/blocks.h).
 """
 
 import ctypes
 import time
 from typing import Any, Callable, List, Optional
+
+from torchmark_probe.loops.clocks import Clock
+from torchmark_probe.loops.snippets import Block
 
 _Callback = ctypes.CFUNCTYPE(None)
 
@@ -19,27 +26,20 @@ RUN_SYMBOL = "torchmark_run_"
 _ERROR_SYMBOL = "torchmark_error_"
 
 WARM_UP_RUNS = 1
-"""Before each block, as its setup has just made new tensors: what torch's C++ loop does too."""
+"""After a setup, which has just made new tensors: what torch's C++ loop does too."""
 
 
 class NativeLoop:
     """One statement of a library."""
 
     def __init__(self, library: str, symbol: str) -> None:
-        loaded = ctypes.CDLL(library)
-        self._run: Any = getattr(loaded, symbol)
+        self._library = ctypes.CDLL(library)
+        self._run: Any = getattr(self._library, symbol)
         self._run.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
         self._run.restype = ctypes.c_double
-        self._error: Any = getattr(loaded, symbol.replace(RUN_SYMBOL, _ERROR_SYMBOL))
+        self._error: Any = getattr(self._library, symbol.replace(RUN_SYMBOL, _ERROR_SYMBOL))
         self._error.argtypes = []
         self._error.restype = ctypes.c_char_p
-
-    def setup_seconds(self) -> float:
-        """What a call costs before its first run; the second try, as the first is cold."""
-        self.run(0)
-        start = time.perf_counter()
-        self.run(0)
-        return time.perf_counter() - start
 
     def run(
         self,
@@ -59,9 +59,75 @@ class NativeLoop:
         seconds = float(self._run(number, warmup, *map(_address, callbacks)))
         if raised:
             raise raised[0]
+        return self._checked(seconds)
+
+    def blocks(self, warmup: int = 0, clock: Clock = time.perf_counter) -> "NativeBlocks":
+        """Run the setup and the warm-up once and return the loop that is ready to run.
+
+        A clock other than `time.perf_counter` is read right outside of each block.
+        """
+        return NativeBlocks(self._library, self._run, self._checked, warmup, clock)
+
+    def _checked(self, seconds: float) -> float:
+        """The seconds, unless they say that something was thrown."""
         if not seconds >= 0:
             raise RuntimeError(self._error().decode("utf-8", "replace"))
         return seconds
+
+
+class NativeBlocks:
+    """A compiled loop whose setup has been done: every call of `run` is one block.
+
+    All calls come from the thread that made it. One that is never closed keeps its memory.
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        function: Any,
+        checked: Callable[[float], float],
+        warmup: int,
+        clock: Clock,
+    ) -> None:
+        self._checked = checked
+        self._clock = clock
+        self._has_own_clock = clock is time.perf_counter
+        self._cpu = ctypes.c_double()
+        self._run_block: Any = library.torchmark_run_block
+        self._run_block.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+        self._run_block.restype = ctypes.c_double
+        self._close: Any = library.torchmark_close_blocks
+        self._close.argtypes = [ctypes.c_void_p]
+        self._close.restype = None
+        open_blocks: Any = library.torchmark_open_blocks
+        open_blocks.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        open_blocks.restype = ctypes.c_void_p
+        self._opened: Optional[int] = open_blocks(_address(function), warmup)
+        if self._opened is None:
+            raise MemoryError("there is no memory for the stack of a C++ statement")
+        try:
+            checked(self._seconds_of(0))  # the setup or the warm-up may have thrown
+        except RuntimeError:
+            self.close()
+            raise
+
+    def run(self, number: int) -> Block:
+        """What C++ throws becomes a RuntimeError with its text, and there are no more blocks."""
+        start = self._clock()
+        seconds = self._seconds_of(number)
+        stop = self._clock()
+        self._checked(seconds)
+        return Block(seconds if self._has_own_clock else stop - start, self._cpu.value)
+
+    def _seconds_of(self, number: int) -> float:
+        assert self._opened is not None, "it is closed"
+        return float(self._run_block(self._opened, number, ctypes.addressof(self._cpu)))
+
+    def close(self) -> None:
+        """Destroy the variables of the setup."""
+        if self._opened is not None:
+            self._close(self._opened)
+            self._opened = None
 
 
 def _guard(function: Optional[Callable[[], object]], raised: List[BaseException]) -> Any:

@@ -116,6 +116,14 @@ def real_batch(tmp_path_factory: pytest.TempPathFactory) -> RealBatch:
         ),
         "throws a number": CppStatement("throw 3;"),
         "breaks": CppStatement("break;"),
+        "without grad": CppStatement(
+            'if ((x * x).requires_grad()) throw std::runtime_error("the grad mode of another");',
+            "torch::NoGradGuard guard;\nauto x = torch::ones({4}).set_requires_grad(true);",
+        ),
+        "with grad": CppStatement(
+            'if (!(x * x).requires_grad()) throw std::runtime_error("the grad mode of another");',
+            "auto x = torch::ones({4}).set_requires_grad(true);",
+        ),
         "threads": CppStatement(
             "at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t) { seen[begin] = true; });\n"
             "if (at::get_num_threads() != 2) throw std::runtime_error("

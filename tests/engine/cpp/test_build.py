@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchmark.engine.cpp import source
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.cache import Cache, private_cache, warn_unusable
 from torchmark.engine.cpp.source import CppStatement
@@ -36,6 +37,19 @@ def test_any_subset_is_found_again(fake: FakeBuilds) -> None:
     fake.runs()
     assert fake.build("c;", "a;") == [first[2], first[0]]
     assert fake.runs() == []
+
+
+@pytest.mark.parametrize("text", ["_FUNCTION", "support"])
+def test_what_another_torchmark_built_around_a_statement_is_not_used(
+    fake: FakeBuilds, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    fake.build("a;", precompile=False)
+    fake.runs()
+    now = getattr(source, text)
+    other = (lambda: now() + "//\n") if callable(now) else now + "//\n"
+    monkeypatch.setattr(source, text, other)
+    fake.build("a;", precompile=False)
+    assert fake.runs() == ["unit 0"]
 
 
 def test_only_what_is_new_is_compiled(fake: FakeBuilds) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +14,12 @@ from click.testing import CliRunner
 
 from torchmark.cli.statements import time_command
 from torchmark.engine.cpp.build import CppLoop
-from torchmark.engine.rounds import Task, _facts_of
 from torchmark.errors import CompileError, InvalidArgumentError
 from torchmark.model.case import Language
 from torchmark.model.measurement import Measurement
 from torchmark.timers import Timer
 from torchmark.together import measure_together
-from torchmark_probe.loops.native import NativeLoop
-from torchmark_probe.loops.sampling import CLOCK_STEPS_PER_BLOCK
+from torchmark_probe.loops.native import WARM_UP_RUNS, NativeLoop
 
 from ...fakes import FakeLoop
 
@@ -157,18 +156,35 @@ def test_a_statement_of_one_addition_is_measured_and_keeps_its_cpu_time(real: Re
     assert measurement.sampling.clock_resolution > 0
 
 
-def test_a_dear_setup_makes_long_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs before every block: short ones would take many times what they measure."""
-    monkeypatch.setattr(CppLoop, "setup_seconds", lambda _: 10.0)
-    timer = Timer(language="cpp")
-    facts = _facts_of(Task(timer.task_spec, timer._timer, time.perf_counter))
-    assert facts.cost * CLOCK_STEPS_PER_BLOCK == 10.0
-    assert facts.resolution < 1e-3
+def test_a_measurement_runs_the_setup_once(real: RealBatch) -> None:
+    """The setup sets the number of runs to 0, so all of them are there only if it ran once."""
+    m = timer_of(real, "counts").measure(min_run_time=0.01)
+    assert m.sampling is not None
+    assert runs_counted(real) > len(m.sampling.wall) * m.sampling.number
 
 
-def test_the_setup_alone_can_be_timed(real: RealBatch) -> None:
-    assert CppLoop(*real.statements["counts"]).setup_seconds() > 0
-    assert runs_counted(real) == 0
+def test_the_blocks_of_timeit_share_one_setup(real: RealBatch) -> None:
+    timer_of(real, "counts").timeit(1000)
+    assert runs_counted(real) == 1000 + WARM_UP_RUNS
+
+
+@pytest.mark.parametrize("names", [("without grad", "with grad"), ("with grad", "without grad")])
+def test_a_guard_in_a_setup_holds_for_its_own_statement_alone(
+    real: RealBatch, names: tuple[str, str]
+) -> None:
+    first, second = (loop_of(real, name).blocks() for name in names)
+    for _ in range(3):
+        first.run(2)
+        assert torch.is_grad_enabled()
+        second.run(2)
+        assert torch.is_grad_enabled()
+    with torch.no_grad(), closing(loop_of(real, "without grad").blocks()) as third:
+        third.run(1)
+        assert not torch.is_grad_enabled()
+    first.close()
+    second.run(1)
+    second.close()
+    assert torch.is_grad_enabled()
 
 
 def test_cpp_and_python_are_measured_together(real: RealBatch) -> None:

@@ -18,7 +18,7 @@ import hashlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -45,11 +45,12 @@ from torchmark.engine.cpp.source import (
     quotes_an_include,
     render,
     stands_alone,
+    template_key,
 )
 from torchmark.engine.files import cache_directory
 from torchmark.errors import CompileError
-from torchmark_probe.loops.native import RUN_SYMBOL, WARM_UP_RUNS, NativeLoop
-from torchmark_probe.loops.snippets import Block
+from torchmark_probe.loops.clocks import Clock
+from torchmark_probe.loops.native import RUN_SYMBOL, WARM_UP_RUNS, NativeBlocks, NativeLoop
 from torchmark_probe.zygote.messages import NativeCase
 
 _PRELUDE = "prelude.h"
@@ -88,7 +89,7 @@ def key_of(statement: CppStatement, toolchain: Toolchain) -> str:
     """What decides the build of a statement, as a digest; not the statements beside it."""
     # An include in quotes is looked up from the working directory.
     where = os.getcwd() if quotes_an_include(statement) else ""
-    facts = "\0".join([toolchain.key, where, *statement])
+    facts = "\0".join([toolchain.key, template_key(), where, *statement])
     return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -256,7 +257,7 @@ def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:
 
 
 class CppLoop:
-    """`timeit`, and blocks with their CPU time. The setup runs again for every block.
+    """`timeit`, and blocks that share one setup.
 
     The time is that of the loop's own steady clock, unless a clock of another kind is given: one
     that waits for an accelerator, or the user's own. That one is read right outside of the loop.
@@ -267,10 +268,10 @@ class CppLoop:
         stmt: str = "",
         setup: str = "",
         global_setup: str = "",
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Clock = time.perf_counter,
     ) -> None:
         self.statement = CppStatement(stmt, setup, global_setup)
-        self._clock = None if clock is time.perf_counter else clock
+        self._clock = clock
 
     @cached_property
     def built(self) -> NativeCase:
@@ -284,33 +285,19 @@ class CppLoop:
 
     def timeit(self, number: int) -> float:
         """Run the setup, then the statement `number` times; seconds for all of them."""
-        return self.run(number).wall
+        if self._clock is time.perf_counter:
+            return self._native.run(number, WARM_UP_RUNS)
+        readings: list[float] = []
 
-    def run(self, number: int) -> Block:
-        """As `timeit`, with the CPU time of this thread beside it."""
-        clock = self._clock or time.perf_counter
-        cpu: list[float] = []
-        wall: list[float] = []
+        def read() -> None:
+            readings.append(self._clock())
 
-        def before() -> None:
-            cpu.append(time.thread_time())
-            wall.append(clock())
+        self._native.run(number, WARM_UP_RUNS, read, read)
+        return readings[1] - readings[0]
 
-        def after() -> None:
-            wall.append(clock())
-            cpu.append(time.thread_time())
-
-        seconds = self._native.run(number, WARM_UP_RUNS, before, after)
-        if self._clock is not None:
-            seconds = wall[1] - wall[0]
-        return Block(seconds, cpu[1] - cpu[0])
-
-    def setup_seconds(self) -> float:
-        """What a block costs before its first run."""
-        return self._native.setup_seconds()
-
-    def close(self) -> None:
-        """Nothing is held between blocks."""
+    def blocks(self) -> NativeBlocks:
+        """Run the setup once, and the warm-up, and return the loop that is ready to run."""
+        return self._native.blocks(WARM_UP_RUNS, self._clock)
 
 
 def build_together(loops: Sequence[CppLoop]) -> None:

@@ -11,14 +11,17 @@ What keeps them apart:
 
 A unit begins with the smallest of torch's headers that may do. Each statement becomes `double
 torchmark_run_K(number, warmup, before, after)` with C linkage, and `const char*
-torchmark_error_K()` for the text of what it threw.
+torchmark_error_K()` for the text of what it threw. It runs one block, or for blocks.h one after the
+other.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +46,6 @@ inline void describe_exception(std::string& text) noexcept {
 }
 }  // namespace torchmark_support
 """
-"""What follows torch's header in every unit; part of the precompiled header."""
 
 # The warm-up and the timed runs go through one copy of the statement: labels and static variables
 # of the statement stand once, and what is timed is the code that has been warmed up. The names
@@ -92,6 +94,10 @@ extern "C" double torchmark_run_{number}(
         throw ::std::logic_error("the statement left its loop with break");
       torchmark_seconds_ =
           ::std::chrono::duration<double>(torchmark_stop_ - torchmark_start_).count();
+      if (torchmark_phase_) {{
+        torchmark_number_ = ::torchmark_next_block(torchmark_seconds_);
+        if (torchmark_number_ >= 0) torchmark_phase_ = 0;
+      }}
     }}
   }} catch (...) {{
     ::torchmark_support::describe_exception(torchmark_text_);
@@ -160,7 +166,7 @@ class Header(enum.IntEnum):
 
     def prelude(self) -> str:
         """The text that the unit starts with."""
-        return "".join(f"#include <{name}>\n" for name in _INCLUDES[self]) + _PRELUDE
+        return "".join(f"#include <{name}>\n" for name in _INCLUDES[self]) + support()
 
 
 _INCLUDES = {
@@ -186,6 +192,17 @@ _MISSING = re.compile(
     r"incomplete type .*?\b(?:torch|at|c10)::(?:\w+::)*(\w+)"
 )
 """What compilers say of a name in torch's namespaces that they do not know; with that name."""
+
+
+@cache
+def support() -> str:
+    """What follows torch's header in every unit; part of the precompiled header."""
+    return _PRELUDE + Path(__file__).with_name("blocks.h").read_text(encoding="utf-8")
+
+
+def template_key() -> str:
+    """What torchmark itself has in every unit, as a digest: a build of another text is not ours."""
+    return hashlib.sha256(f"{support()}\n{_FUNCTION}".encode()).hexdigest()
 
 
 def header_for(statement: CppStatement) -> Header:

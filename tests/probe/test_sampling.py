@@ -20,10 +20,13 @@ from torchmark_probe.loops.sampling import (
     Limits,
     ReferenceLoop,
     Sampling,
+    block_size,
     sample,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from torchmark_probe.loops.snippets import Block
 
 GOOD_CLOCK = ClockFacts(resolution=1e-9, cost=5e-8)
@@ -187,16 +190,84 @@ def test_a_real_reference_loop_takes_time() -> None:
     assert ReferenceLoop().run() > 0
 
 
-@pytest.mark.parametrize("hiccup", range(8))
-def test_a_pause_of_the_machine_while_the_block_is_sized_does_not_shrink_it(hiccup: int) -> None:
-    class Paused(ScriptedLoop):
+class Paused(ScriptedLoop):
+    """The machine stands still during some of its blocks."""
+
+    def __init__(self, seconds: float, pause: float, paused: Container[int]) -> None:
+        super().__init__(lambda _: seconds)
+        self._pause = pause
+        self._paused = paused
+
+    def run(self, number: int) -> Block:
+        block = super().run(number)
+        pause = self._pause if len(self.numbers) - 1 in self._paused else 0.0
+        return type(block)(block.wall + pause, block.cpu)
+
+
+@pytest.mark.parametrize("pause", [4e-3, 0.05, 0.5])
+@pytest.mark.parametrize("hiccup", range(12))
+def test_a_pause_of_the_machine_while_the_block_is_sized_does_not_shrink_it(
+    hiccup: int, pause: float
+) -> None:
+    """Neither where it is checked by the samples nor where the size is all that is asked for."""
+    (sampling,) = take(Paused(2e-6, pause, [hiccup]))
+    assert sampling.number == pytest.approx(150, rel=0.3)
+    size = block_size(Paused(2e-6, pause, [hiccup]), GOOD_CLOCK, Limits(0.01, 0.2, 2.0))
+    assert size.number == pytest.approx(150, rel=0.3)
+    assert size.seconds == pytest.approx(BLOCK_SECONDS, rel=0.3)
+
+
+@pytest.mark.parametrize("blocks", range(1, 40))
+def test_samples_of_blocks_that_are_far_too_short_are_dropped(blocks: int) -> None:
+    """The machine pauses again and again while the block is sized and for some blocks after it."""
+    (sampling,) = take(Paused(2e-6, 5e-3, range(blocks)))
+    assert sampling.number == pytest.approx(150, rel=0.3)
+    assert median(sampling.wall[:10]) == pytest.approx(BLOCK_SECONDS, rel=0.3)
+
+
+def test_samples_of_blocks_that_are_far_too_long_are_dropped() -> None:
+    loop = ScriptedLoop(lambda index: 1e-7 if index < 20 else 2e-6)
+    (sampling,) = take(loop, least=0.01)
+    assert sampling.number == pytest.approx(150, rel=0.1)
+    assert max(sampling.wall) < 2 * BLOCK_SECONDS
+
+
+def test_a_loop_that_was_sized_in_a_pause_does_not_lengthen_the_blocks_of_others() -> None:
+    steady = ScriptedLoop(lambda _: 1e-6)
+    one, other = take(steady, Paused(2e-6, 0.2, range(12)))
+    assert median(one.wall) == pytest.approx(BLOCK_SECONDS, rel=0.3)
+    assert median(other.wall) == pytest.approx(BLOCK_SECONDS, rel=0.3)
+
+
+def test_a_loop_that_no_size_fits_is_measured_all_the_same() -> None:
+    """Its blocks are slow for a while whenever their size changes, so each size is too small."""
+
+    class Sulking(ScriptedLoop):
         def run(self, number: int) -> Block:
             block = super().run(number)
-            pause = 4e-3 if len(self.numbers) - 1 == hiccup else 0.0
-            return type(block)(block.wall + pause, block.cpu)
+            same = next((n for n in range(2, 40) if self.numbers[-n:] != [number] * n), 40)
+            return type(block)(block.wall * (20 if same < 20 else 1), block.cpu)
 
-    (sampling,) = take(Paused(lambda _: 2e-6))
-    assert sampling.number == pytest.approx(150, rel=0.3)
+    loop = Sulking(lambda _: 2e-6)
+    (sampling,) = take(loop, least=0.01)
+    assert len(sampling.wall) >= MIN_SAMPLES
+    assert len(loop.numbers) < 1000
+
+
+def test_a_script_is_past_its_profiling_when_its_block_is_sized() -> None:
+    """The executor takes long for the first runs, however many of them a block has."""
+    first = [5e-3, 0.08, 2e-3, 1e-3]
+
+    class Script(ScriptedLoop):
+        def run(self, number: int) -> Block:
+            done = sum(self.numbers)
+            block = super().run(number)
+            return type(block)(block.wall + sum(first[done : done + number]), block.cpu)
+
+    loop = Script(lambda _: 1e-4)
+    size = block_size(loop, GOOD_CLOCK, Limits(0.01, 0.2, 2.0))
+    assert size.number == 3
+    assert len(loop.numbers) < 60
 
 
 def test_a_quick_statement_beside_a_slow_one_gets_its_time() -> None:

@@ -47,9 +47,19 @@ MAX_NUMBER = 2147483647
 _WARM_UP_SHARE = 0.05
 """Part of the least run time that is spent before the first sample, beyond sizing the block."""
 
-
 _SURELY_LONG = 0.1
-"""Seconds; a pause of the machine is shorter, so such a block is long by itself."""
+"""Seconds; a pause of the machine is hardly ever as long, so such a block is long by itself."""
+
+_COLD_RUNS = 4
+"""TorchScript's executor profiles the first run, optimises in the second, and does the same for
+what is differentiated one run later; from the fifth on it runs what it has made."""
+
+_CHECKED_AFTER = (5, MIN_SAMPLES, 100)
+"""Blocks after which it is checked whether they are as long as they should be: soon, so that
+little is dropped, and again when whatever has disturbed the first ones is over."""
+
+_MOST_SIZINGS = 3
+"""A machine that pauses all the time is taken as it is."""
 
 
 class Limits(NamedTuple):
@@ -63,6 +73,16 @@ class Limits(NamedTuple):
 
     max_run_time: float
     """Seconds of measured blocks per loop after which sampling ends."""
+
+
+class Size(NamedTuple):
+    """Of a block."""
+
+    number: int
+    """Runs."""
+
+    seconds: float
+    """What they take."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,10 +169,17 @@ def sample(
     belong together.
     """
     with garbage_collection_off():
-        numbers = _block_sizes(loops, clock, limits)
-        rounds = _Rounds(loops, numbers, reference, rng, clock.resolution)
+        sizes = [block_size(loop, clock, limits) for loop in loops]
+        sizings = 1
+        rounds = _Rounds(loops, sizes, reference, rng, clock, limits)
         while not rounds.satisfy(limits):
             rounds.run_one()
+            misfits = rounds.misfits() if sizings < _MOST_SIZINGS else []
+            if misfits:
+                sizings += 1
+                for index in misfits:
+                    sizes[index] = block_size(loops[index], clock, limits)
+                rounds = _Rounds(loops, sizes, reference, rng, clock, limits)
     return rounds.samplings()
 
 
@@ -162,34 +189,54 @@ def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECON
     return max(least, min(wanted, limits.max_run_time / MIN_SAMPLES))
 
 
-def _block_sizes(loops: Sequence[Any], clock: ClockFacts, limits: Limits) -> List[int]:
-    """Runs per block of every loop. Beside a long statement the others get longer blocks too.
+def _shared_seconds(sizes: Sequence[Size], clock: ClockFacts, limits: Limits) -> float:
+    """How long every block should be. Beside a long statement the others get longer blocks too.
 
     A round has one block of each, so with short blocks a quick statement would be measured for a
     small part of the time that it was given.
     """
-    sizes = [block_size(loop, clock, limits) for loop in loops]
-    longest = max(seconds for _, seconds in sizes)
-    wanted = max(_block_seconds(clock, limits), min(longest, limits.max_run_time / MIN_SAMPLES))
-    return [
-        max(1, min(MAX_NUMBER, round(number * wanted / seconds)))
-        if 0 < seconds < wanted
-        else number
-        for number, seconds in sizes
-    ]
+    longest = max(size.seconds for size in sizes)
+    return max(_block_seconds(clock, limits), min(longest, limits.max_run_time / MIN_SAMPLES))
 
 
-def block_size(
-    loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS
-) -> Tuple[int, float]:
-    """Runs of a block, and the seconds that they take; found by growing blocks, as a warm-up.
+def block_size(loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> Size:
+    """Runs of a block, and the seconds that they take, found by growing blocks, as a warm-up.
 
-    The first block is cold and never the measure; a statement longer than a block gets one run.
+    Some blocks of that size show whether it is right: what was found during a pause of the machine
+    is too small, and found again.
     """
     block_seconds = _block_seconds(clock, limits, least)
-    number, spent = 1, loop.run(1).wall
-    if spent > limits.max_run_time:
-        return 1, spent
+    for _ in range(_MOST_SIZINGS):
+        size = _grow_block(loop, block_seconds, limits)
+        if size.seconds > limits.max_run_time:
+            break
+        # One run that takes longer than a block is not run more often than it must be.
+        checks = _CHECKED_AFTER[0] if size.seconds < 2 * block_seconds else 1
+        walls = [loop.run(size.number).wall for _ in range(checks)]
+        if not _is_misfit(size.number, walls, block_seconds):
+            break
+    return size
+
+
+def _is_misfit(number: int, walls: Sequence[float], block_seconds: float) -> bool:
+    """Whether blocks are far from the length that is wanted, and another number would help.
+
+    Judged by the quick end: a pause makes a block longer, and nothing makes it shorter.
+    """
+    typical = quantile_of_sorted(sorted(walls), 0.25)
+    is_short = 0 < typical < block_seconds / 2 and number < MAX_NUMBER
+    return is_short or (typical > 2 * block_seconds and number > 1)
+
+
+def _grow_block(loop: Any, block_seconds: float, limits: Limits) -> Size:
+    """The first runs are cold and never the measure; a statement longer than a block gets one."""
+    number, spent = 1, 0.0
+    for _ in range(_COLD_RUNS):
+        spent += loop.run(1).wall
+        if spent > limits.max_run_time:
+            return Size(1, spent)
+        if spent > _SURELY_LONG:
+            break
     give_up = time.perf_counter() + limits.max_run_time
     while True:
         taken = _least_time(loop, number, block_seconds)
@@ -207,17 +254,24 @@ def block_size(
         wall = loop.run(number).wall
         best = min(best, wall or best)
         spent += wall or taken
-    return _fit(number, best, block_seconds) if best > 0 else (number, taken)
+    return _fit(number, best, block_seconds) if best > 0 else Size(number, taken)
 
 
-def _fit(number: int, taken: float, block_seconds: float) -> Tuple[int, float]:
+def _fit(number: int, taken: float, block_seconds: float) -> Size:
     """Runs of a block that lasts as long as wanted, if so many took that long, and what they take.
 
     In a process that was just forked the first runs take several times as long as later ones, so a
     block is fitted again once it is warm.
     """
     fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
-    return fitting, taken * fitting / number
+    return Size(fitting, taken * fitting / number)
+
+
+def _stretch(size: Size, block_seconds: float) -> int:
+    """Runs of a block that lasts at least so long."""
+    if not 0 < size.seconds < block_seconds:
+        return size.number
+    return _fit(*size, block_seconds).number
 
 
 def _least_time(loop: Any, number: int, block_seconds: float) -> float:
@@ -238,14 +292,16 @@ class _Rounds:
     def __init__(
         self,
         loops: Sequence[Any],
-        numbers: Sequence[int],
+        sizes: Sequence[Size],
         reference: ReferenceLoop,
         rng: random.Random,
-        clock_resolution: float,
+        clock: ClockFacts,
+        limits: Limits,
     ) -> None:
         self._loops = list(loops)
-        self._clock_resolution = clock_resolution
-        self._numbers = numbers
+        self._clock_resolution = clock.resolution
+        self._block_seconds = _shared_seconds(sizes, clock, limits)
+        self._numbers = [_stretch(size, self._block_seconds) for size in sizes]
         self._reference = reference
         self._rng = rng
         self._blocks: List[List[Block]] = [[] for _ in loops]
@@ -263,6 +319,16 @@ class _Rounds:
             self._blocks[index].append(block)
             self._paces[index].append(max(self._references[-2:]))
             self._spent += block.wall
+
+    def misfits(self) -> List[int]:
+        """The loops whose blocks are far too short or too long; only now and then is it checked."""
+        if len(self._blocks[0]) not in _CHECKED_AFTER:
+            return []
+        return [
+            index
+            for index, (number, blocks) in enumerate(zip(self._numbers, self._blocks))
+            if _is_misfit(number, [block.wall for block in blocks], self._block_seconds)
+        ]
 
     def satisfy(self, limits: Limits) -> bool:
         """Whether to stop; the costly look at the intervals is taken ever more rarely."""

@@ -34,7 +34,7 @@ from drawing.op import TORCH, Op
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import Effect, effect_of, verdicts_of
+from torchmark.analyse.pairs import Effect, judge_alone
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, count_cases
@@ -107,14 +107,14 @@ class Trial(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        return verdicts_of([self.effect])[0]
+        return self.effect.verdict
 
     @property
     def covers(self) -> bool | None:
-        """Whether the interval holds the truth; None where that is not known."""
+        """Whether the 95 % interval holds the truth; None where that is not known."""
         if self.truth is None:
             return None
-        return self.effect.interval.low <= self.truth <= self.effect.interval.high
+        return self.effect.interval_95.low <= self.truth <= self.effect.interval_95.high
 
 
 def trials_of(
@@ -151,7 +151,7 @@ def trials_of(
             if not isinstance(timing, CaseTiming):
                 continue
             op = op_of[id(timing)]
-            effect = effect_of(timing.replicates, penalty=timing.penalty)
+            effect = judge_alone(timing.timing())
             yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
 
 
@@ -173,7 +173,7 @@ def told(trials: Iterator[Trial]) -> list[Trial]:
     kept = []
     for trial in trials:
         kept.append(trial)
-        low, high = trial.effect.interval
+        low, high = trial.effect.interval_95
         print(
             f"{trial.more * 100:+.1f} % {trial.op:<28} {trial.effect.ratio:.4f} "
             f"[{low:.4f}, {high:.4f}] {trial.verdict.value:<8} "
@@ -285,7 +285,7 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
         told = "truth unknown" if group[0].covers is None else f"{covered} covered"
         mean = statistics.fmean(trial.effect.ratio for trial in group)
         half = statistics.median(
-            (trial.effect.interval.high - trial.effect.interval.low) / 2 for trial in group
+            (trial.effect.interval_95.high - trial.effect.interval_95.low) / 2 for trial in group
         )
         print(
             f"  {op:<24} {more * 100:+.1f} %: {called} of {len(group)} called, {told}, "

@@ -15,10 +15,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
 from torchmark.analyse.estimates import Compared, CountChange, Verdict, counted_its_loop
-from torchmark.analyse.pairs import Effect, effect_in, effect_of, verdicts_of
+from torchmark.analyse.pairs import Effect, can_be_judged, judge_alone, judge_times
 from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Case, spec_of
 from torchmark.model.result import (
@@ -30,7 +31,7 @@ from torchmark.model.result import (
     Status,
     stats_of_counts,
 )
-from torchmark.model.run import FEWEST_REPLICATES, Environment, Run
+from torchmark.model.run import Environment, Run
 
 Pair: TypeAlias = tuple[str, str]
 """The names of two environments: the second is compared with the first."""
@@ -44,11 +45,14 @@ class TimeRow:
     other: Case | None
     a_seconds: float
     effect: Effect
-    """The ratio of B to A with its interval, and the detectable change."""
+    """The ratio of B to A with its interval, the verdict, and the detectable change."""
 
-    verdict: Verdict
     python_calls: tuple[PythonCalls, ...]
     """Python functions behind a change, what grew most first."""
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.effect.verdict
 
     @property
     def b_seconds(self) -> float:
@@ -81,19 +85,19 @@ class CountRow(CountChange):
 
 
 class Control(NamedTuple):
-    """A compared with A in the same run: how many false alarms does this set-up give today?"""
+    """A compared with A, launched apart: how many false alarms does this set-up give today?"""
 
     comparisons: int
-    """Groups of replicates of A and A, as many in each as a verdict needs at least."""
+    """Cases that were compared so, each judged alone as a single case would be."""
 
     alarms: int
     """Of them, called a change."""
 
-    replicates: int
-    """Replicates of A and A in all: a crossover each."""
-
     deviation: float
-    """The standard deviation of their log ratios around 0: the noise of one replicate."""
+    """The standard deviation of the log ratios around 0: the noise of one replicate."""
+
+    share: float
+    """Of the time that comparing took in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,7 @@ class Judged(Compared):
     """What failed or was skipped."""
 
     control: Control | None
-    """None where no times were taken."""
+    """None where the comparison was too short for one."""
 
     missing: int
     """Planned results that are not there."""
@@ -128,7 +132,7 @@ def judge(run: Run, pair: Pair) -> Judged:
     places = {planned.key: place for place, planned in enumerate(run.plan)}
     mine = [each for each in run.results if each.environments == pair]
     compared = sorted(
-        (each for each in mine if each.metric is not Metric.PROFILE),
+        (each for each in mine if each.metric in (Metric.TIME, Metric.INSTRUCTIONS)),
         key=lambda each: places.get(each.key, len(places)),
     )
     timings = [(each, each.payload) for each in compared if isinstance(each.payload, PairedTiming)]
@@ -142,7 +146,7 @@ def judge(run: Run, pair: Pair) -> Judged:
         times=tuple(sorted(_time_rows(timings), key=_time_order)),
         counts=tuple(sorted(map(judge_counts, counted), key=_count_order)),
         gaps=tuple(each for each in compared if each.status is not Status.DONE),
-        control=_control([times for _, times in timings]) if timings else None,
+        control=_control(mine),
         missing=sum(
             planned.environments == pair and planned.key not in there for planned in run.plan
         ),
@@ -150,18 +154,17 @@ def judge(run: Run, pair: Pair) -> Judged:
 
 
 def _time_rows(timings: Sequence[tuple[Result, PairedTiming]]) -> list[TimeRow]:
-    found = [(each, times) for each, times in timings if len(times.replicates) >= 2]
-    effects = [effect_in(times) for _, times in found]
+    found = [(each, times) for each, times in timings if can_be_judged(times)]
+    effects = judge_times([times for _, times in found])
     return [
         TimeRow(
             case=each.case,
             other=each.other,
             a_seconds=times.a_seconds,
             effect=effect,
-            verdict=verdict,
             python_calls=times.python_calls,
         )
-        for (each, times), effect, verdict in zip(found, effects, verdicts_of(effects), strict=True)
+        for (each, times), effect in zip(found, effects, strict=True)
     ]
 
 
@@ -220,14 +223,24 @@ def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[Functi
     return tuple(sorted(found, key=lambda each: (-abs(each.instructions), each.function)))
 
 
-def _control(timings: Sequence[PairedTiming]) -> Control:
-    """Judge crossovers of A and A, each as a replicate; one case alone has few of them."""
-    crossovers = [crossover for times in timings for crossover in times.control]
-    groups = [
-        [(crossover,) for crossover in crossovers[start : start + FEWEST_REPLICATES]]
-        for start in range(0, len(crossovers) - FEWEST_REPLICATES + 1, FEWEST_REPLICATES)
+def _control(results: Sequence[Result]) -> Control | None:
+    """What the comparisons of A with A say together."""
+    timed = [each for each in results if isinstance(each.payload, PairedTiming)]
+    controls = [
+        (each, each.payload)
+        for each in timed
+        if each.metric is Metric.CONTROL and isinstance(each.payload, PairedTiming)
     ]
-    alarms = sum(verdicts_of([effect_of(group)])[0].is_change for group in groups)
-    squares = [(sum(crossover) / 2) ** 2 for crossover in crossovers]
-    deviation = math.sqrt(math.fsum(squares) / len(squares)) if squares else 0.0
-    return Control(len(groups), alarms, len(crossovers), deviation)
+    if not controls:
+        return None
+    squares = [
+        fmean([sum(crossover) / 2 for crossover in replicate]) ** 2
+        for _, times in controls
+        for replicate in times.replicates
+    ]
+    return Control(
+        comparisons=len(controls),
+        alarms=sum(judge_alone(times).verdict.is_change for _, times in controls),
+        deviation=math.sqrt(fmean(squares)),
+        share=sum(each.seconds for each, _ in controls) / sum(each.seconds for each in timed),
+    )

@@ -1,27 +1,15 @@
-"""Two things compared by replicates: fresh launches of both, each with a few crossovers.
+"""Cases that were compared by replicates, judged: ratio, interval, verdict, detectable change.
 
-A process pair is a fresh process of each that alternate in short blocks, so what changes on the
-machine changes for both, and the log ratio of their rounds is very steady. But it belongs to the
-pair: where the memory of either process lies moves it by half a per cent, and the process that was
-started first is slower by one or two per cent where memory is the limit. So two process pairs make
-a crossover, one started A-first and one B-first, and every replicate launches both environments
-anew.
+All of it comes from one fit (`torchmark.analyse.mixed_model`) at one level, and the verdict can be
+read off the interval that is shown: *slower* if it lies above one, *faster* if it lies below one,
+*same* if it holds one and lies within 1 % of it, otherwise *unclear*. Three things are in the
+interval. Looking several times spends the false alarms that are allowed, so a look has a share of
+them. Among several cases the false discovery rate is held (Benjamini and Hochberg), and all cases
+are shown at the level that it leads to. And the interval is wider by what two environments differ
+for no reason that matters (the allowance).
 
-Replicates of the same torch spread no more than their process pairs, and less where the second
-process pair gets the memory pages of the first with the sides exchanged. Replicates of different
-builds spread much more. Five replicates say little of their spread, and process pairs alone would
-hide replicates that differ. So process pairs count as far as they spread as replicates do, for the
-spread and for its degrees of freedom, and never make the spread smaller than that of replicates.
-With made-up numbers of all these kinds, the 95 % interval of five to ten replicates holds the truth
-in 92 to 97 % of all trials.
-
-Looking several times costs: a p-value is multiplied by the penalty of the look that ended the
-measurement, and over several cases the false discovery rate is held (Benjamini and Hochberg).
-Stopping once a change is clear favours changes that look larger and steadier than they are, so the
-interval is wider after such a look too.
-
-Environments that load different files differ where nobody changed anything: their objects lie
-elsewhere in memory, whatever the launch. A change has to lie beyond that.
+The detectable change is the smallest one that another comparison of the same length would find
+with 80 % power, at the same level.
 """
 
 from __future__ import annotations
@@ -29,15 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.ratios import judge_time
-from torchmark.analyse.student import quantile, two_sided_p
-from torchmark.errors import EmptyMeasurementError
-from torchmark.model.result import Crossover, PairedTiming
+from torchmark.analyse.mixed_model import FEWEST_CROSSOVERS, Fit, fit_replicates
+from torchmark.analyse.student import quantile
+from torchmark.model.result import PairedTiming
 from torchmark.model.run import FEWEST_REPLICATES
-from torchmark_probe.loops.intervals import Interval, median
+from torchmark_probe.loops.intervals import Interval
 
 FALSE_ALARMS = 0.005
 """The share of comparisons of a thing with itself, each judged alone, that may be called a change:
@@ -50,91 +36,155 @@ none. Of twenty cases without a change the first has to be as unlikely as one in
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
 
-SURELY_SAME_WITHIN = 0.005
-"""Two things need no more replicates if the interval of their ratio lies within this of one and has
-one in it: a change of half a per cent would be found with more of them, and is not to be given up
-early."""
+POWER = 0.8
+"""How often a change of the detectable size is found."""
 
-SMALLEST_CHANGE = 0.002
-"""Below this no ratio is called a change, whatever its interval."""
+ALLOWANCE = 0.001
+"""The log ratio that two environments may have for nothing though they load the same files: `x + x`
+compared with itself, with one variable more in B, was 0.15 % slower on average over 45 trials."""
 
-LAYOUT_EFFECT = 0.003
-"""The log ratio that two environments may have for nothing, because they load different files. Over
-20 reports on overrides the ratios of 20 cases that nobody had changed were 0.2 % from one (root
-mean square), and 0.5 % at most, each of them steadily."""
+OTHER_FILES_ALLOWANCE = 0.003
+"""The same where they load different files. Over 20 reports on overrides the ratios of 20 cases
+that nobody had changed were 0.2 % from one (root mean square), and 0.5 % at most, each of them
+steadily."""
 
-_MISSES = 0.05
-"""The share of intervals that may miss the truth. It is divided by the root of the penalty for
-looking: with made-up replicates that are taken until a change of 0.3 to 1 % is clear, intervals
-then hold it in 95 to 97 % of all trials. Undivided they would in 89 to 94 %, and divided by the
-whole of the penalty, which is more than enough for looks at the same replicates, in 97 to 98 %."""
+_FUTILE_WITHIN = 0.005
+_FUTILE = 0.05
+"""A case needs no more replicates once it is the same, and a change of half a per cent is as
+unlikely as this. It is a rule to stop, not a verdict: a change that small might be found with more
+replicates, and is not to be given up early."""
 
 _MOST_LOG = 700.0
-_POWER_T = 0.84
-"""What 80 % of all trials exceed, in standard errors: to be found as often as that."""
-
-_FENCE = 2.5
-"""Process pairs that lie further out, in standard deviations, were disturbed and are moved to the
-fence. The few of a first look hardly know their own deviation, so it is further out for them."""
-
-_FENCE_OF_FEW = 25.0
-"""Over the number of process pairs, how much further: 5.0 in all for ten of them, 3.75 for twenty.
-With 3.0 for ten the interval would hold the truth in 91 %; with 5.0 for all, twenty process pairs
-of which one in ten is disturbed would find a fifth less."""
-
-_REPLICATES_AGREE = 2
-_REPLICATES_DIFFER = 3
-"""Powers of how alike the spreads of replicates and of process pairs are. Replicates that differ
-are the reason why there are replicates: with 2 for them too, intervals of five held the truth in
-less than 92 %."""
-
-_DEVIATIONS = 1.4826
-"""One standard deviation, in median deviations, where nothing is disturbed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What many replicates say."""
+    """What the replicates of a case say, judged together with other cases or alone."""
 
     ratio: float
     """B's time over A's."""
 
     interval: Interval
+    """Where the ratio lies at the level, with the allowance: what the verdict follows from."""
+
+    level: float
+    """The confidence that the interval has and the verdict was reached at, as a share."""
+
+    interval_95: Interval
+    """Where the ratio lies with 95 % confidence: how well it is known, without the allowance."""
+
+    verdict: Verdict
+    detectable: float
+    """The smallest change that is found with 80 % power at the level, as a share."""
+
     p: float
-    """How likely such a ratio is where there is no difference, with the penalty for looking."""
+    """How likely such a ratio is where there is no difference beyond the allowance. The share of
+    false alarms that the look may spend is in it."""
 
     replicates: int
-    detectable: float
-    """The detectable change: the smallest that is found with 80 % power, as a share."""
 
 
-def effect_in(times: PairedTiming) -> Effect:
-    """The ratio that the times of a case show, judged in the way that they were taken."""
-    return effect_of(times.replicates, penalty=times.penalty, layout_effect=times.layout_effect)
+def can_be_judged(timing: PairedTiming) -> bool:
+    """Whether there are enough crossovers for an interval."""
+    return sum(map(len, timing.replicates)) >= FEWEST_CROSSOVERS
 
 
-def effect_of(
-    replicates: Sequence[Sequence[Crossover]], *, penalty: float = 1.0, layout_effect: float = 0.0
-) -> Effect:
-    """The ratio that replicates agree on; p-value and interval include the penalty for looking.
+def judge_times(timings: Sequence[PairedTiming]) -> list[Effect]:
+    """An effect for each case, the false discovery rate held over all of them.
 
-    The p-value says how likely such a ratio is where nothing but the layout of memory makes a
-    difference.
+    >>> same, slower = (
+    ...     PairedTiming(a_seconds=1e-6, replicates=(((log, log + 0.001),),) * 10)
+    ...     for log in (0.0, 0.05)
+    ... )
+    >>> [effect.verdict.value for effect in judge_times([same, slower])]
+    ['same', 'slower']
     """
-    if len(replicates) < 2:
-        raise EmptyMeasurementError("an interval needs at least two replicates")
-    centre, error, freedom = _agree(replicates)
-    half = quantile(1 - _MISSES / math.sqrt(penalty), freedom) * error
-    beyond = max(0.0, abs(centre) - layout_effect)
-    p = two_sided_p(beyond / error if error else math.inf, freedom) if beyond else 1.0
-    needed = quantile(1 - FALSE_ALARMS, freedom) + _POWER_T
+    fits = [_fit(each) for each in timings]
+    p_values = [_p_value(fit, each) for fit, each in zip(fits, timings, strict=True)]
+    alarms = _discovery_limit(p_values)
+    return [
+        _effect(fit, each, alarms, p) for fit, each, p in zip(fits, timings, p_values, strict=True)
+    ]
+
+
+def judge_alone(timing: PairedTiming) -> Effect:
+    """The effect of a case by itself."""
+    return judge_times([timing])[0]
+
+
+def is_decided(timing: PairedTiming, *, cases: int = 1) -> bool:
+    """Whether more replicates would say nothing new, even if no other of the cases has changed."""
+    if len(timing.replicates) < FEWEST_REPLICATES:
+        return False
+    fit = _fit(timing)
+    effect = _effect(fit, timing, _share_of_false(cases) / cases, _p_value(fit, timing))
+    if effect.verdict.is_change:
+        return True
+    small = math.log1p(_FUTILE_WITHIN)
+    is_small = fit.below(small) - fit.below(-small) >= 1 - _FUTILE
+    return effect.verdict is Verdict.SAME and is_small
+
+
+def _fit(timing: PairedTiming) -> Fit:
+    return fit_replicates(timing.replicates, same_files=timing.same_files)
+
+
+def _allowance(timing: PairedTiming) -> float:
+    return ALLOWANCE if timing.same_files else OTHER_FILES_ALLOWANCE
+
+
+def _p_value(fit: Fit, timing: PairedTiming) -> float:
+    """Twice the chance that the effect lies on the other side of the allowance."""
+    allowance = _allowance(timing)
+    other_side = min(fit.below(allowance), 1 - fit.below(-allowance))
+    return min(1.0, 2 * other_side / timing.alpha_share)
+
+
+def _effect(fit: Fit, timing: PairedTiming, alarms: float, p: float) -> Effect:
+    """Judge a case where this share of false alarms is allowed."""
+    allowance, at_level = _allowance(timing), alarms * timing.alpha_share
+    low, high = fit.quantile(at_level / 2), fit.quantile(1 - at_level / 2)
+    interval = Interval(_exp(low - allowance), _exp(high + allowance))
+    reach = (high - low) / 2 + _beyond_for_power(fit, at_level)
     return Effect(
-        ratio=_exp(centre),
-        interval=Interval(_exp(centre - half), _exp(centre + half)),
-        p=min(1.0, p * penalty),
-        replicates=len(replicates),
-        detectable=max(SMALLEST_CHANGE, _exp(layout_effect + needed * error) - 1),
+        ratio=_exp(fit.centre),
+        interval=interval,
+        level=1 - alarms,
+        interval_95=Interval(_exp(fit.quantile(0.025)), _exp(fit.quantile(0.975))),
+        verdict=verdict_of(interval),
+        detectable=_exp(reach + allowance) - 1,
+        p=p,
+        replicates=fit.replicates,
     )
+
+
+def _beyond_for_power(fit: Fit, alarms: float) -> float:
+    """How far beyond the half interval a change has to lie to be found with the power.
+
+    Three things vary from one comparison to the next: the estimate, the half interval that it has
+    to exceed, and the one from which this is said. A standard error that is known from n degrees of
+    freedom varies by 1 / sqrt(2 n) of itself, and by 1 / sqrt(n) where the noise has tails like
+    that of process pairs (an excess kurtosis of 2).
+    """
+    beyond = fit.quantile(POWER) - fit.quantile(0.5)
+    half = quantile(1 - alarms, fit.freedom)
+    of_power = quantile(2 * POWER - 1, fit.freedom)
+    varies = (half**2 + (half + of_power) ** 2) / fit.freedom
+    return beyond * math.sqrt(1 + varies)
+
+
+def verdict_of(interval: Interval) -> Verdict:
+    """What can be read off an interval.
+
+    >>> [verdict_of(Interval(*ends)).value for ends in [(1.001, 1.2), (0.99, 1.005), (0.9, 1.1)]]
+    ['slower', 'same', 'unclear']
+    """
+    if interval.low > 1:
+        return Verdict.SLOWER
+    if interval.high < 1:
+        return Verdict.FASTER
+    is_within = interval.low >= 1 / (1 + SAME_WITHIN) and interval.high <= 1 + SAME_WITHIN
+    return Verdict.SAME if is_within else Verdict.UNCLEAR
 
 
 def _exp(logarithm: float) -> float:
@@ -142,98 +192,17 @@ def _exp(logarithm: float) -> float:
     return math.exp(min(max(logarithm, -_MOST_LOG), _MOST_LOG))
 
 
-def _agree(replicates: Sequence[Sequence[Crossover]]) -> tuple[float, float, float]:
-    """The log ratio that replicates agree on, its standard error, and its degrees of freedom.
-
-    There are at least two replicates, each with one crossover or more.
-    """
-    pairs = _within_a_fence(_without_order_effect(replicates))
-    count, total = len(pairs), sum(map(len, pairs))
-    means = list(map(fmean, pairs))
-    centre = fmean(means)
-    between = math.fsum((mean - centre) ** 2 for mean in means) / (count - 1) / count
-    # One degree is spent on what the order does.
-    more_freedom = total - count - 1
-    squares = math.fsum(
-        (each - mean) ** 2
-        for of_replicate, mean in zip(pairs, means, strict=True)
-        for each in of_replicate
-    )
-    within = squares / more_freedom * fmean([1 / len(each) for each in pairs]) / count
-    freedom = count - 1
-    if within == 0:
-        return centre, math.sqrt(between), freedom
-    if between == 0:  # a coarse clock: that replicates agree to the last digit says nothing
-        return centre, math.sqrt(within), more_freedom
-    alike = min(between, within) / max(between, within)
-    power = _REPLICATES_DIFFER if between > within else _REPLICATES_AGREE
-    counting = more_freedom * alike**power
-    together = (freedom * between + counting * within) / (freedom + counting)
-    return centre, math.sqrt(max(between, together)), freedom + counting
-
-
-def _without_order_effect(replicates: Sequence[Sequence[Crossover]]) -> list[list[float]]:
-    """The process pairs of every replicate, without what it costs to be started first."""
-    first = median([(one - other) / 2 for crossovers in replicates for one, other in crossovers])
-    return [
-        [pair for one, other in crossovers for pair in (one - first, other + first)]
-        for crossovers in replicates
-    ]
-
-
-def _within_a_fence(replicates: list[list[float]]) -> list[list[float]]:
-    pairs = [pair for replicate in replicates for pair in replicate]
-    middle = median(pairs)
-    fence = _FENCE + _FENCE_OF_FEW / len(pairs)
-    away = fence * _DEVIATIONS * median([abs(pair - middle) for pair in pairs])
-    if away == 0:
-        return replicates
-    return [
-        [min(max(pair, middle - away), middle + away) for pair in replicate]
-        for replicate in replicates
-    ]
-
-
-def is_decided(effect: Effect, *, cases: int = 1) -> bool:
-    """Whether more replicates would say nothing new, even if no other of the cases has changed."""
-    if effect.replicates < FEWEST_REPLICATES:
-        return False
-    if _verdict(effect, _share_of_false(cases) / cases).is_change:
-        return True
-    low, high = effect.interval
-    return low <= 1 <= high and _is_within(effect, SURELY_SAME_WITHIN)
-
-
-def verdicts_of(effects: Sequence[Effect]) -> list[Verdict]:
-    """One for each case, the false discovery rate held over all of them.
-
-    >>> same, slower = ([[(log, log + 0.001)]] * 10 for log in (0.0, 0.05))
-    >>> [verdict.value for verdict in verdicts_of([effect_of(same), effect_of(slower)])]
-    ['same', 'slower']
-    """
-    limit = _discovery_limit([effect.p for effect in effects])
-    return [_verdict(effect, limit) for effect in effects]
-
-
-def _verdict(effect: Effect, p_limit: float) -> Verdict:
-    if effect.replicates < FEWEST_REPLICATES:
-        return Verdict.UNCLEAR
-    if effect.p <= p_limit and abs(math.log(effect.ratio)) >= SMALLEST_CHANGE:
-        return Verdict.SLOWER if effect.ratio > 1 else Verdict.FASTER
-    return Verdict.SAME if _is_within(effect, SAME_WITHIN) else Verdict.UNCLEAR
-
-
-def _is_within(effect: Effect, share: float) -> bool:
-    return judge_time(effect.interval, share) is Verdict.SAME
-
-
 def _discovery_limit(p_values: Sequence[float]) -> float:
-    """The largest p-value that is still a discovery (Benjamini and Hochberg)."""
-    limit, share = 0.0, _share_of_false(len(p_values))
-    for rank, p in enumerate(sorted(p_values), start=1):
-        if p <= share * rank / len(p_values):
-            limit = p
-    return limit
+    """The p-value up to which all are discoveries (Benjamini and Hochberg).
+
+    Where there is none, what the first one would have to reach.
+    """
+    cases = len(p_values)
+    share = _share_of_false(cases)
+    discoveries = [
+        rank for rank, p in enumerate(sorted(p_values), start=1) if p < share * rank / cases
+    ]
+    return share * max(discoveries, default=1) / max(1, cases)
 
 
 def _share_of_false(cases: int) -> float:

@@ -30,7 +30,7 @@ from torchmark.analyse.estimates import (
     relative_change,
     time_of,
 )
-from torchmark.analyse.pairs import SAME_WITHIN, effect_in
+from torchmark.analyse.pairs import SAME_WITHIN, can_be_judged, judge_alone
 from torchmark.analyse.ratios import FEWEST_ROUNDS, judge_time, ratio_interval
 from torchmark.model.case import Case
 from torchmark.model.result import (
@@ -40,6 +40,7 @@ from torchmark.model.result import (
     PairedTiming,
     Payload,
     Result,
+    ResultKey,
     Status,
 )
 from torchmark.model.run import FEWEST_REPLICATES, Run
@@ -122,7 +123,7 @@ class RunDifferences(Compared):
 def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) -> RunDifferences:
     """Compare the results of two runs; the first is what the second is compared with."""
     limits = thresholds if thresholds is not None else Thresholds()
-    before, after = ({result.key: result for result in run.results} for run in (first, second))
+    before, after = map(_compared_results, (first, second))
     found = [
         _compare(before.get(key), after.get(key), limits)
         for key in ordered_unique([*after, *before])
@@ -133,6 +134,11 @@ def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) 
         unmatched=tuple(each for each in found if isinstance(each, Unmatched)),
         thresholds=limits,
     )
+
+
+def _compared_results(run: Run) -> dict[ResultKey, Result]:
+    """All but controls, which say something of their run alone."""
+    return {each.key: each for each in run.results if each.metric is not Metric.CONTROL}
 
 
 def judge_count(before: Fraction, after: Fraction, threshold: float) -> Verdict:
@@ -192,11 +198,11 @@ def _compare_times(
 def _ratio_of(result: Result) -> MeasuredTime | None:
     """B's time over A's, as if it were a time."""
     times = result.payload
-    if not isinstance(times, PairedTiming) or len(times.replicates) < 2:
+    if not isinstance(times, PairedTiming) or not can_be_judged(times):
         return None
-    effect = effect_in(times)
+    effect = judge_alone(times)
     return MeasuredTime(
-        median=effect.ratio, interval=effect.interval, samples=len(times.replicates)
+        median=effect.ratio, interval=effect.interval_95, samples=len(times.replicates)
     )
 
 

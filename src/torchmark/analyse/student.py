@@ -23,6 +23,16 @@ def two_sided_p(t: float, freedom: float) -> float:
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 
+def lower_tail(t: float, freedom: float) -> float:
+    """The chance of a value below `t`.
+
+    >>> round(lower_tail(2.086, 20), 3)
+    0.975
+    """
+    beyond = two_sided_p(t, freedom) / 2
+    return beyond if t < 0 else 1 - beyond
+
+
 def quantile(confidence: float, freedom: float) -> float:
     """The value within which, on both sides of zero, this share of the distribution lies.
 

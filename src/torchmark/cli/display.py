@@ -26,6 +26,7 @@ _DOING = {
     Metric.TIME: "timing  ",
     Metric.INSTRUCTIONS: "counting",
     Metric.PROFILE: "sampling",
+    Metric.CONTROL: "control ",
 }
 
 
@@ -52,7 +53,7 @@ class Display:
                 self._total += len(news.plan) - self._planned
             self._planned = len(news.plan)
         elif isinstance(news, Result):
-            self._done += 1
+            self._done += news.metric is not Metric.CONTROL  # which nobody planned
             self._show_result(news)
         elif isinstance(news, Stage):
             self._show_stage(news)

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import Effect, effect_in, verdicts_of
+from torchmark.analyse.pairs import Effect, judge_alone
 from torchmark.arguments import check_positive
 from torchmark.commands.spine import reserve_cores
 from torchmark.engine.paired.forks import Forks
@@ -39,8 +39,10 @@ class FunctionsCompared:
     effect: Effect
     """The ratio with all that is known of it."""
 
-    verdict: Verdict
-    """Of the second: faster, slower, same or unclear."""
+    @property
+    def verdict(self) -> Verdict:
+        """Of the second: faster, slower, same or unclear."""
+        return self.effect.verdict
 
     @property
     def b_seconds(self) -> float:
@@ -54,7 +56,7 @@ class FunctionsCompared:
 
     @property
     def interval(self) -> Interval:
-        """Where the ratio lies with 95 % confidence."""
+        """Where the ratio lies, at the level of the verdict (`effect.level`)."""
         return self.effect.interval
 
     def __str__(self) -> str:
@@ -100,13 +102,8 @@ def compare_functions(
     if case.failure is not None:
         raise case.failure.error
     timing = case.timing()
-    effect = effect_in(timing)
     return FunctionsCompared(
-        a=_name(a, "a"),
-        b=_name(b, "b"),
-        a_seconds=timing.a_seconds,
-        effect=effect,
-        verdict=verdicts_of([effect])[0],
+        a=_name(a, "a"), b=_name(b, "b"), a_seconds=timing.a_seconds, effect=judge_alone(timing)
     )
 
 

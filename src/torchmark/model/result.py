@@ -32,6 +32,9 @@ class Metric(enum.Enum):
     PROFILE = "profile"
     """Where the time goes: stacks for a flame graph, or kernels."""
 
+    CONTROL = "control"
+    """The time of a case in the first environment compared with itself, launched apart."""
+
 
 class Status(enum.Enum):
     """How it went."""
@@ -121,7 +124,7 @@ class PythonCalls(Record, frozen=True, kw_only=True):
 
 
 class PairedTiming(Record, frozen=True, kw_only=True, tag="paired timing"):
-    """The times of a case in two environments."""
+    """The times of a case in two environments, or in one that was launched twice (a control)."""
 
     a_seconds: float
     """One run in A: the median of all its blocks."""
@@ -129,14 +132,12 @@ class PairedTiming(Record, frozen=True, kw_only=True, tag="paired timing"):
     replicates: tuple[tuple[Crossover, ...], ...]
     """For every fresh launch of both environments the crossovers that were taken in it."""
 
-    control: tuple[Crossover, ...]
-    """Crossovers of A and A."""
+    alpha_share: float = 1.0
+    """Of the false alarms that are allowed, the share that the last look may spend: results were
+    checked several times."""
 
-    penalty: float
-    """What a p-value is multiplied by, because results were looked at several times."""
-
-    layout_effect: float = 0.0
-    """The log ratio that may follow from memory layout alone; 0 where both load the same files."""
+    same_files: bool = True
+    """Whether both environments load the same files; others lie elsewhere in memory."""
 
     python_calls: tuple[PythonCalls, ...] = ()
     """Python functions that do not do the same in both; found where the case has changed."""

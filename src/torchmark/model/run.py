@@ -83,10 +83,10 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds of paired timing for a case, after which it is left unclear: in ten a change of one
     per cent is found on a machine with some noise."""
 
-    pair_seconds: float = 0.075
-    """Seconds of measured blocks for a process pair. Forking, setting up and warming up take nearly
-    as long. What a pair says of small operators belongs to it and not to its rounds: pairs of twice
-    the time spread as much, and there are half as many of them."""
+    pair_seconds: float = 0.03
+    """Seconds of blocks for a process pair. Forking, setting up and warming up take as long. What a
+    pair says of small operators belongs to it and not to its rounds: of pairs of 0.15 s the rounds
+    are 2 to 4 % of the variance, so short ones spread as much, and there are more of them."""
 
     replicates: int = FEWEST_REPLICATES
     """Fresh launches of both environments that every case gets whatever the budget."""

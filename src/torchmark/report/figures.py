@@ -98,6 +98,14 @@ def speedup_text(ratio: float) -> str:
     return f"{ratio:.{decimals}f}×"
 
 
+def confidence_text(level: float) -> str:
+    """
+    >>> confidence_text(0.995), confidence_text(1 - 0.01 / 181)
+    ('99.5 %', '99.994 %')
+    """
+    return f"{level * 100:.5g} %"
+
+
 def share_text(share: float) -> str:
     """
     >>> share_text(0.1234), share_text(0.0001), share_text(12)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchmark.analyse.ab import CountRow, TimeRow, judge_counts
 from torchmark.analyse.estimates import instructions_of
-from torchmark.analyse.pairs import effect_in
+from torchmark.analyse.pairs import judge_alone
 from torchmark.model.case import Case
 from torchmark.model.result import (
     Counts,
@@ -162,7 +162,7 @@ def _figure(result: Result) -> str:
         case Counts() as counts:
             text = f"{float(instructions_of(counts)):,.0f} instructions"
         case PairedTiming() as times:
-            text = f"{_pair(result)} {effect_in(times).ratio:.4f}"
+            text = f"{_pair(result)} {judge_alone(times).ratio:.4f}"
         case PairedCounts():
             text = f"{_pair(result)} {judge_counts(result).share * 100:+.3f} %"
         case KernelTimes(kernels=(longest, *_)):

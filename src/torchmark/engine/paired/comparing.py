@@ -22,12 +22,18 @@ from typing import NamedTuple
 import msgspec
 
 from torchmark.analyse.ab import judge_counts
-from torchmark.analyse.pairs import LAYOUT_EFFECT, effect_in, verdicts_of
+from torchmark.analyse.pairs import judge_alone
 from torchmark.engine.cores import Division, begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
-from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
+from torchmark.engine.paired.timing import (
+    CaseTiming,
+    Control,
+    control_starter,
+    starter,
+    take_replicates,
+)
 from torchmark.engine.preparing import Models, prepare_cases
 from torchmark.engine.sampling_profiler import Recording, record
 from torchmark.engine.under_test import UnderTest
@@ -189,19 +195,20 @@ class Comparison:
 
     def _times(self, groups: Sequence[tuple[int, list[ReadyCase]]]) -> Iterator[Progress]:
         cases = self.timed_before + sum(len(group) for _, group in groups)
-        is_alike = self.a.environment.loads_the_same_files(self.b.environment)
-        layout_effect = 0.0 if is_alike else LAYOUT_EFFECT
+        same_files = self.a.environment.loads_the_same_files(self.b.environment)
         rng = random.Random(self.effort.seed)  # noqa: S311 - an order of blocks, not a secret
         lane = self.division.lanes[0]
         for threads, group in groups:
+            timings = [CaseTiming(*each, same_files=same_files) for each in group]
             for news in take_replicates(
-                [CaseTiming(*each, layout_effect=layout_effect) for each in group],
+                timings,
                 starter(self.a, self.b, threads=threads, everywhere=self.division.everything),
                 rng=rng,
                 cores=lane[:threads] if threads <= len(lane) else self.division.everything,
                 effort=self.effort,
                 cases=cases,
                 in_background=bool(self.division.others),
+                control=Control(timings, control_starter(self.a, self.b, threads=threads)),
             ):
                 yield self._time_result(news) if isinstance(news, CaseTiming) else news
 
@@ -211,7 +218,8 @@ class Comparison:
             reason = f"in {side.name}: {case.failure.error}"
             return case.planned.finish(Status.FAILED, reason=reason, seconds=case.seconds)
         timing = case.timing()
-        if verdicts_of([effect_in(timing)])[0].is_change:
+        is_control = case.planned.metric is Metric.CONTROL
+        if not is_control and judge_alone(timing).verdict.is_change:
             calls = self._python_calls(case)
             timing = msgspec.structs.replace(timing, python_calls=calls)
         return case.planned.finish(payload=timing, seconds=case.seconds)

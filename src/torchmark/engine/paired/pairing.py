@@ -17,6 +17,7 @@ from torchmark.engine.files import private_directory
 from torchmark.errors import CaseFailedError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import Limits
+from torchmark_probe.zygote.cases import warm_up_runs
 
 if TYPE_CHECKING:
     from torchmark.model.result import Crossover
@@ -29,8 +30,8 @@ _WANTED_ROUNDS = 120
 two processes say spreads as one over the root of their rounds, and making them takes as long as a
 few dozen."""
 
-_MOST_TIME = 3.0
-"""So much more of it."""
+_MOST_TIME = 10.0
+"""So much more of it. Making the processes of such statements takes as long."""
 
 _LONG_ROUND = 3e-4
 """Seconds. Processes of longer statements are not made beside others that are measured: setting up
@@ -246,10 +247,13 @@ class _ProcessPair:
                 raise SideFailedError(role, error) from error
 
     def round_seconds(self) -> float:
-        """What a block of each takes together."""
-        a, b = self._opened[0], self._opened[1]
-        numbers = self._numbers()
-        return a.seconds * numbers[0] / a.number + b.seconds * numbers[1] / b.number
+        """What a block of each takes together, with the runs that warm it up."""
+        return sum(
+            session.seconds / session.number * (number + warm_up_runs(number))
+            for session, number in zip(
+                (self._opened[0], self._opened[1]), self._numbers(), strict=True
+            )
+        )
 
     def rounds(self, rng: random.Random, batons: tuple[Path, Path]) -> list[Round]:
         """Let them alternate, and return what each round gave once they had settled."""

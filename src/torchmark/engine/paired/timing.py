@@ -7,8 +7,9 @@ goes on while the present one is measured, on the cores on which nothing is meas
 is not ready there is time for more crossovers. While it is waited for nothing is measured at all,
 and it has every core: importing torch twice on one core takes seconds.
 
-After every sixth crossover a control follows: A compared with A, in the same way, from which the
-report says how many false alarms this set-up gives.
+A control tells how many false alarms this set-up gives: A is launched twice, as two environments,
+and some of the cases are compared in these two by the same procedure, in between the others and for
+a tenth of the time at most.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import random
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from torchmark.analyse.pairs import effect_in, is_decided
+import msgspec
+
+from torchmark.analyse.pairs import is_decided
 from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import (
     Opens,
@@ -44,14 +47,22 @@ cores for themselves after so many crossovers."""
 _MOST_CROSSOVERS = 6
 """After that many, more of them say nothing that another launch would not say better."""
 
-_CROSSOVERS_TO_A_CONTROL = 6
+_LOOKS = {FEWEST_REPLICATES: 1 / 4, 10: 1 / 12, 20: 1 / 12, 40: 1 / 12}
+"""Numbers of replicates after which results are checked, with the share of the allowed false alarms
+that each of these looks may spend.
 
-_LOOKS = {FEWEST_REPLICATES: 4.0, 10: 12.0, 20: 12.0, 40: 12.0}
-"""Numbers of replicates after which results are checked, with the penalty of that look.
+What is spent adds up to one at most, so that looking does not make false alarms more frequent. The
+look at the end of the budget has what the looks before it have left, half or more: that is when
+small changes are found."""
 
-The inverses of all penalties add up to one, so that looking does not make false alarms more
-frequent. The look at the end of the budget has what the looks before it have left, half or more:
-that is when small changes are found."""
+_CONTROL_SHARE = 0.1
+"""Of the time that comparing takes in all, launches included."""
+
+_CASES_TO_A_CONTROL = 10
+"""One case in so many is compared with itself."""
+
+_FIRST_CONTROL_SECONDS = 4.0
+"""What the first replicate of the control is assumed to take: two launches, most of all."""
 
 Starter: TypeAlias = "Callable[[int], Zygotes]"
 """Makes both environments, not yet started; equal layouts give equal addresses."""
@@ -113,6 +124,17 @@ def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[
     return make
 
 
+def control_starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
+    """Makes zygotes of A in the place of both: two, or one where A and B are one."""
+    is_same = a.environment.is_same_installation(b.environment)
+
+    def make(layout: int) -> Zygotes:
+        one = a.workers.fresh(threads, layout=layout)
+        return Zygotes(one, one if is_same else a.workers.fresh(threads, layout=layout))
+
+    return make
+
+
 class Starts:
     """The zygotes of one layout after the other."""
 
@@ -159,14 +181,13 @@ class CaseTiming:
     ready: tuple[Any, Any]
     """What runs in A and in B, as their zygotes take it."""
 
-    layout_effect: float = 0.0
-    """The log ratio that may follow from memory layout alone."""
+    same_files: bool = True
+    """Whether both environments load the same files."""
 
     replicates: list[tuple[Crossover, ...]] = field(default_factory=list)
-    control: list[Crossover] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
-    penalty: float = 1.0
-    """Of the last look, for all that were taken."""
+    alpha_share: float = 1.0
+    """Of the allowed false alarms, what the last look may spend."""
 
     seconds: float = 0.0
     """Spent so far."""
@@ -177,25 +198,34 @@ class CaseTiming:
     _present: list[Crossover] = field(default_factory=list)
     """The crossovers of the present replicate."""
 
-    _looks: list[float] = field(default_factory=list)
-    """The penalties of the looks so far."""
+    _spent: float = 0.0
+    """Of the allowed false alarms, what the looks so far have spent."""
 
     def timing(self) -> PairedTiming:
         """What the replicates gave so far."""
         return PairedTiming(
             a_seconds=statistics.median(self.a_seconds),
             replicates=tuple(self.replicates),
-            control=tuple(self.control),
-            penalty=self.penalty,
-            layout_effect=self.layout_effect,
+            alpha_share=self.alpha_share,
+            same_files=self.same_files,
         )
 
-    def begin_replicate(self, zygotes: Zygotes, take: Taker, effort: Effort) -> None:
-        """The crossover that every replicate has, and a control where one is due."""
-        with self._noting_failures():
-            self._take_crossover(zygotes, take)
-            if self._wants_a_control() and not (effort.hurry and self.control):
-                self._take_control(zygotes, take)
+    def control(self) -> CaseTiming:
+        """The same case, to be compared in A and in A."""
+        a = self.ready[0]
+        planned = msgspec.structs.replace(self.planned, metric=Metric.CONTROL, other=None)
+        return CaseTiming(planned=planned, ready=(a, a))
+
+    def take_crossover(self, zygotes: Zygotes, take: Taker) -> None:
+        """One more of the present replicate; a failure is noted."""
+        begun = time.perf_counter()
+        try:
+            taken = take(Side(zygotes.a, self.ready[0]), Side(zygotes.b, self.ready[1]))
+            self._present.append(taken.estimates)
+            self.a_seconds.append(taken.a_seconds)
+        except SideFailedError as failure:
+            self.failure = failure
+        self.seconds += time.perf_counter() - begun
 
     def take_more(self, zygotes: Zygotes, take: Taker, effort: Effort) -> bool:
         """Once more, while there is time that nothing else needs; False if that is enough."""
@@ -204,11 +234,7 @@ class CaseTiming:
         is_enough = self.is_in_its_last_replicate(effort) or len(self._present) >= most
         if self.failure is not None or is_enough:
             return False
-        with self._noting_failures():
-            if self._wants_a_control():
-                self._take_control(zygotes, take)
-            else:
-                self._take_crossover(zygotes, take)
+        self.take_crossover(zygotes, take)
         return True
 
     def is_in_its_last_replicate(self, effort: Effort) -> bool:
@@ -223,43 +249,69 @@ class CaseTiming:
         self._present.clear()
         count = len(self.replicates)
         if self.seconds >= effort.budget and count >= effort.replicates:
-            self.penalty = 1 / (1 - sum(1 / penalty for penalty in self._looks))
+            self.end()
             return True
         if effort.hurry or count not in _LOOKS:
             return False
-        self.penalty = _LOOKS[count]
-        self._looks.append(self.penalty)
-        return is_decided(effect_in(self.timing()), cases=cases)
+        self.alpha_share = _LOOKS[count]
+        self._spent += self.alpha_share
+        return is_decided(self.timing(), cases=cases)
+
+    def end(self) -> None:
+        """The last look has what the looks before it have left."""
+        self.alpha_share = 1 - self._spent
 
     @property
     def crossovers(self) -> int:
         """How many were taken so far."""
         return len(self.a_seconds)
 
-    def _wants_a_control(self) -> bool:
-        return self.crossovers > _CROSSOVERS_TO_A_CONTROL * len(self.control)
 
-    @contextmanager
-    def _noting_failures(self) -> Iterator[None]:
+class Control:
+    """A compared with A, launched apart, in between the cases of a comparison."""
+
+    def __init__(self, timings: Sequence[CaseTiming], start: Starter) -> None:
+        """`start` makes two environments of A; the cases are spread over those given."""
+        count = max(1, len(timings) // _CASES_TO_A_CONTROL)
+        places = [(2 * number + 1) * len(timings) // (2 * count) for number in range(count)]
+        self._waiting = [timings[place].control() for place in places] if timings else []
+        self._over: list[CaseTiming] = []
+        self._start = start
+        self._layout = FIRST_LAYOUT + 1  # the first ones are where the cases themselves begin
+        self._begun = time.perf_counter()
+        self._spent = 0.0
+        self._of_one = _FIRST_CONTROL_SECONDS
+
+    def is_due(self) -> bool:
+        """Whether another replicate fits into the share of the time."""
+        share = (self._spent + self._of_one) / (time.perf_counter() - self._begun + self._of_one)
+        return bool(self._waiting) and share <= _CONTROL_SHARE
+
+    def take_replicate(self, take: Taker, effort: Effort) -> None:
+        """Launch A twice and take a crossover of every case."""
         begun = time.perf_counter()
-        try:
-            yield
-        except SideFailedError as failure:
-            self.failure = failure
-        self.seconds += time.perf_counter() - begun
+        zygotes = self._start(self._layout)
+        self._layout += 1
+        zygotes.start()
+        with closing(zygotes):
+            for each in self._waiting:
+                each.take_crossover(zygotes, take)
+        over = [each for each in self._waiting if each.end_replicate(effort, cases=1)]
+        self._over += over
+        self._waiting = [each for each in self._waiting if each not in over]
+        self._of_one = time.perf_counter() - begun
+        self._spent += self._of_one
 
-    def _take_control(self, zygotes: Zygotes, take: Taker) -> None:
-        """A and A; whichever of the two fails, it is A that does."""
-        a = Side(zygotes.a, self.ready[0])
-        try:
-            self.control.append(take(a, a).estimates)
-        except SideFailedError as failure:
-            raise SideFailedError(0, failure.error) from failure
-
-    def _take_crossover(self, zygotes: Zygotes, take: Taker) -> None:
-        taken = take(Side(zygotes.a, self.ready[0]), Side(zygotes.b, self.ready[1]))
-        self._present.append(taken.estimates)
-        self.a_seconds.append(taken.a_seconds)
+    def results(self) -> list[CaseTiming]:
+        """What has replicates enough for a verdict; what failed here failed for its case too."""
+        for each in self._waiting:
+            each.end()
+        every = [*self._over, *self._waiting]
+        return [
+            each
+            for each in every
+            if each.failure is None and len(each.replicates) >= FEWEST_REPLICATES
+        ]
 
 
 def take_replicates(
@@ -271,6 +323,7 @@ def take_replicates(
     effort: Effort,
     cases: int,
     in_background: bool,
+    control: Control | None = None,
 ) -> Generator[Began | CaseTiming, None, None]:
     """Take replicates of every case until it is over; each is handed on when it is.
 
@@ -301,12 +354,16 @@ def take_replicates(
             with closing(starts.next(is_last=is_last)) as zygotes:
                 for each in waiting:
                     yield Began(case=each.planned.case, metric=Metric.TIME)
-                    each.begin_replicate(zygotes, take, effort)
+                    each.take_crossover(zygotes, take)
                 if not effort.hurry:
                     _use_the_wait(waiting, starts, zygotes, take, effort)
             over = [each for each in waiting if each.end_replicate(effort, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
+            if control is not None and control.is_due():
+                control.take_replicate(take, effort)
+    if control is not None:
+        yield from control.results()
 
 
 def _use_the_wait(

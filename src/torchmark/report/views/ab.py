@@ -12,7 +12,7 @@ from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PythonCalls, Result, Status
 from torchmark.model.run import Run
-from torchmark.report.figures import cut_line, first_line, share_text
+from torchmark.report.figures import confidence_text, cut_line, first_line, share_text
 from torchmark.report.names import Names, full_name, name_rows
 from torchmark.report.view import (
     Cell,
@@ -54,6 +54,7 @@ from torchmark.report.views.common import (
 T = TypeVar("T")
 
 _DETECTABLE = "detectable: smallest change found with 80 % power."
+_LEVEL = "Verdicts follow from the intervals: {} confidence over all looks and cases."
 _CLOSE = "close: not equal, but no further apart than memory layouts move the count."
 _LAYOUTS = "How far the count moves with memory layout alone"
 
@@ -93,7 +94,7 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         *(f"skipped: {text}" for text in list_by_reason(skipped, "no reason given")),
         *(
             f"unclear: {text}"
-            for text in list_by_reason(find_too_few(judged), "fewer than two replicates")
+            for text in list_by_reason(find_too_few(judged), "fewer than two crossovers")
         ),
     )
     name, of_b = short_name(judged.a), f" of {short_name(judged.b)}" if suffix else ""
@@ -113,12 +114,18 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     rows, names = judged.times, name_rows(judged.times)
     explained = {row.case.id for row in judged.counts if row.verdict.is_change}
     same = [row.effect.detectable for row in rows if row.verdict is Verdict.SAME]
+    level = confidence_text(rows[0].effect.level)
     a, b = _column_names(judged)
     fields: list[Field[TimeRow]] = [
         field("case", names.of),
         field(a, lambda row: row.a_seconds, Kind.SECONDS, "One run: the median"),
         field(b, lambda row: row.b_seconds, Kind.SECONDS, "A's time times the ratio"),
-        field("ratio [95 %]", _ratio_cell, Kind.RATIO, "The second time over the first"),
+        field(
+            f"ratio [{level}]",
+            _ratio_cell,
+            Kind.RATIO,
+            f"The second time over the first, with its {level} interval",
+        ),
         field("verdict", lambda row: verdict_cell(row.verdict), Kind.VERDICT),
         field(
             "detectable",
@@ -153,13 +160,14 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
             quiet_text=f"{len(same)} cases are the same "
             f"(detectable: {share_text(max(same, default=0.0))} or less)",
         ),
-        footnotes=(_DETECTABLE,),
+        footnotes=(_LEVEL.format(level), _DETECTABLE),
     )
 
 
 def _ratio_cell(row: TimeRow) -> Cell:
     effect = row.effect
-    hint = f"p = {effect.p:.2g}, {effect.replicates} replicates"
+    low, high = effect.interval_95
+    hint = f"95 %: [{low:.4f}, {high:.4f}], p = {effect.p:.2g}, {effect.replicates} replicates"
     return Cell(effect.ratio, interval=effect.interval, hint=hint)
 
 
@@ -284,7 +292,7 @@ def _column_names(judged: Judged) -> tuple[str, str]:
 _DATA = (
     "run", "environment", "case", "title", "other", "metric", "status", "verdict", "a", "b",
     "ratio", "difference", "low", "high", "share", "replicates", "detectable", "spread", "reason",
-    "p", "base", "seconds",
+    "p", "base", "seconds", "level", "low_95", "high_95",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -340,4 +348,7 @@ def _time_figures(row: TimeRow) -> dict[str, Value]:
         "replicates": row.effect.replicates,
         "detectable": row.effect.detectable,
         "p": row.effect.p,
+        "level": row.effect.level,
+        "low_95": row.effect.interval_95.low,
+        "high_95": row.effect.interval_95.high,
     }

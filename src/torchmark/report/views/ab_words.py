@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from torchmark.analyse.ab import CountRow, Judged, TimeRow
 from torchmark.analyse.estimates import Verdict
+from torchmark.analyse.pairs import can_be_judged
 from torchmark.model.result import PairedTiming, Result, Status
 from torchmark.model.run import FEWEST_REPLICATES, Environment
 from torchmark.model.units import collect
@@ -117,7 +118,7 @@ def _tell_rest(judged: Judged) -> list[str]:
     statuses = Counter(gap.status for gap in judged.gaps)
     few = len(find_too_few(judged))
     return [
-        f"{few} with too few replicates" if few else "",
+        f"{few} with too few crossovers" if few else "",
         f"{statuses[Status.SKIPPED]} skipped, {statuses[Status.FAILED]} failed",
         f"{judged.missing} not measured" if judged.missing else "",
     ]
@@ -126,16 +127,17 @@ def _tell_rest(judged: Judged) -> list[str]:
 def describe_control(judged: Judged) -> tuple[str, ...]:
     """What A compared with A gave; nothing where no times were taken."""
     control, name = judged.control, short_name(judged.a)
-    if control is None:
+    if not judged.times:
         return ()
-    if not control.replicates:
-        return (f"No replicates of {name} and {name} were taken.",)
-    noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
-    if not control.comparisons:
-        taken = number_text(control.replicates, "replicate")
-        return (f"{taken}, too few to judge ({FEWEST_REPLICATES} are needed); {noise}.",)
+    if control is None:
+        least = number_text(FEWEST_REPLICATES, "replicate")
+        return (f"None: it may take a tenth of the time, and that was too short for {least}.",)
     comparisons = number_text(control.comparisons, "comparison")
-    return (f"{control.alarms} of {comparisons} found a change; {noise}.",)
+    found = (
+        f"{control.alarms} of {comparisons} of {name} with {name}, launched apart, found a change"
+    )
+    noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
+    return (f"{found}; {noise}. It took {control.share * 100:.0f} % of the time.",)
 
 
 def warn_of_control(judged: Judged) -> list[str]:
@@ -149,11 +151,11 @@ def warn_of_control(judged: Judged) -> list[str]:
 
 
 def find_too_few(judged: Judged) -> list[Result]:
-    """Measured, but with fewer replicates than an interval needs."""
+    """Measured, but with fewer crossovers than an interval needs."""
     return [
         each
         for each in judged.results
-        if isinstance(each.payload, PairedTiming) and len(each.payload.replicates) < 2
+        if isinstance(each.payload, PairedTiming) and not can_be_judged(each.payload)
     ]
 
 

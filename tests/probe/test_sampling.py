@@ -256,7 +256,7 @@ def test_a_loop_that_no_size_fits_is_measured_all_the_same() -> None:
 
 def test_a_script_is_past_its_profiling_when_its_block_is_sized() -> None:
     """The executor takes long for the first runs, however many of them a block has."""
-    first = [5e-3, 0.08, 2e-3, 1e-3]
+    first = [5e-3, 0.15, 0.02, 1e-3]
 
     class Script(ScriptedLoop):
         def run(self, number: int) -> Block:

@@ -225,22 +225,24 @@ def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[Functi
 
 def _control(results: Sequence[Result]) -> Control | None:
     """What the comparisons of A with A say together."""
-    timed = [each for each in results if isinstance(each.payload, PairedTiming)]
-    controls = [
+    timed = [
         (each, each.payload)
-        for each in timed
-        if each.metric is Metric.CONTROL and isinstance(each.payload, PairedTiming)
+        for each in results
+        if isinstance(each.payload, PairedTiming) and can_be_judged(each.payload)
     ]
+    controls = [(each, times) for each, times in timed if each.metric is Metric.CONTROL]
     if not controls:
         return None
     squares = [
         fmean([sum(crossover) / 2 for crossover in replicate]) ** 2
         for _, times in controls
         for replicate in times.replicates
+        if replicate
     ]
+    seconds = sum(each.seconds for each, _ in timed)
     return Control(
         comparisons=len(controls),
         alarms=sum(judge_alone(times).verdict.is_change for _, times in controls),
         deviation=math.sqrt(fmean(squares)),
-        share=sum(each.seconds for each, _ in controls) / sum(each.seconds for each in timed),
+        share=sum(each.seconds for each, _ in controls) / seconds if seconds else 0.0,
     )

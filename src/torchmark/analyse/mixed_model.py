@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeAlias
 
@@ -99,6 +99,16 @@ class Fit:
     def centre(self) -> float:
         """The estimate of the log ratio."""
         return math.fsum(each.weight * each.centre for each in self.components)
+
+    @property
+    def crossovers(self) -> float:
+        return self.freedom / 2 + 1
+
+    def with_crossovers(self, count: int) -> Fit:
+        """What so many crossovers would say, in as many more replicates, if they spread alike."""
+        scale = math.sqrt(self.crossovers / count)
+        components = (replace(each, error=each.error * scale) for each in self.components)
+        return replace(self, components=tuple(components), freedom=2 * count - 2)
 
     def below(self, value: float) -> float:
         """How likely the effect lies below the value."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.mixed_model import FEWEST_CROSSOVERS, Fit, fit_replicates
@@ -112,17 +113,51 @@ def judge_alone(timing: PairedTiming) -> Effect:
     return judge_times([timing])[0]
 
 
-def is_decided(timing: PairedTiming, *, cases: int = 1) -> bool:
-    """Whether more replicates would say nothing new, even if no other of the cases has changed."""
+def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -> bool:
+    """Whether more replicates would say nothing new, even if no other of the cases has changed.
+
+    `gives_up` lets a case end as the same though more replicates might find a small change.
+    """
     if len(timing.replicates) < FEWEST_REPLICATES:
         return False
     fit = _fit(timing)
     effect = _effect(fit, timing, _share_of_false(cases) / cases, _p_value(fit, timing))
-    if effect.verdict.is_change:
-        return True
+    if effect.verdict.is_change or not gives_up:
+        return effect.verdict.is_change
     small = math.log1p(_FUTILE_WITHIN)
     is_small = fit.below(small) - fit.below(-small) >= 1 - _FUTILE
     return effect.verdict is Verdict.SAME and is_small
+
+
+class Forecast(NamedTuple):
+    """What a case needs, by what its first replicates say."""
+
+    crossovers: int
+    """In all, with those that were taken."""
+
+    detectable: float
+    """The detectable change by then."""
+
+
+def detectable_among(timing: PairedTiming, cases: int) -> float:
+    """The detectable change where no other of the cases has changed."""
+    return _detectable(_fit(timing), timing, _share_of_false(cases) / cases)
+
+
+def forecast(timing: PairedTiming, wanted: float, *, cases: int, most: int) -> Forecast:
+    """How many crossovers make a change of the wanted size detectable; no more than `most`."""
+    fit, alarms = _fit(timing), _share_of_false(cases) / cases
+
+    def detectable(count: int) -> float:
+        return _detectable(fit.with_crossovers(count), timing, alarms)
+
+    low = FEWEST_CROSSOVERS
+    high = max(low, most)
+    if detectable(high) <= wanted:
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if detectable(middle) <= wanted else (middle + 1, high)
+    return Forecast(high, detectable(high))
 
 
 def _fit(timing: PairedTiming) -> Fit:
@@ -145,17 +180,22 @@ def _effect(fit: Fit, timing: PairedTiming, alarms: float, p: float) -> Effect:
     allowance, at_level = _allowance(timing), alarms * timing.alpha_share
     low, high = fit.quantile(at_level / 2), fit.quantile(1 - at_level / 2)
     interval = Interval(_exp(low - allowance), _exp(high + allowance))
-    reach = (high - low) / 2 + _beyond_for_power(fit, at_level)
     return Effect(
         ratio=_exp(fit.centre),
         interval=interval,
         level=1 - alarms,
         interval_95=Interval(_exp(fit.quantile(0.025)), _exp(fit.quantile(0.975))),
         verdict=verdict_of(interval),
-        detectable=_exp(reach + allowance) - 1,
+        detectable=_detectable(fit, timing, alarms),
         p=p,
         replicates=fit.replicates,
     )
+
+
+def _detectable(fit: Fit, timing: PairedTiming, alarms: float) -> float:
+    at_level = alarms * timing.alpha_share
+    half = (fit.quantile(1 - at_level / 2) - fit.quantile(at_level / 2)) / 2
+    return _exp(half + _beyond_for_power(fit, at_level) + _allowance(timing)) - 1
 
 
 def _beyond_for_power(fit: Fit, alarms: float) -> float:

@@ -10,7 +10,7 @@ import click
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
 from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
-from torchmark.cli.shell import fail_on_option, find_regression, import_from_here
+from torchmark.cli.shell import Percent, fail_on_option, find_regression, import_from_here
 from torchmark.commands.ab import ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
@@ -52,6 +52,12 @@ from torchmark.errors import InvalidArgumentError
     "--budget",
     type=float,
     help=f"Seconds for the times of a case, at most.  [default: {BUDGET:g}]",
+)
+@click.option(
+    "--detect",
+    type=Percent(),
+    metavar="X%",
+    help="Time each case until a change of X % would be found; says how long before it starts.",
 )
 @fail_on_option
 @run_options("fail_on")
@@ -104,7 +110,7 @@ def _wanted(
         "metrics": metrics_of(time=time, count=count)[::-1] or None,  # counts come first
         "cpp": not no_cpp,
         "patch": [name for name, given in (("A", patch_a), ("B", patch_b)) if given],
-        "budget": BUDGET if budget is None else check_positive("--budget", budget),
+        "budget": budget if budget is None else check_positive("--budget", budget),
     }
 
 

@@ -14,7 +14,7 @@ import click
 
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Began, Progress, Run, Stage
+from torchmark.model.run import Began, Note, Progress, Run, Stage
 from torchmark.report.figures import printable
 from torchmark.report.names import headline_of
 
@@ -57,6 +57,8 @@ class Display:
             self._show_result(news)
         elif isinstance(news, Stage):
             self._show_stage(news)
+        elif isinstance(news, Note):
+            self._show_note(news)
         else:
             self._show_beginning(news)
 
@@ -65,6 +67,8 @@ class Display:
     def _show_result(self, result: Result) -> None: ...
 
     def _show_stage(self, stage: Stage) -> None: ...
+
+    def _show_note(self, note: Note) -> None: ...
 
     def _show_beginning(self, began: Began) -> None: ...
 
@@ -90,6 +94,9 @@ class _Lines(Display):
     def _show_stage(self, stage: Stage) -> None:
         if not stage.is_over:
             click.echo(stage.text, err=True)
+
+    def _show_note(self, note: Note) -> None:
+        click.echo(note.text, err=True)
 
 
 class _Terminal(_Lines):
@@ -125,6 +132,9 @@ class _Terminal(_Lines):
             self._stages.discard(stage.text)
         else:
             self._stages.add(stage.text)
+
+    def _show_note(self, note: Note) -> None:
+        self._console.print(note.text, markup=False, highlight=False)
 
     def _show_beginning(self, began: Began) -> None:
         self._running[began.case.id, began.metric] = began.case

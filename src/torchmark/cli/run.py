@@ -17,7 +17,7 @@ from torchmark.cli.following import (
     report_run,
     run_options,
 )
-from torchmark.cli.shell import import_from_here
+from torchmark.cli.shell import Percent, import_from_here
 from torchmark.commands.planning import default_suites
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
@@ -39,6 +39,12 @@ _NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_pos
 @click.option("--threads", type=int, metavar="N", help="Run every case with N threads.")
 @click.option(
     "--repeats", type=int, metavar="N", help="Repeat each case in N fresh processes.  [default: 1]"
+)
+@click.option(
+    "--detect",
+    type=Percent(),
+    metavar="X%",
+    help="Repeat each case until a change of X % between runs would be found.",
 )
 @click.option(
     "--timeout", type=float, metavar="S", help="Stop a case after S seconds.  [default: 300]"
@@ -71,6 +77,7 @@ def _wanted(
     count: bool,
     no_cpp: bool,
     quick: bool,
+    detect: float | None,
     **numbers: float | None,
 ) -> dict[str, Any]:
     """What was asked on the command line comes before what the settings say."""
@@ -79,6 +86,7 @@ def _wanted(
         "metrics": _choose_metrics(settings, time=time, count=count),
         "cpp": not no_cpp and settings.cpp is not False,
         "quick": quick or bool(settings.quick),
+        "detect": detect,
     }
     for name, check in _NUMBERS.items():
         number = numbers[name] if numbers[name] is not None else getattr(settings, name)

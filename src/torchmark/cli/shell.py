@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 import shutil
 import sys
@@ -36,6 +37,23 @@ _FORMATS = {
 
 _NARROWEST, _WIDEST = 60, 140
 """Columns between which a table reads well."""
+
+
+class Percent(click.ParamType[float]):
+    """A share, given as "0.5%" or "0.5 %"; a number without the sign is not taken for either."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number, sign, rest = str(value).partition("%")
+            if sign and not rest.strip() and 0 < float(number) < math.inf:
+                return float(number) / 100
+        except ValueError:
+            pass
+        return self.fail(f"{value!r} is not a percentage such as 0.5%", param, ctx)
 
 
 class ExitCode(enum.IntEnum):

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, overload
 import msgspec
 
 from torchmark.analyse.ab import Pair
+from torchmark.analyse.pairs import ALLOWANCE
+from torchmark.arguments import check_positive
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
 from torchmark.commands.spine import (
@@ -29,14 +31,17 @@ from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric, PairedTiming, PlannedResult
-from torchmark.model.run import TIME_LIMIT, Effort, Environment, Progress, Run, RunKind, Stage
+from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
 from torchmark.model.units import ordered_unique
 
 Measure: TypeAlias = Callable[
     [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, None]
 ]
 """Measures what a run lacks in these environments, on these cores."""
+
+DETECT_BUDGET = 120.0
+"""Seconds that a case gets at most where a size of change is to be detectable."""
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
 
@@ -72,7 +77,8 @@ def ab(
     a_stmt: str | None = None,
     b_stmt: str | None = None,
     metrics: Sequence[Metric | str] | None = None,
-    budget: float = BUDGET,
+    budget: float | None = None,
+    detect: float | None = None,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -96,7 +102,9 @@ def ab(
     *Environments* are the shell commands that activate them: `A`, `B`, or any number by name in
     `environments`, each compared with the first. One that is left out is this environment. Cases
     are those of `suites` (narrowed down by `pattern`, without C++ unless `cpp`), or `statements`
-    that run in both, or `a_stmt` in A and `b_stmt` in B. Every result is in the store the moment it
+    that run in both, or `a_stmt` in A and `b_stmt` in B. A case gets `budget` seconds (10) at most;
+    with `detect` (0.005 is half a per cent) as long as it takes until such a change would be
+    found, and `budget` (120) bounds that. Every result is in the store the moment it
     exists, and the `Run` with all of them is returned. `resume` names a run that was cut short: it
     activates the same environments and measures what is missing.
 
@@ -123,7 +131,8 @@ def _compare_environments(
     a_stmt: str | None = None,
     b_stmt: str | None = None,
     metrics: Sequence[Metric | str] | None = None,
-    budget: float = BUDGET,
+    budget: float | None = None,
+    detect: float | None = None,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -164,7 +173,7 @@ def _compare_environments(
             plan,
             environments=described,
             settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
-            effort=effort or Effort(budget=budget),
+            effort=effort or _effort(budget, detect),
             notes=[
                 *said,
                 *why_not,
@@ -173,6 +182,19 @@ def _compare_environments(
             tags=tags,
         )
         return carry_out_on_cores(run, kept, partial(measure_pairs, sides), progress)
+
+
+def _effort(budget: float | None, detect: float | None) -> Effort:
+    """What every case gets: so many seconds, or as many as the wanted size of change takes."""
+    if detect is None:
+        return Effort(budget=BUDGET if budget is None else check_positive("budget", budget))
+    least = ALLOWANCE
+    if check_positive("detect", detect) <= least:
+        raise InvalidArgumentError(
+            f"a change of {detect * 100:g} % cannot be told from what environments differ for "
+            f"nothing (up to {least * 100:g} %); ask for more"
+        )
+    return Effort(budget=DETECT_BUDGET if budget is None else budget, detect=detect)
 
 
 def resume_comparison(
@@ -283,6 +305,7 @@ def measure_pairs(
         with contextlib.closing(comparison.results()) as news:
             for each in news:
                 notes = remarks_of(comparison.sentries, first.describe(), other.describe())
+                notes += [each.text] if isinstance(each, Note) else []
                 new = [note for note in notes if note not in run.notes]
                 if new:
                     run = msgspec.structs.replace(run, notes=(*run.notes, *new))
@@ -292,7 +315,8 @@ def measure_pairs(
 
 def _timed_in(run: Run, pair: Pair) -> int:
     return sum(
-        each.environments == pair and isinstance(each.payload, PairedTiming) for each in run.results
+        each.environments == pair and each.metric is Metric.TIME and each.status is Status.DONE
+        for each in run.results
     )
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from torchmark.engine.cores import Division, begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
@@ -46,6 +48,9 @@ class Execution:
     effort: Effort
     division: Division
     workers: Workers
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    """Fresh processes that time a case, by its id, where that is not the effort's number."""
+
     kept_models: Path | None = None
     """The directory beside the run that gets a copy of the models, if there is one."""
 
@@ -178,7 +183,9 @@ class Execution:
             if is_count:
                 result = count_case(case, ready, zygote, self.effort)
             else:
-                result = time_case(case, ready, zygote, self.effort, cores)
+                repeats = self.repeats.get(case.id, self.effort.repeats)
+                effort = msgspec.structs.replace(self.effort, repeats=repeats)
+                result = time_case(case, ready, zygote, effort, cores)
         if not self._stopping.is_set():  # what fails now fails because the run ends
             self._news.put(result)
 

@@ -139,6 +139,9 @@ class PairedTiming(Record, frozen=True, kw_only=True, tag="paired timing"):
     same_files: bool = True
     """Whether both environments load the same files; others lie elsewhere in memory."""
 
+    forecast: float | None = None
+    """The detectable change that the first replicates foretold, where a size was asked for."""
+
     python_calls: tuple[PythonCalls, ...] = ()
     """Python functions that do not do the same in both; found where the case has changed."""
 

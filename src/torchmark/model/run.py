@@ -91,10 +91,13 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicates: int = FEWEST_REPLICATES
     """Fresh launches of both environments that every case gets whatever the budget."""
 
+    detect: float | None = None
+    """The change that is to be detectable in every case, as a share: a case goes on until it is,
+    and the budget is the most that it gets. None where the budget alone says how long."""
+
     hurry: bool = False
     """Whether replicates are wanted soon rather than precise ones: no more crossovers while a
-    launch is waited for, a control with the first replicate alone, and one look at the end. Looking
-    costs, so one look finds more."""
+    launch is waited for, and one look at the end. Looking costs, so one look finds more."""
 
     seed: int = 0
     """Of the order of blocks, and of inputs that are made."""
@@ -204,7 +207,7 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
                     )
 
 
-Progress: TypeAlias = "Began | Stage | Result"
+Progress: TypeAlias = "Began | Stage | Note | Result"
 """What a progress callback hears of."""
 
 
@@ -213,6 +216,12 @@ class Began(msgspec.Struct, frozen=True, kw_only=True):
 
     case: Case
     metric: Metric
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that people should know now, and that the report says too."""
+
+    text: str
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,6 +98,14 @@ def speedup_text(ratio: float) -> str:
     return f"{ratio:.{decimals}f}×"
 
 
+def duration_text(seconds: float) -> str:
+    """
+    >>> duration_text(40), duration_text(400)
+    ('40 s', '7 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
 def confidence_text(level: float) -> str:
     """
     >>> confidence_text(0.995), confidence_text(1 - 0.01 / 181)

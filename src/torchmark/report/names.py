@@ -17,6 +17,7 @@ from torchmark.model.case import Case
 from torchmark.model.result import (
     Counts,
     KernelTimes,
+    Metric,
     PairedCounts,
     PairedTiming,
     Result,
@@ -171,5 +172,7 @@ def _figure(result: Result) -> str:
 
 
 def _pair(result: Result) -> str:
-    """Which environment is compared with which."""
-    return printable("/".join(reversed(result.environments)))
+    """Which environment is compared with which: the first with itself in a control."""
+    is_control = result.metric is Metric.CONTROL
+    names = result.environments[:1] * 2 if is_control else result.environments
+    return printable("/".join(reversed(names)))

@@ -31,7 +31,7 @@ from torchmark.errors import (
     UnknownStoreError,
 )
 from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
-from torchmark.model.result import Result, Status
+from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.store import schema
 from torchmark.store.database import (
@@ -303,9 +303,12 @@ def _tags_by_run(connection: Connection) -> dict[str, list[str]]:
 
 
 def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
+    """Of results that were planned, which a control is not."""
     table = schema.results
-    grouped = select(table.c.run_id, table.c.status, func.count()).group_by(
-        table.c.run_id, table.c.status
+    grouped = (
+        select(table.c.run_id, table.c.status, func.count())
+        .where(table.c.metric != Metric.CONTROL.value)
+        .group_by(table.c.run_id, table.c.status)
     )
     return {(run_id, status): count for run_id, status, count in connection.execute(grouped)}
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from torchmark.analyse.pairs import is_decided
+from torchmark.analyse.pairs import Forecast, detectable_among, forecast, is_decided
 from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import (
     Opens,
@@ -38,7 +38,8 @@ from torchmark.engine.paired.pairing import (
 )
 from torchmark.engine.under_test import FIRST_LAYOUT, UnderTest
 from torchmark.model.result import Crossover, Metric, PairedTiming, PlannedResult
-from torchmark.model.run import FEWEST_REPLICATES, Began, Effort
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
+from torchmark.report.figures import duration_text
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
 """Most changes are clear at the first look, which the next launches bring nearer: they have the
@@ -195,6 +196,9 @@ class CaseTiming:
     failure: SideFailedError | None = None
     """Why there is no verdict, where one of the two failed."""
 
+    forecast: Forecast | None = None
+    """Where a size of change was asked for, once the first replicates are there."""
+
     _present: list[Crossover] = field(default_factory=list)
     """The crossovers of the present replicate."""
 
@@ -208,6 +212,7 @@ class CaseTiming:
             replicates=tuple(self.replicates),
             alpha_share=self.alpha_share,
             same_files=self.same_files,
+            forecast=None if self.forecast is None else self.forecast.detectable,
         )
 
     def control(self) -> CaseTiming:
@@ -239,7 +244,7 @@ class CaseTiming:
 
     def is_in_its_last_replicate(self, effort: Effort) -> bool:
         """Whether it ends with the present replicate, or the one that comes, whatever that says."""
-        return self.seconds >= effort.budget and len(self.replicates) + 1 >= effort.replicates
+        return self._has_enough(effort) and len(self.replicates) + 1 >= effort.replicates
 
     def end_replicate(self, effort: Effort, cases: int) -> bool:
         """Whether the case is over with this replicate: failed, decided, or out of budget."""
@@ -248,18 +253,41 @@ class CaseTiming:
         self.replicates.append(tuple(self._present))
         self._present.clear()
         count = len(self.replicates)
-        if self.seconds >= effort.budget and count >= effort.replicates:
+        if self._has_enough(effort) and count >= effort.replicates:
             self.end()
-            return True
+            if effort.detect is None or self.seconds >= effort.budget:
+                return True
+            if detectable_among(self.timing(), cases) <= effort.detect:
+                return True
         if effort.hurry or count not in _LOOKS:
             return False
         self.alpha_share = _LOOKS[count]
         self._spent += self.alpha_share
-        return is_decided(self.timing(), cases=cases)
+        # Where a size of change was asked for, only a change that is clear ends it earlier.
+        return is_decided(self.timing(), cases=cases, gives_up=effort.detect is None)
 
     def end(self) -> None:
         """The last look has what the looks before it have left."""
         self.alpha_share = 1 - self._spent
+
+    def make_forecast(self, effort: Effort, cases: int) -> None:
+        """Foretell what the wanted size of change will take, from what there is."""
+        assert effort.detect is not None
+        self.end()
+        most = int(self.crossovers * effort.budget / self.seconds)
+        self.forecast = forecast(self.timing(), effort.detect, cases=cases, most=most)
+
+    @property
+    def seconds_left(self) -> float:
+        """By the forecast."""
+        assert self.forecast is not None
+        return self.seconds * max(0.0, self.forecast.crossovers / self.crossovers - 1)
+
+    def _has_enough(self, effort: Effort) -> bool:
+        """Whether its budget is used up, or the forecast is reached."""
+        if effort.detect is None or self.seconds >= effort.budget:
+            return self.seconds >= effort.budget
+        return self.forecast is not None and self.crossovers >= self.forecast.crossovers
 
     @property
     def crossovers(self) -> int:
@@ -324,7 +352,7 @@ def take_replicates(
     cases: int,
     in_background: bool,
     control: Control | None = None,
-) -> Generator[Began | CaseTiming, None, None]:
+) -> Generator[Began | Note | CaseTiming, None, None]:
     """Take replicates of every case until it is over; each is handed on when it is.
 
     `cases` is how many are judged together. `in_background` lets the next processes be made while
@@ -332,6 +360,7 @@ def take_replicates(
     there: while a launch goes on, processes are made on the core that then measures them.
     """
     waiting = list(timings)
+    replicates = 0
     starts = Starts(start, cores, in_background=in_background)
 
     def take(one: Side, other: Side) -> TakenCrossover:
@@ -360,10 +389,31 @@ def take_replicates(
             over = [each for each in waiting if each.end_replicate(effort, cases)]
             waiting = [each for each in waiting if each not in over]
             yield from over
+            replicates += 1
+            if effort.detect is not None and replicates == FEWEST_REPLICATES and waiting:
+                for each in waiting:
+                    each.make_forecast(effort, cases)
+                yield Note(text=tell_forecast(waiting, effort))
             if control is not None and control.is_due():
                 control.take_replicate(take, effort)
     if control is not None:
         yield from control.results()
+
+
+def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:
+    """How long the wanted size of change will take, and where it will not be reached."""
+    assert effort.detect is not None
+    seconds = sum(each.seconds_left for each in cases)
+    late = [each for each in cases if each.forecast and each.forecast.detectable > effort.detect]
+    size = f"{effort.detect * 100:g} %"
+    told = f"forecast: to detect {size} takes about {duration_text(seconds)} more"
+    if not late:
+        return told
+    worst = max(each.forecast.detectable for each in late if each.forecast)
+    return (
+        f"{told}; {len(late)} of {len(cases)} cases will not get there in {effort.budget:g} s each "
+        f"(forecast: {worst * 100:.1f} % or less)"
+    )
 
 
 def _use_the_wait(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of
 from torchmark.model.case import Case
-from torchmark.model.result import Counts, Result, Status
+from torchmark.model.result import Counts, Metric, Result, Status
 from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, ordered_unique
 from torchmark.report.figures import (
@@ -119,9 +119,13 @@ def results_in_order(run: Run) -> list[Result]:
 
 
 def count_statuses(run: Run) -> str:
-    """What came of the measurements: "12 done, 1 failed, 3 not measured"."""
-    counts = Counter(result.status.value for result in run.results)
-    there = {result.key for result in run.results}
+    """What came of the measurements: "12 done, 1 failed, 3 not measured".
+
+    A control is none of them: nobody planned it.
+    """
+    results = [result for result in run.results if result.metric is not Metric.CONTROL]
+    counts = Counter(result.status.value for result in results)
+    there = {result.key for result in results}
     counts["not measured"] = len({planned.key for planned in run.plan} - there)
     told = [
         f"{counts[word]} {word}" for word in ("failed", "skipped", "not measured") if counts[word]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchmark.analyse.estimates import instructions_of, time_of
+from torchmark.analyse.processes import detectable_in
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result
 from torchmark.model.run import Run
@@ -41,6 +42,11 @@ _COMPILED = Column(
 )
 
 
+_DETECTABLE = Column(
+    "detectable", Kind.SHARE, "Smallest change between two such runs found with 80 % power"
+)
+
+
 def make_view(run: Run) -> View:
     """A row of data for each result, times in seconds."""
     values = ({"run": run.id, **_values(each)} for each in results_in_order(run))
@@ -71,6 +77,10 @@ def _cases(run: Run) -> Section:
         key = case.id, Metric.INSTRUCTIONS
         return instructions_cell(found.get(key), is_planned=key in planned)
 
+    def show_detectable(case: Case) -> Value:
+        result = time_result(case)
+        return None if result is None else detectable_in(result)
+
     def show_compile_time(case: Case) -> Value:
         result = time_result(case)
         return None if result is None else result.facts.prepare_seconds
@@ -79,6 +89,8 @@ def _cases(run: Run) -> Section:
     fields: list[Field[Case]] = [field("case", name_in_group)]
     fields += [(_TIME, show_time)] if Metric.TIME in metrics else []
     fields += [(_COUNT, show_count)] if Metric.INSTRUCTIONS in metrics else []
+    if any(detectable_in(result) is not None for result in run.results):
+        fields.append((_DETECTABLE, show_detectable))
     if any(result.facts.prepare_seconds is not None for result in run.results):
         fields.append((_COMPILED, show_compile_time))
     times = [
@@ -110,7 +122,7 @@ def _warnings(result: Result | None) -> tuple[Detail, ...]:
 _DATA = (
     "run", "case", "label", "language", "runtime", "autograd", "num_threads", "params", "metric",
     "status", "median", "interval_low", "interval_high", "iqr", "samples", "instructions_per_run",
-    "counted_runs", "compile_seconds", "seconds", "finished", "warnings", "reason",
+    "counted_runs", "compile_seconds", "seconds", "finished", "warnings", "reason", "detectable",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -136,4 +148,5 @@ def _values(result: Result) -> dict[str, Value]:
         "seconds": result.seconds,
         "finished": result.finished,
         "reason": first_line(result.reason),
+        "detectable": detectable_in(result),
     }

@@ -13,16 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import math
 import random
+import statistics
 import struct
-import sys
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from metrics.ab_truth import OTHER, Op, busy
+from ab_truth import OTHER, busy
+from drawing.op import Op
+from drawn_ops import draw_ops
+
 from torchmark.engine.cores import divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired import pairing
@@ -47,19 +51,22 @@ class RecordedPair(NamedTuple):
     """Seconds of one run, those before the pair had settled too."""
 
 
-def write_pairs(path: Path, facts: dict[str, object], pairs: Sequence[RecordedPair]) -> None:
-    """A line of JSON for the facts and for each pair, its blocks as logarithms of 16 bits.
+_STEP = 1e-4
+"""Of a logarithm: 0.01 %, far below the noise of a block."""
 
-    A step is 0.0001 in the logarithm around the pair's median: 0.01 %, far below a block's noise.
-    """
+
+def write_pairs(path: Path, facts: dict[str, object], pairs: Sequence[RecordedPair]) -> None:
+    """A line of JSON for the facts and for each pair, its blocks as steps from their median."""
     with lzma.open(path, "wb") as file:
         file.write(json.dumps(facts).encode() + b"\n")
         for pair in pairs:
             count = len(pair.rounds)
-            head = {**pair._asdict(), "rounds": count}
+            middle = statistics.median(seconds for each in pair.rounds for seconds in each)
+            head = {**pair._asdict(), "rounds": count, "median": middle}
             file.write(json.dumps(head).encode() + b"\n")
             for side in (0, 1):
-                file.write(struct.pack(f"<{count}f", *(each[side] for each in pair.rounds)))
+                steps = (_step_of(each[side], middle) for each in pair.rounds)
+                file.write(struct.pack(f"<{count}h", *steps))
 
 
 def read_pairs(path: Path) -> tuple[dict[str, object], list[RecordedPair]]:
@@ -70,9 +77,17 @@ def read_pairs(path: Path) -> tuple[dict[str, object], list[RecordedPair]]:
         while line := file.readline():
             head = json.loads(line)
             count = head["rounds"]
-            a, b = (struct.unpack(f"<{count}f", file.read(4 * count)) for _ in range(2))
+            middle = head.pop("median")
+            a, b = (
+                [middle * math.exp(_STEP * each) for each in struct.unpack(f"<{count}h", block)]
+                for block in (file.read(2 * count), file.read(2 * count))
+            )
             pairs.append(RecordedPair(**{**head, "rounds": tuple(zip(a, b, strict=True))}))
     return facts, pairs
+
+
+def _step_of(seconds: float, middle: float) -> int:
+    return max(-32767, min(32767, round(math.log(seconds / middle) / _STEP)))
 
 
 def record(
@@ -81,7 +96,12 @@ def record(
     division = divide_cores(usable_cores(), 1)
     rng = random.Random()
     taken: list[list[Round]] = []
-    pairing._estimate = lambda rounds: taken.append(list(rounds)) or 0.0  # type: ignore[assignment,func-returns-value]
+
+    def keep(rounds: Sequence[Round]) -> float:
+        taken.append(list(rounds))
+        return 0.0
+
+    pairing._estimate = keep
     with (
         closing(open_environment("A", "")) as a,
         closing(open_environment("B", OTHER)) as b,
@@ -139,8 +159,6 @@ def main() -> None:
     pairing._SETTLING = 0.0  # the first rounds are wanted too
     with tempfile.TemporaryDirectory() as folder:
         if options.ops_from:
-            from metrics.drawn_ops import draw_ops
-
             ops = [op for seed in options.ops_from for op in draw_ops(seed, folder=Path(folder))]
         else:
             ops = list(TUNING_OPS)
@@ -215,4 +233,4 @@ small calls, or works in caches."""
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

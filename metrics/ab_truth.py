@@ -1,7 +1,7 @@
 """Does `torchmark ab` tell the truth? Against cases whose truth is known, and compared with torch.
 
     python metrics/ab_truth.py [--same 400] [--slower 10] [--slightly 10] [--torch 40]
-        [--counts 200] [--busy] [--ops-from SEED ...]
+        [--counts 200] [--detectable 0] [--busy] [--ops-from SEED ...]
 
 Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
 one more operation in a hundred or two hundred, one per cent more rows, or a few small operations.
@@ -117,16 +117,18 @@ class Trial(NamedTuple):
         return self.effect.interval_95.low <= self.truth <= self.effect.interval_95.high
 
 
+def take_turns(ops: Sequence[Op], more: float, count: int) -> list[tuple[Op, float]]:
+    """`count` trials in all, the ops in turn."""
+    return [(ops[number % len(ops)], more) for number in range(count)]
+
+
 def trials_of(
-    ops: Sequence[Op],
-    more: float,
-    count: int,
-    budget: float,
+    wanted: Sequence[tuple[Op, float]],
+    effort: Effort,
     sides: tuple[UnderTest, UnderTest],
     division: Division,
 ) -> Iterator[Trial]:
-    """`count` comparisons in all, the ops in turn, each judged by itself."""
-    wanted = [ops[number % len(ops)] for number in range(count)]
+    """Comparisons of ops with so much more work, each judged by itself."""
     timings = [
         CaseTiming(
             planned=PlannedResult(
@@ -134,15 +136,15 @@ def trials_of(
             ),
             ready=op.pair(more),
         )
-        for number, op in enumerate(wanted)
+        for number, (op, more) in enumerate(wanted)
     ]
-    op_of = {id(timing): op for timing, op in zip(timings, wanted, strict=True)}
+    trial_of = {id(timing): trial for timing, trial in zip(timings, wanted, strict=True)}
     coming = take_replicates(
         timings,
         starter(*sides, threads=1, everywhere=division.everything),
         rng=random.Random(),
         cores=division.lanes[0],
-        effort=Effort(budget=budget),
+        effort=effort,
         cases=1,
         in_background=True,
     )
@@ -150,7 +152,7 @@ def trials_of(
         for timing in coming:
             if not isinstance(timing, CaseTiming):
                 continue
-            op = op_of[id(timing)]
+            op, more = trial_of[id(timing)]
             effect = judge_alone(timing.timing())
             yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
 
@@ -163,7 +165,8 @@ def calibrated(op: Op, sides: tuple[UnderTest, UnderTest], division: Division) -
     """
     if not op.extra:
         return op
-    (trial,) = trials_of([op._replace(extras=2000)], 0.01, 1, 3.0, sides, division)
+    wanted = [(op._replace(extras=2000), 0.01)]
+    (trial,) = trials_of(wanted, Effort(budget=3.0), sides, division)
     extras = 20 / (trial.effect.ratio - 1)
     print(f"{op.name}: {trial.effect.ratio:.4f} with 20 of '{op.extra}'", flush=True)
     return op._replace(extras=extras)
@@ -181,6 +184,23 @@ def told(trials: Iterator[Trial]) -> list[Trial]:
             flush=True,
         )
     return kept
+
+
+def print_power(
+    ops: Sequence[Op], count: int, sides: tuple[UnderTest, UnderTest], division: Division
+) -> None:
+    """A thing with itself says what is detectable; that much more work is then to be found.
+
+    Both get ten replicates and one look. Ops whose work grows in known steps take part.
+    """
+    effort = Effort(budget=0.0, replicates=10, hurry=True)
+    known = [op for op in ops if not op.extra]
+    same = told(trials_of(take_turns(known, 0.0, count * len(known)), effort, sides, division))
+    op_of = {op.name: op for op in known}
+    wanted = [(op_of[each.op], each.effect.detectable / op_of[each.op].growing) for each in same]
+    trials = told(trials_of(wanted, effort, sides, division))
+    found = sum(trial.verdict is Verdict.SLOWER for trial in trials)
+    print(f"the detectable change was found in {found} of {len(trials)} trials")
 
 
 PEER = """
@@ -314,6 +334,9 @@ def main() -> None:
     parser.add_argument(
         "--counts", type=int, default=200, help="counts of a thing compared with itself"
     )
+    parser.add_argument(
+        "--detectable", type=int, default=0, help="trials of the detectable change, for each op"
+    )
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
     parser.add_argument(
         "--ops-from",
@@ -351,13 +374,16 @@ def main() -> None:
                 ),  # the fewest replicates: where alarms would be most likely
             ):
                 if count:
-                    trials += told(trials_of(ops, more, count, budget, (a, b), division))
+                    wanted = take_turns(ops, more, count)
+                    trials += told(trials_of(wanted, Effort(budget=budget), (a, b), division))
                 if options.torch and more != 0.005:
                     called = sum(
                         torch_calls_it_a_change(ops[number % len(ops)], more)
                         for number in range(options.torch)
                     )
                     torch_rates[more] = (called, options.torch)
+            if options.detectable:
+                print_power(ops, options.detectable, (a, b), division)
     print_table(trials, torch_rates)
 
 

@@ -57,12 +57,6 @@ def logs_around(ratio: float, spread: float = 0.001, count: int = 20) -> tuple[f
     )
 
 
-def crossovers_around(
-    ratio: float, spread: float = 0.001, count: int = 20
-) -> tuple[Crossover, ...]:
-    return tuple((each, each) for each in logs_around(ratio, spread, count))
-
-
 def planned(of: Case, metric: Metric = Metric.TIME, **fields: Any) -> PlannedResult:
     return PlannedResult(case=of, metric=metric, **{"environments": PAIR, **fields})
 
@@ -78,22 +72,23 @@ def timed(
     *,
     spread: float = 0.001,
     replicates: int = 20,
-    controls: int = 6,
     python_calls: tuple[PythonCalls, ...] = (),
-    control: tuple[Crossover, ...] | None = None,
+    metric: Metric = Metric.TIME,
     **fields: Any,
 ) -> Result:
     """Two microseconds in A, and in B `ratio` as long."""
     few = (0.0,) * replicates
-    usual = crossovers_around(1.0, spread, controls) if controls else ()
     payload = PairedTiming(
         a_seconds=2e-6,
         replicates=alone(logs_around(ratio, spread, replicates) if replicates > 1 else few),
-        control=usual if control is None else control,
-        penalty=1.0,
         python_calls=python_calls,
     )
-    return result(of, Metric.TIME, payload=payload, **fields)
+    return result(of, metric, payload=payload, **fields)
+
+
+def controlled(of: Case, ratio: float = 1.0, **fields: Any) -> Result:
+    """A compared with A: what its two launches say of each other."""
+    return timed(of, ratio, metric=Metric.CONTROL, **fields)
 
 
 def counted(
@@ -133,10 +128,11 @@ def missing(of: Case, metric: Metric, status: Status, reason: str, **fields: Any
 
 
 def run_of(*results: Result, **fields: Any) -> Run:
-    """A finished run with these results and no others in its plan."""
+    """A finished run with these results and no others in its plan, which has no controls."""
     plan = [
         PlannedResult(case=e.case, metric=e.metric, environments=e.environments, other=e.other)
         for e in results
+        if e.metric is not Metric.CONTROL
     ]
     defaults: dict[str, Any] = {
         "id": ID,
@@ -167,14 +163,13 @@ timings = st.builds(
     PairedTiming,
     a_seconds=positive_seconds,
     replicates=st.lists(crossovers, max_size=6).map(lambda each: tuple((one,) for one in each)),
-    control=st.lists(crossovers, max_size=6).map(tuple),
-    penalty=st.floats(1, 12),
-    layout_effect=st.floats(0, 0.01),
+    alpha_share=st.floats(1 / 12, 1),
+    same_files=st.booleans(),
     python_calls=python_calls,
 )
 paired_counts = st.builds(PairedCounts, a=many_counts, b=many_counts, python_calls=python_calls)
 outcomes = (
-    st.tuples(st.just(Metric.TIME), st.just(Status.DONE), timings)
+    st.tuples(st.sampled_from([Metric.TIME, Metric.CONTROL]), st.just(Status.DONE), timings)
     | st.tuples(st.just(Metric.INSTRUCTIONS), st.just(Status.DONE), paired_counts)
     | st.tuples(
         st.sampled_from([Metric.TIME, Metric.INSTRUCTIONS]),

@@ -165,9 +165,8 @@ paired_timings = st.builds(
     PairedTiming,
     a_seconds=seconds,
     replicates=tuples(crossovers),
-    control=crossovers,
-    penalty=finite,
-    layout_effect=finite,
+    alpha_share=finite,
+    same_files=st.booleans(),
     python_calls=python_calls,
 )
 paired_counts = st.builds(

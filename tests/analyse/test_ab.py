@@ -13,7 +13,7 @@ from tests import ab_records, records
 from tests.ab_records import PAIR, run_of
 from torchmark.analyse.ab import judge, judge_counts, pairs_of
 from torchmark.analyse.estimates import Verdict
-from torchmark.model.result import FunctionTable, Metric, PairedCounts, Status
+from torchmark.model.result import FunctionTable, Metric, PairedCounts, PairedTiming, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,12 +185,58 @@ def test_what_is_planned_and_not_there_is_missing() -> None:
 
 
 def test_the_control_is_judged_as_a_comparison_is() -> None:
-    """Groups of as many replicates as a verdict needs, each a crossover of A and A."""
-    wolf = ab_records.timed(records.case("wolf"), 1.0, control=ab_records.crossovers_around(1.05))
-    control = judge(run_of(wolf), PAIR).control
+    """Each case alone; its time is a share of all, that of the comparison included."""
+    of = [records.case(name) for name in ("calm", "wolf", "lamb")]
+    controls = [
+        ab_records.controlled(of[0], seconds=1.0),
+        ab_records.controlled(of[1], 1.05, seconds=0.5),
+        ab_records.controlled(of[2], 0.95, seconds=0.5),
+    ]
+    judged = judge(
+        run_of(*(ab_records.timed(each, 1.0, seconds=6.0) for each in of), *controls), PAIR
+    )
+    assert judged.control is not None
+    assert (judged.control.comparisons, judged.control.alarms) == (3, 2)
+    assert judged.control.share == pytest.approx(2 / 20)
+    assert [row.verdict for row in judged.times] == [Verdict.SAME] * 3
+    assert (judged.has_change, judged.missing) == (False, 0)
+
+
+def test_a_control_has_the_noise_of_one_replicate_around_no_difference() -> None:
+    """Crossovers of a replicate are one figure; what all replicates have in common is noise too."""
+    replicates = (((0.03, 0.01), (0.0, 0.04)), ((-0.03, -0.01), (0.0, -0.04))) * 3
+    payload = PairedTiming(a_seconds=1e-6, replicates=replicates)
+    result = ab_records.result(records.case(), Metric.CONTROL, payload=payload)
+    control = judge(run_of(result), PAIR).control
     assert control is not None
-    assert control[:3] == (4, 4, 20)
+    assert control.deviation == pytest.approx(0.02)
+    control = judge(run_of(ab_records.controlled(records.case(), 1.05)), PAIR).control
+    assert control is not None
     assert control.deviation == pytest.approx(math.log(1.05), rel=0.01)
-    calm = judge(run_of(ab_records.timed(records.case("calm"), 1.0, controls=12)), PAIR).control
-    assert calm is not None
-    assert calm[:3] == (2, 0, 12)
+
+
+def test_a_control_is_judged_with_the_share_of_its_last_look() -> None:
+    """A look that may spend little calls less a change."""
+    near = ab_records.controlled(records.case(), 1.0027, spread=0.003, replicates=10)
+    assert isinstance(near.payload, PairedTiming)
+    alarms = []
+    for share in (1.0, 1 / 12):
+        payload = msgspec.structs.replace(near.payload, alpha_share=share)
+        control = judge(run_of(msgspec.structs.replace(near, payload=payload)), PAIR).control
+        assert control is not None
+        alarms.append(control.alarms)
+    assert alarms == [1, 0]
+
+
+def test_without_a_control_or_with_too_little_of_one_there_is_none() -> None:
+    timed = ab_records.timed(records.case(), 1.0)
+    few = ab_records.controlled(records.case(), replicates=1)
+    elsewhere = ab_records.controlled(records.case(), environments=("A", "C"))
+    for results in ([timed], [timed, few], [timed, elsewhere]):
+        assert judge(run_of(*results), PAIR).control is None
+
+
+def test_a_control_whose_time_nobody_kept_took_no_share_of_it() -> None:
+    control = judge(run_of(ab_records.controlled(records.case())), PAIR).control
+    assert control is not None
+    assert control.share == 0

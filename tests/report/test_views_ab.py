@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import ab_records, records
-from tests.ab_records import counted, missing, planned, run_of, timed
+from tests.ab_records import controlled, counted, missing, planned, run_of, timed
 from tests.report.made_up_views import find_section
 from torchmark.model.case import Autograd, Case, Language
 from torchmark.model.codec import decode_run
@@ -49,7 +49,7 @@ OVERRIDES = PythonCalls(function="torch/overrides.py:has_torch_function", a=12, 
 WHY = "counting needs one thread:\n  this case has 2"
 FAILURE = "RuntimeError: no such function\n  in line 1"
 ALL = run_of(
-    timed(ADD, 1.019, python_calls=(OVERRIDES,)),
+    timed(ADD, 1.019, python_calls=(OVERRIDES,), seconds=19.0),
     counted(
         ADD,
         {NATIVE: 60_000, "Objects/call.c:_PyObject_Call": 37_127},
@@ -66,6 +66,8 @@ ALL = run_of(
     missing(LSTM, Metric.INSTRUCTIONS, Status.SKIPPED, WHY),
     missing(GRU, Metric.TIME, Status.FAILED, FAILURE),
     missing(GRU, Metric.INSTRUCTIONS, Status.FAILED, FAILURE),
+    controlled(MUL, spread=0.02, seconds=0.75),
+    controlled(MM, spread=0.02, seconds=0.25),
     notes=("B was built with another compiler.",),
     settings={"seconds": 30},
 )
@@ -109,11 +111,16 @@ def test_the_text_begins_with_what_sets_the_environments_apart() -> None:
 def test_the_text_has_ratios_with_intervals_verdicts_and_what_is_detectable() -> None:
     text = on_one_line(render(ALL, "text"))
     assert "Times · Python, eager, forward" in text
-    assert "Pointwise / mul 2.000 us 1.940 us 0.970 [0.970, 0.970] faster" in text
-    assert "Pointwise / add 2.000 us 2.038 us 1.019 [1.019, 1.019] slower" in text
-    assert re.search(r"Modules / LSTM .* 1\.004 \[0\.989, 1\.019\] unclear 2\.8 %", text)
+    assert "case A B ratio [99.6 %] verdict detectable" in text
+    assert "Pointwise / mul 2.000 us 1.940 us 0.970 [0.969, 0.971] faster" in text
+    assert "Pointwise / add 2.000 us 2.038 us 1.019 [1.018, 1.020] slower" in text
+    assert re.search(r"Modules / LSTM .* 1\.004 \[0\.988, 1\.020\] unclear 2\.2 %", text)
+    assert "Verdicts follow from the intervals: 99.6 % confidence over all looks and cases." in text
     assert "detectable: smallest change found with 80 % power." in text
-    assert "0 of 6 comparisons found a change; noise of one A/A replicate: 1.5 %." in text
+    assert (
+        "0 of 2 comparisons of A with A, launched apart, found a change; "
+        "noise of one A/A replicate: 1.2 %. It took 5 % of the time."
+    ) in text
 
 
 def test_the_text_has_instructions_with_the_functions_behind_a_change() -> None:
@@ -181,7 +188,7 @@ def test_what_was_interrupted_says_so_and_how_much_is_missing() -> None:
 
 def test_many_cases_that_are_the_same_are_counted_and_the_others_shown() -> None:
     text = text_of(timed(ADD, 1.05), *many(13))
-    assert "13 cases are the same (detectable: 0.2 % or less)" in text
+    assert "13 cases are the same (detectable: 0.1 % or less)" in text
     assert "operator" not in text
     assert "Pointwise / add" in text
 
@@ -248,34 +255,56 @@ def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() 
 @pytest.mark.parametrize(
     ("controls", "expected"),
     [
-        (0, "No replicates of A and A were taken."),
-        (2, "4 replicates, too few to judge (5 are needed); noise of one A/A replicate: 0.1 %."),
-        (6, "0 of 2 comparisons found a change; noise of one A/A replicate: 0.1 %."),
+        ((), "None: it may take a tenth of the time, and that was too short for 5 replicates."),
+        (
+            (controlled(ADD, seconds=0.8),),
+            (
+                "0 of 1 comparison of A with A, launched apart, found a change; "
+                "noise of one A/A replicate: 0.1 %. It took 8 % of the time."
+            ),
+        ),
+        (
+            (controlled(ADD, 1.05, seconds=0.4), controlled(MUL, seconds=0.4)),
+            (
+                "1 of 2 comparisons of A with A, launched apart, found a change; "
+                "noise of one A/A replicate: 3.5 %. It took 8 % of the time."
+            ),
+        ),
     ],
+    ids=["none", "one", "two"],
 )
-def test_the_control_is_told_in_one_sentence(controls: int, expected: str) -> None:
-    run = run_of(timed(ADD, 1.0, controls=controls), timed(MUL, 1.0, controls=controls))
+def test_the_control_says_its_alarms_the_noise_and_what_it_took(
+    controls: tuple[Result, ...], expected: str
+) -> None:
+    run = run_of(timed(ADD, 1.0, seconds=4.6), timed(MUL, 1.0, seconds=4.6), *controls)
     control = find_section(make_view(run), "control")
     assert control is not None
     assert control.paragraphs == (expected,)
     assert "Control: A compared with A" in render(run, "text")
 
 
+def test_a_control_is_no_case_of_the_comparison() -> None:
+    plain, run = run_of(timed(ADD, 1.0)), run_of(timed(ADD, 1.0), controlled(ADD, 1.2))
+    assert make_view(run).summary == make_view(plain).summary
+    assert rows_of(run) == rows_of(plain)
+
+
 def test_a_control_that_finds_changes_puts_small_ones_in_doubt() -> None:
-    wolf = timed(ADD, 1.0, control=ab_records.crossovers_around(1.05))
-    (warning,) = make_view(run_of(wolf)).warnings
+    wolves = [controlled(ADD, 1.05), controlled(MUL, 0.95), controlled(CAT)]
+    (warning,) = make_view(run_of(timed(ADD, 1.0), *wolves)).warnings
     assert warning == (
-        "A compared with A found a change in 4 of 4 comparisons, so small changes of B are in doubt"
+        "A compared with A found a change in 2 of 3 comparisons, so small changes of B are in doubt"
     )
+    assert not make_view(run_of(timed(ADD, 1.0), controlled(CAT))).warnings
 
 
-def test_a_case_with_one_replicate_is_not_lost() -> None:
+def test_a_case_with_one_crossover_is_not_lost() -> None:
     run = run_of(timed(ADD, 1.0, replicates=1), timed(MUL, 1.0))
-    assert "1 with too few replicates" in make_view(run).summary
+    assert "1 with too few crossovers" in make_view(run).summary
     for form in ("text", "markdown", "html"):
         told = on_one_line(render(run, form))
         assert "unclear: Pointwise / add" in told
-        assert "fewer than two replicates" in told
+        assert "fewer than two crossovers" in told
     assert [(row["case"], row["verdict"]) for row in rows_of(run)] == [
         (ADD.id, ""),
         (MUL.id, "same"),
@@ -361,18 +390,23 @@ def test_several_environments_follow_each_other_each_with_its_name() -> None:
 
 def test_csv_has_a_line_for_each_result_with_all_figures() -> None:
     rows = rows_of(ALL)
-    assert len(rows) == len(ALL.results)
+    assert len(rows) == len(ALL.plan), "controls are none of them"
     by_case = {(row["case"], row["metric"]): row for row in rows}
     time = by_case[ADD.id, "time"]
     assert (time["run"], time["environment"], time["base"]) == (ab_records.ID, "B", "A")
     assert (time["verdict"], time["a"], time["replicates"]) == ("slower", "2e-06", "20")
-    assert float(time["low"]) < float(time["ratio"]) < float(time["high"])
+    low, low_95, high_95, high = (
+        float(time[name]) for name in ("low", "low_95", "high_95", "high")
+    )
+    assert low < low_95 < float(time["ratio"]) < high_95 < high, "the allowance is in the first two"
+    assert float(time["level"]) == pytest.approx(1 - 0.01 * 2 / 5), "two changes in five cases"
     assert float(time["share"]) == pytest.approx(0.019)
     assert float(time["p"]) < 0.001
     assert time["difference"] == time["spread"] == ""
     count = by_case[ADD.id, "instructions"]
     assert (count["a"], count["b"], count["difference"]) == ("97127.0", "98331.0", "1204.0")
     assert (count["verdict"], count["ratio"], count["replicates"]) == ("more", "", "")
+    assert count["level"] == count["low_95"] == count["high_95"] == ""
     assert by_case[CAT.id, "instructions"]["spread"] == "30.0"
     failed = by_case[GRU.id, "time"]
     assert (failed["status"], failed["verdict"]) == ("failed", "")
@@ -383,7 +417,12 @@ def test_json_has_what_was_measured_and_what_follows_from_it() -> None:
     text = render(ALL, "json")
     assert decode_run(text) == ALL
     given_table = json.loads(text)["table"]
-    assert [row["verdict"] for row in given_table[:2]] == ["slower", "more"]
+    time, count = given_table[:2]
+    assert [time["verdict"], count["verdict"]] == ["slower", "more"]
+    assert time["low"] < time["low_95"] < time["ratio"] < time["high_95"] < time["high"]
+    assert 0.99 < time["level"] < 1
+    assert [*time][-3:] == ["level", "low_95", "high_95"], "new columns come last"
+    assert count["level"] is count["low_95"] is None
     assert json.loads(text)["summary"].startswith("B is slower")
 
 
@@ -397,9 +436,10 @@ def test_a_share_of_nothing_is_null_in_json_and_empty_in_csv() -> None:
 
 def test_the_page_has_everything_in_it() -> None:
     page = render(ALL, "html")
-    for part in ("B is slower in 1 of 5 cases", "[1.019, 1.019]", "+1,204", OVERRIDES.function,
-                 "no such function", "counting needs one thread", "another compiler",
-                 "torch.git", "detectable", "replicates", "seconds"):  # fmt: skip
+    for part in ("B is slower in 1 of 5 cases", "[1.018, 1.020]", "95 %: [1.01", "+1,204",
+                 OVERRIDES.function, "no such function", "counting needs one thread",
+                 "another compiler", "torch.git", "detectable", "replicates",
+                 "seconds"):  # fmt: skip
         assert part in page
 
 
@@ -490,7 +530,7 @@ def test_any_comparison_can_be_shown_in_every_format(form: str, run: Run) -> Non
 
 @settings(max_examples=20)
 @given(ab_records.runs())
-def test_every_result_is_a_row_of_the_data(run: Run) -> None:
+def test_every_result_but_a_control_is_a_row_of_the_data(run: Run) -> None:
     table = make_view(run).data
-    assert {row.cells[2].value for row in table.rows} == {each.case.id for each in run.results}
-    assert len(table.rows) == len(run.results)
+    assert {row.cells[2].value for row in table.rows} == {each.case.id for each in run.plan}
+    assert len(table.rows) == len(run.plan)

@@ -47,7 +47,8 @@ outwards."""
 
 OTHER_FILES = _weights(
     {0.3: 0.1, 0.6: 0.15, 1.0: 0.45, 1.6: 0.2, 2.5: 0.1},
-    {0.0: 0.2, 0.3: 0.1, 1.0: 0.15, 3.0: 0.15, 10.0: 0.15, 30.0: 0.1, 1e2: 0.1, 1e3: 0.05},
+    {0.0: 0.2, 0.3: 0.1, 1.0: 0.15, 3.0: 0.15, 10.0: 0.15, 30.0: 0.1, 1e2: 0.1}
+    | {1e3: 0.04, 1e4: 0.01},
 )
 """Where they do not, every launch has a layout of its own: of torch 1.13 and 2.13 launches of `x +
 x` spread nine times as much as their process pairs explain. The values are spread widely, so that

@@ -49,14 +49,17 @@ def detectable_with(spread: float, processes: int) -> float:
 
 
 def forecast_processes(pilot: Result, wanted: float, *, most: int) -> RepeatForecast:
-    """How many processes make a change of the wanted size detectable; no more than `most`."""
+    """How many processes make a change of the wanted size detectable, the pilot's included.
+
+    No more than `most`.
+    """
     measurement = pilot.measurement
     medians = [part.median for part in measurement.replicates] if measurement else []
-    if len(medians) < FEWEST_PROCESSES:  # it failed, and will fail again
+    if len(medians) < FEWEST_PROCESSES:  # it failed, and is tried once more
         return RepeatForecast(1, 0.0)
     spread = _spread(medians)
     count = next(
-        (n for n in range(FEWEST_PROCESSES, most) if detectable_with(spread, n) <= wanted), most
+        (n for n in range(len(medians), most) if detectable_with(spread, n) <= wanted), most
     )
     return RepeatForecast(count, detectable_with(spread, count))
 

@@ -19,7 +19,7 @@ is the mixture of them. Verdict, interval and detectable change all come from th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeAlias
@@ -68,7 +68,10 @@ twenty."""
 _DEVIATIONS = 1.4826
 """One standard deviation, in median deviations, where nothing is disturbed."""
 
-_NEGLIGIBLE = 1e-4
+_RESOLUTION = 1e-7
+"""Of a log ratio: 0.00001 %."""
+
+_NEGLIGIBLE = 1e-3
 """A component with less of the weight changes no figure that is shown."""
 
 _SMALLEST_SQUARES = 1e-18
@@ -122,14 +125,22 @@ class Fit:
         """The value below which the effect lies with this probability."""
         away = math.copysign(quantile(abs(2 * share - 1), self.freedom), share - 0.5)
         ends = [each.centre + each.error * away for each in self.components]
-        low, high = min(ends), max(ends)
-        while high - low > 1e-7 + 1e-4 * abs(high):
-            middle = (low + high) / 2
-            if self.below(middle) < share:
-                low = middle
-            else:
-                high = middle
-        return (low + high) / 2
+        return _root(lambda value: self.below(value) - share, min(ends), max(ends))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a growing function is zero, by the rule of false position (the Illinois variant)."""
+    at_low, at_high = function(low), function(high)
+    while high - low > _RESOLUTION * (1 + abs(high)) and at_low < 0 < at_high:
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        at_middle = function(middle)
+        if abs(at_middle) < _RESOLUTION * min(-at_low, at_high, 1e-3):
+            return middle
+        if at_middle > 0:
+            high, at_high, at_low = middle, at_middle, at_low / 2
+        else:
+            low, at_low, at_high = middle, at_middle, at_high / 2
+    return (low + high) / 2
 
 
 def fit_replicates(replicates: Sequence[Sequence[Crossover]], *, same_files: bool = True) -> Fit:

@@ -186,7 +186,7 @@ def _effect(fit: Fit, timing: PairedTiming, alarms: float, p: float) -> Effect:
         level=1 - alarms,
         interval_95=Interval(_exp(fit.quantile(0.025)), _exp(fit.quantile(0.975))),
         verdict=verdict_of(interval),
-        detectable=_detectable(fit, timing, alarms),
+        detectable=_exp((high - low) / 2 + _beyond_for_power(fit, at_level) + allowance) - 1,
         p=p,
         replicates=fit.replicates,
     )

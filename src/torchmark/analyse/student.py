@@ -6,6 +6,7 @@ numpy does not have it and scipy would be a large dependency for two functions.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 _TINY = 1e-300
 _STEPS = 300
@@ -33,6 +34,7 @@ def lower_tail(t: float, freedom: float) -> float:
     return beyond if t < 0 else 1 - beyond
 
 
+@lru_cache(maxsize=4096)
 def quantile(confidence: float, freedom: float) -> float:
     """The value within which, on both sides of zero, this share of the distribution lies.
 

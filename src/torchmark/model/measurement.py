@@ -23,7 +23,13 @@ from torchmark.model.result_warnings import (
 )
 from torchmark.model.units import collect, log10_single, mean_double, select_unit, std_single
 from torchmark_probe.loops.autorange import single
-from torchmark_probe.loops.intervals import Interval, median_interval, quantile_of_sorted
+from torchmark_probe.loops.intervals import (
+    Interval,
+    median,
+    median_interval,
+    quantile_of_sorted,
+    result_interval,
+)
 from torchmark_probe.loops.measurement import MOST_FIGURES, SURELY_NOISE, Z_90
 from torchmark_probe.loops.measurement import Measurement as BareMeasurement
 from torchmark_probe.loops.sampling import Sampling
@@ -98,8 +104,20 @@ class Measurement(BareMeasurement):
 
     @property
     def median_interval(self) -> Interval:
-        """The 95 % interval for the median, neighbouring samples not taken to be independent."""
-        return median_interval(self._samples())
+        """The 95 % interval for the median, neighbouring samples not taken to be independent.
+
+        For samples taken by `measure` it is meant to hold the median of repeated results. Where no
+        sample was undisturbed it reaches down to what an undisturbed core may take.
+        """
+        samples, sampling = self._samples(), self.sampling
+        if sampling is None:
+            return median_interval(samples)
+        low, high = result_interval(
+            samples,
+            sample_seconds=median(sampling.wall),
+            disturbed=sampling.disturbed_share(),
+        )
+        return Interval(low / sampling.slowdown(), high)
 
     @property
     def cpu_times(self) -> list[float] | None:

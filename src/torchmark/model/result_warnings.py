@@ -184,12 +184,12 @@ def _disturbed(sampling: Sampling) -> ResultWarning | None:
     quiet, taken = sum(sampling.quiet()), len(sampling.wall)
     if quiet >= MIN_SAMPLES or quiet == taken:
         return None
-    counted = "all of them are used" if quiet < MIN_QUIET else "only those are used"
+    counted = "the least disturbed are used" if quiet < MIN_QUIET else "only those are used"
     return ResultWarning(
         kind=WarningKind.DISTURBED,
         figures={"undisturbed": quiet, "samples": taken},
-        text=f"only {quiet} of {taken} samples were undisturbed, and {counted}; "
-        "something else slowed the core, so try again or give it more time",
+        text=f"the machine was too busy: only {quiet} of {taken} samples were undisturbed, and "
+        f"{counted}; try again or give it more time",
     )
 
 

@@ -3,7 +3,8 @@
 The quantile is the linear interpolation that torch and numpy use, to the bit. The interval is
 the widest of several: the one that order statistics give for independent samples, and those that
 the medians of consecutive batches give, because neighbouring samples on a shared machine are
-not independent.
+not independent. The interval of a result is wider still: it also allows for what changes between
+two results and cannot be seen within one.
 """
 
 import math
@@ -22,6 +23,18 @@ changes more slowly than a fifth of the samples, no interval of theirs can show.
 
 _BATCH_LENGTH = 5
 """The fewest samples whose median still is one."""
+
+_LOOK_SECONDS = 2e-3
+"""Samples that are taken within this time count as one independent sample of the machine, because
+what disturbs it lasts longer."""
+
+_BETWEEN_RESULTS = 0.01
+"""What repeated results differ by on a quiet machine, as a share (95 %)."""
+
+_BETWEEN_DISTURBED_RESULTS = 0.06
+"""What comes on top if all samples are disturbed: quiet samples then are partly disturbed too.
+These three were tuned together on 616 results of ten statements beside two busy processes
+(`metrics/timer_vs_torch.py`), and checked on ten others; see docs/decisions.md, "Numbers"."""
 
 
 class Interval(NamedTuple):
@@ -54,6 +67,29 @@ def median_interval(samples: Sequence[float]) -> Interval:
     ordered = _order_statistics_interval(sorted(samples))
     intervals = [ordered, *(_batch_interval(samples, batches) for batches in _BATCHES)]
     return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
+
+
+def result_interval(
+    samples: Sequence[float], *, sample_seconds: float, disturbed: float
+) -> Interval:
+    """The 95 % interval for the median that repeated results have in the long run.
+
+    `sample_seconds` is what one sample took, and `disturbed` is the share of samples that were
+    disturbed. The interval of these samples alone is too narrow for that: it cannot see what
+    changes from one result to the next, but how far the samples spread, and how disturbed the
+    machine was, tells how much that is.
+    """
+    ordered, centre = sorted(samples), median(samples)
+    per_look = max(1.0, _LOOK_SECONDS / sample_seconds) if sample_seconds > 0 else 1.0
+    reach = min(0.5, _Z_95 / 2 / math.sqrt(len(ordered) / per_look))
+    within = median_interval(samples)
+    low = min(within.low, quantile_of_sorted(ordered, 0.5 - reach))
+    high = max(within.high, quantile_of_sorted(ordered, 0.5 + reach))
+    between = (_BETWEEN_RESULTS + _BETWEEN_DISTURBED_RESULTS * disturbed) * centre
+    return Interval(
+        max(0.0, centre - math.hypot(centre - low, between)),
+        centre + math.hypot(high - centre, between),
+    )
 
 
 def _order_statistics_interval(ordered: Sequence[float]) -> Interval:

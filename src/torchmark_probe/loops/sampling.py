@@ -39,7 +39,10 @@ MIN_SAMPLES = 30
 """Below this the interval of a median is too wide to mean much."""
 
 MIN_QUIET = 5
-"""With fewer quiet samples than this, all samples count and a warning is recorded."""
+"""With fewer quiet samples than this, the least disturbed count and a warning is recorded."""
+
+_CALMEST_SHARE = 0.25
+"""The part of the samples that counts where fewer than `MIN_QUIET` are quiet."""
 
 MAX_NUMBER = 2147483647
 """The largest number of runs in a block: what a C++ loop takes."""
@@ -66,7 +69,9 @@ class Limits(NamedTuple):
     """When to stop: the stop rule asks for all the least values, or for one of the most."""
 
     precision: float
-    """Half width of the median's 95 % interval to aim at, as a share of the median."""
+    """Half width to aim at, as a share of the median, of the 95 % interval of these samples.
+
+    What differs between two results is not in it, since more samples do not make it smaller."""
 
     min_run_time: float
     """Seconds of measured blocks per loop below which sampling goes on."""
@@ -122,9 +127,28 @@ class Sampling:
         return tuple(pace <= limit for pace in self.pace)
 
     def counted(self) -> Tuple[int, ...]:
-        """Which blocks count: the quiet ones, or all where too few were quiet."""
+        """Which blocks count: the quiet ones, or the least disturbed where too few were quiet."""
         quiet = tuple(index for index, is_quiet in enumerate(self.quiet()) if is_quiet)
-        return quiet if len(quiet) >= MIN_QUIET else tuple(range(len(self.wall)))
+        if len(quiet) >= MIN_QUIET:
+            return quiet
+        ordered = sorted(self.pace)
+        wanted = max(MIN_QUIET, int(_CALMEST_SHARE * len(ordered)))
+        limit = ordered[min(wanted, len(ordered)) - 1]
+        return tuple(index for index, pace in enumerate(self.pace) if pace <= limit)
+
+    def disturbed_share(self) -> float:
+        """The share of blocks around which the reference loop did not keep its pace."""
+        return 1 - sum(self.quiet()) / len(self.pace)
+
+    def slowdown(self) -> float:
+        """How much slower than on an undisturbed core the reference loop was around what counts.
+
+        1 where quiet blocks count. Else the statement was slowed as well, by an unknown amount
+        that is hardly ever larger: one that waits for memory is slowed less.
+        """
+        if sum(self.quiet()) >= MIN_QUIET or self.quiet_pace <= 0:
+            return 1.0
+        return max(1.0, median([self.pace[index] for index in self.counted()]) / self.quiet_pace)
 
 
 _ONES = (1,) * 1000

@@ -22,14 +22,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from drawing.children import ChildFailedError, run_in_child
-from drawing.fitting import compare, fit, told_seconds
+from drawing.comparing import compare
+from drawing.fitting import fit, told_seconds
 from drawing.sources import capture_models, draw_sample, family_of, operators
 
 if TYPE_CHECKING:
@@ -71,17 +72,33 @@ class Drawn(NamedTuple):
     """Gives the call; for a forked child, since it may run anything."""
 
 
+class Pool(NamedTuple):
+    """What is drawn from."""
+
+    infos: list[Any]
+    calls: list[Call]
+
+    def draw(self, rng: random.Random, place: Place, path: Path) -> Drawn:
+        if place.is_sample:
+            return draw_info(rng, self.infos, path, is_backward=place.is_backward)
+        return draw_call(rng, self.calls)
+
+
 def draw_ops(seed: int, count: int = 12, *, folder: Path) -> list[Op]:
     """Different operators, by ascending duration; their inputs are files of the folder."""
-    rng = random.Random(seed)
-    infos = operators()
-    calls = run_in_child(capture_models, 120.0)
+    pool = make_pool()
+    ops: list[Op] = []
     families: set[str] = set()
-    ops = []
-    for number, place in enumerate(draw_places(rng, count)):
-        op = draw_op(seed, number, place, infos, calls, families, folder)
-        ops.append(op)
+    for number, place in enumerate(draw_places(random.Random(seed), count)):
+        family, op = draw_op(pool, place, families, folder, f"{seed}-{number}")
+        families.add(family)
+        ops.append(op._replace(name=f"{seed}: {op.name}"))
     return sorted(ops, key=lambda op: op.seconds)
+
+
+@cache
+def make_pool() -> Pool:
+    return Pool(operators(), run_in_child(capture_models, 120.0))
 
 
 def draw_places(rng: random.Random, count: int) -> list[Place]:
@@ -99,42 +116,38 @@ def draw_places(rng: random.Random, count: int) -> list[Place]:
 
 
 def draw_op(
-    seed: int,
-    number: int,
-    place: Place,
-    infos: list[Any],
-    calls: list[Call],
-    families: set[str],
-    folder: Path,
-) -> Op:
-    """An op that fits the place, of a family that is not among those, which it joins."""
-    rng = random.Random(f"{seed} {number}")
+    pool: Pool, place: Place, families: set[str], folder: Path, stem: str
+) -> tuple[str, Op]:
+    """An op that fits the place and its family, which is none of those that are there already.
+
+    Where nothing of the place's source fits, the other source gives it: few operators of the
+    models take only 1 us.
+    """
+    rng = random.Random(stem)
     refusals: Counter[str] = Counter()
-    for tried in range(MOST_TRIES):
-        path = folder / f"{seed}-{number}-{tried}.pt"
-        drawn = draw_info(rng, infos, place, path) if place.is_sample else draw_call(rng, calls)
+    other = place._replace(is_sample=not place.is_sample)
+    for tried, meant in enumerate([place] * MOST_TRIES + [other] * MOST_TRIES):
+        path = folder / f"{stem}-{tried}.pt"
+        drawn = pool.draw(rng, meant, path)
         if drawn.family in families:
             continue
         try:
-            op = run_in_child(partial(fit_drawn, drawn, place, seed), SECONDS_PER_TRY)
+            op = run_in_child(partial(fit_drawn, drawn, meant.seconds), SECONDS_PER_TRY)
         except ChildFailedError as error:
             refusals[str(error)] += 1
             path.unlink(missing_ok=True)
-            continue
-        families.add(drawn.family)
-        return op
-    raise RuntimeError(f"no operator fits {place}: {refusals.most_common(3)}")
+        else:
+            return drawn.family, op
+    raise RuntimeError(f"no operator fits {place}; most refusals: {refusals.most_common(3)}")
 
 
-def fit_drawn(drawn: Drawn, place: Place, seed: int) -> Op:
-    call = drawn.make()
-    is_backward = " backward" if call.leaves else ""
-    return fit(call, place.seconds, f"{seed}: {drawn.family}{is_backward}")
+def fit_drawn(drawn: Drawn, seconds: float) -> Op:
+    return fit(drawn.make(), seconds)
 
 
-def draw_info(rng: random.Random, infos: list[Any], place: Place, path: Path) -> Drawn:
-    info = rng.choice([each for each in infos if each.supports_autograd or not place.is_backward])
-    make = partial(draw_sample, info, rng.getrandbits(32), path, is_backward=place.is_backward)
+def draw_info(rng: random.Random, infos: list[Any], path: Path, *, is_backward: bool) -> Drawn:
+    info = rng.choice([each for each in infos if each.supports_autograd or not is_backward])
+    make = partial(draw_sample, info, rng.getrandbits(32), path, is_backward=is_backward)
     return Drawn(family_of(info.name), make)
 
 
@@ -156,23 +169,22 @@ def main() -> None:
         for seed in options.seeds:
             start = time.perf_counter()
             ops = draw_ops(seed, folder=Path(folder))
-            print(f"seed {seed}, drawn in {time.perf_counter() - start:.0f} s")
+            print(f"seed {seed}, drawn in {time.perf_counter() - start:.0f} s", flush=True)
             for op in ops:
-                print(row(op), end="", flush=True)
                 if options.check:
-                    ratio = run_in_child(partial(compare, op, 0.01, 2.0), 30.0)
-                    print(f"  B/A {ratio:.4f}", end="")
-                print()
+                    ratio, error = compare(op, 0.01, 2.0)
+                    print(f"B/A {ratio:.4f} ± {error:.4f}  ", end="")
+                print(row(op), flush=True)
 
 
 def row(op: Op) -> str:
-    truth = "calibrated" if op.truth(0.01) is None else "exact"
-    setup = " ⏎ ".join(
-        line if len(line) < 60 else line[:57] + "…" for line in op.setup.splitlines()
-    )
+    truth = op.truth(0.01)
+    told = "calibrated" if truth is None else f"{truth:.4f}"
+    lines = op.setup.splitlines()
+    setup = " ⏎ ".join(line if len(line) < 50 else line[:47] + "…" for line in lines)
     return (
-        f"{op.name:<36} {op.source:<20} {op.way:<12} {truth:<10} "
-        f"{told_seconds(op.seconds):>7}  {op.stmt}  {setup[:200]}"
+        f"{op.name:<40} {op.source:<20} {op.way:<11} {told:<10} {told_seconds(op.seconds):>7}  "
+        f"{op.stmt} | {setup[:160]}"
     )
 
 

@@ -21,6 +21,9 @@ class Op(NamedTuple):
     rows: int = 0
     """Rows that it works on, whose number `{rows}` in the setup stands for."""
 
+    growing: float = 1.0
+    """Share of its time that grows with the rows; the rest is the overhead of the call."""
+
     extra: str = ""
     """A small operation that is done beside the statement. How much it adds is what all trials say
     together, so their intervals are not counted as holding the truth or not."""
@@ -59,7 +62,7 @@ class Op(NamedTuple):
 
     def truth(self, more: float) -> float | None:
         """The ratio, where it is known."""
-        return None if self.extra and more else 1 + more
+        return None if self.extra and more else 1 + more * self.growing
 
     @property
     def way(self) -> Way:

@@ -60,8 +60,10 @@ def family_of(operator: str) -> str:
 
     >>> family_of("aten.add_.Tensor"), family_of("nn.functional.relu"), family_of("linalg.inv")
     ('add', 'relu', 'inv')
+    >>> family_of("torch.ops.aten._safe_softmax.default")
+    'safe_softmax'
     """
-    parts = operator.split(".")
+    parts = operator.removeprefix("torch.ops.").split(".")
     name = parts[1] if len(parts) > 2 and parts[0] not in ("nn", "torch") else parts[-1]
     return re.sub(r"^(special|linalg|fft)_", "", name.strip("_"))
 
@@ -77,12 +79,13 @@ def public_name(info: Any) -> str | None:
     """Text that gives the operator without its samples, such as `torch.nn.functional.relu`."""
     if info.variant_test_name:
         return None  # the same operator again, with other samples
-    for home, name in ((torch, f"torch.{info.name}"), (torch.Tensor, f"torch.Tensor.{info.name}")):
+    path = info.name.removeprefix("torch.")
+    for home, prefix in ((torch, "torch"), (torch.Tensor, "torch.Tensor")):
         found: Any = home
-        for part in info.name.split("."):
+        for part in path.split("."):
             found = getattr(found, part, None)
         if callable(found):
-            return name
+            return f"{prefix}.{path}"
     return None
 
 
@@ -151,6 +154,7 @@ def tensors_in(args: Any, kwargs: Any) -> list[tuple[str, torch.Tensor]]:
 
 def capture_models() -> list[Call]:
     """Every distinct call of a training step of the ten models."""
+    torch.set_num_threads(1)  # two that wait for each other take ten times as long for small models
     calls = []
     for name, make in MODELS.items():
         for scale in SCALES:

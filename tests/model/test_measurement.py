@@ -5,7 +5,7 @@ import math
 import pickle
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch.utils.benchmark as reference
@@ -20,7 +20,11 @@ from torchmark.errors import (
     MeasurementFileError,
     NotSerialisableError,
 )
+from torchmark_probe.loops.intervals import median_interval
 from torchmark_probe.loops.sampling import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SPEC = TaskSpec("x + y", "pass", label="add", sub_label="plain", description="4x4", env="main")
 
@@ -148,6 +152,66 @@ def test_cpu_times_are_those_of_the_samples_that_count() -> None:
     sampling = Sampling(2, wall, (1.0, 3.0, 3.0, 3.0, 3.0, 3.0), (9.0, 1, 1, 1, 1, 1), 1.0, 1e-9)
     assert Measurement(2, [2.0] * 5, SPEC, sampling=sampling).cpu_times == [1.5] * 5
     assert Measurement(2, [2.0], SPEC).cpu_times is None
+
+
+def sampled(wall: Sequence[float], pace: Sequence[float]) -> Measurement:
+    """What `measure` makes of these blocks of one run; the quiet pace is 1."""
+    sampling = Sampling(1, tuple(wall), tuple(wall), tuple(pace), 1.0, 1e-9)
+    return Measurement.from_sampling(SPEC, sampling)
+
+
+def half_widths(measurement: Measurement) -> tuple[float, float]:
+    """Of the interval below and above the median, as shares of it."""
+    low, high = measurement.median_interval
+    return 1 - low / measurement.median, high / measurement.median - 1
+
+
+def test_the_interval_allows_for_what_changes_between_results() -> None:
+    """Equal samples say nothing about it, so it is known from other results."""
+    assert half_widths(sampled([3e-4] * 600, [1.0] * 600)) == pytest.approx((0.01, 0.01))
+    assert half_widths(Measurement(1, [3e-4] * 600, SPEC)) == (0, 0)
+
+
+def test_the_interval_is_wider_where_more_samples_were_disturbed() -> None:
+    wall = [3e-4] * 400
+    widths = [
+        half_widths(sampled(wall, [1.0] * (400 - disturbed) + [2.0] * disturbed))[1]
+        for disturbed in (0, 100, 200, 300)
+    ]
+    assert widths == pytest.approx([0.01, 0.025, 0.04, 0.055])
+
+
+def test_the_interval_reaches_down_to_an_undisturbed_core_if_no_sample_had_one() -> None:
+    """The statement takes 2e-4, and 1.6 times as long beside a neighbour who is always there."""
+    low, high = sampled([3.2e-4] * 600, [1.75] * 600).median_interval
+    assert low < 2e-4 < 3.2e-4 < high
+    quiet = [1.0] * 5 + [1.75] * 595
+    assert sampled([3.2e-4] * 600, quiet).median_interval.low > 2.9e-4
+
+
+def test_long_samples_count_more_than_as_many_short_ones() -> None:
+    """Ten neighbours within 3 ms see the same state of the machine, ten within a second do not."""
+    wall = [0.9 + 0.2 * (index * 37 % 200) / 200 for index in range(200)]  # no batch differs
+    short, long = (sampled([scale * each for each in wall], [1.0] * 200) for scale in (3e-4, 3e-2))
+    assert half_widths(long)[1] < half_widths(short)[1] / 1.5
+
+
+@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60), st.floats(0.5, 9))
+def test_the_interval_holds_the_median_and_no_negative_time(wall: list[float], pace: float) -> None:
+    measurement = sampled(wall, [pace] * len(wall))
+    low, high = measurement.median_interval
+    assert 0 <= low <= measurement.median <= high
+
+
+@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60), st.floats(0.5, 9))
+def test_the_interval_is_never_narrower_than_that_of_its_samples(
+    wall: list[float], pace: float
+) -> None:
+    measurement = sampled(wall, [pace] * len(wall))
+    low, high = measurement.median_interval
+    own = median_interval(measurement.times)
+    assert low <= max(0.0, own.low) * (1 + 1e-12)
+    assert high >= own.high * (1 - 1e-12)
 
 
 @given(measurements)

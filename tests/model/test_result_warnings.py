@@ -105,9 +105,10 @@ def test_a_disturbed_machine_is_no_warning_if_it_left_enough_quiet_samples() -> 
 
 
 @pytest.mark.parametrize(
-    ("quiet", "says"), [(0, "all of them are used"), (10, "only those are used")]
+    ("quiet", "says"), [(0, "the least disturbed are used"), (10, "only those are used")]
 )
 def test_a_disturbed_machine_with_few_quiet_samples_is_a_warning(quiet: int, says: str) -> None:
     (warning,) = find_sampling_warnings(sampling(quiet, disturbed=500))
     assert warning.kind is WarningKind.DISTURBED
+    assert "the machine was too busy" in str(warning)
     assert says in str(warning)

@@ -161,13 +161,39 @@ def test_a_disturbed_machine_is_waited_for() -> None:
     assert median(counted) == pytest.approx(1e-4)
 
 
-def test_where_nothing_is_quiet_all_samples_count() -> None:
+def test_where_all_samples_are_equally_disturbed_all_count() -> None:
     reference = ScriptedReferenceLoop(lambda _: 2.0)
     reference.quiet_pace = 1.0
     (sampling,) = take(ScriptedLoop(lambda _: 1e-4), reference=reference)
     assert not any(sampling.quiet())
     assert sampling.counted() == tuple(range(len(sampling.wall)))
     assert sum(sampling.wall) >= 2.0, "it waited as long as it was allowed"
+
+
+def paced(*pace: float) -> Sampling:
+    """Blocks of random length around which the reference loop had these paces; quiet is 1."""
+    draw = random.Random(7)
+    wall = tuple(draw.uniform(1e-4, 3e-4) for _ in pace)
+    return Sampling(1, wall, wall, pace, 1.0, 1e-9)
+
+
+def test_where_nothing_is_quiet_the_least_disturbed_quarter_counts() -> None:
+    calm, busy = (1.5, 1.4, 1.6) * 10, (1.9, 2.5, 30.0) * 30
+    assert paced(*busy, *calm).counted() == tuple(range(90, 120))
+
+
+def test_a_few_disturbed_samples_are_not_thinned_out_to_nothing() -> None:
+    assert len(paced(2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7).counted()) == 5
+    assert len(paced(2.0, 2.1, 2.2).counted()) == 3
+
+
+def test_the_slowdown_is_that_of_the_samples_that_count() -> None:
+    assert paced(*[1.1] * 5, *[3.0] * 95).slowdown() == 1.0
+    assert paced(*[1.1] * 4, *[1.6] * 21, *[3.0] * 75).slowdown() == 1.6
+
+
+def test_the_disturbed_share_is_that_of_all_samples() -> None:
+    assert paced(*[1.0] * 30, *[2.0] * 90).disturbed_share() == 0.75
 
 
 def test_the_reference_loop_keeps_the_best_pace_it_ever_had() -> None:

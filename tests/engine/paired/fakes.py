@@ -15,6 +15,7 @@ from tests.engine.zygote_cases import wait_until
 from torchmark.engine.paired.timing import Zygotes
 from torchmark.engine.zygote.cases import Count, Output
 from torchmark.errors import CaseFailedError
+from torchmark_probe.zygote.cases import warm_up_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -49,7 +50,7 @@ class World:
     begun: list[Begun] = field(default_factory=list)
     environments: list[FakeOpens] = field(default_factory=list)
     now: float = 0.0
-    """The clock, which only blocks move."""
+    """The clock, which blocks move, and launches that are said to take time."""
 
     fails: Callable[[Opened], bool] = lambda _: False
     """Whether no session can be opened."""
@@ -142,9 +143,10 @@ class FakeSession:
         assert self.begun is not None
         if self._world.fails_late(self._opened):
             raise CaseFailedError("it fails in its blocks", kind="raised")
-        wall = self._cost * self.begun.number
+        number = self.begun.number
+        wall = self._cost * number
         count = self.begun.order.count(self.begun.role)
-        self._world.now += wall * count
+        self._world.now += (wall + self._cost * warm_up_runs(number)) * count
         return [wall] * count
 
     def close(self) -> None:
@@ -152,10 +154,15 @@ class FakeSession:
 
 
 class Starting:
-    """Starts made-up environments A and B, and knows the thread of each start."""
+    """Starts made-up environments, A and B, and knows the thread of each start."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(
+        self, world: World, sides: tuple[str, str] = ("A", "B"), seconds: float = 0.0
+    ) -> None:
+        """`seconds` is what a start of both takes."""
         self._world = world
+        self._sides = sides
+        self._seconds = seconds
         self.layouts: list[int] = []
         self.threads: dict[int, threading.Thread] = {}
         self.gates: dict[int, threading.Event] = {}
@@ -166,10 +173,12 @@ class Starting:
 
         def start_a() -> None:
             self.threads[layout] = threading.current_thread()
+            self._world.now += self._seconds
             if layout in self.gates:
                 assert self.gates[layout].wait(900)
 
-        return Zygotes(self._world.opens("A", layout, start_a), self._world.opens("B", layout))
+        one, other = self._sides
+        return Zygotes(self._world.opens(one, layout, start_a), self._world.opens(other, layout))
 
     def wait_for(self, layout: int) -> None:
         """Return when this start is over and whoever waits for it can have it."""

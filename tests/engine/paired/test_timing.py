@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from tests import records
@@ -17,21 +18,21 @@ from tests.ab_records import alone, planned
 from tests.engine.paired.fakes import Opened, Starting, World
 from tests.engine.zygote_cases import wait_until
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import effect_in, effect_of, is_decided, verdicts_of
+from torchmark.analyse.pairs import is_decided, judge_alone
 from torchmark.engine.paired.pairing import TakenCrossover, take_crossover
 from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.errors import ZygoteError
 from torchmark.model.result import Metric
-from torchmark.model.run import FEWEST_REPLICATES, Began, Effort
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from torchmark.engine.paired.pairing import Side
     from torchmark.engine.paired.timing import Zygotes
-    from torchmark.model.result import Crossover
+    from torchmark.model.result import Crossover, PairedTiming
 
-A_SECONDS = 1e-4
+A_SECONDS = 1e-5
 PLENTY = 1000.0
 """A budget that nothing comes near to."""
 
@@ -40,10 +41,9 @@ EARLY_CROSSOVERS = 2
 """Of a replicate before the first look."""
 
 MOST_CROSSOVERS = 6
-CROSSOVERS_TO_A_CONTROL = 6
-CONTROLS = len(range(0, FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL))
 LOOKS = (5, 10, 20, 40)
-FIRST_LOOK, LATER_LOOK = 4.0, 12.0
+FIRST_LOOK, LATER_LOOK = 1 / 4, 1 / 12
+"""What these may spend of the allowed false alarms."""
 
 
 def timing(name: str = "case") -> CaseTiming:
@@ -77,7 +77,7 @@ def running(
     replicates: int = FEWEST_REPLICATES,
     hurry: bool = False,
     in_background: bool = False,
-) -> Generator[Began | CaseTiming, None, None]:
+) -> Generator[Began | Note | CaseTiming, None, None]:
     return take_replicates(
         timings,
         start or Starting(within),
@@ -87,6 +87,11 @@ def running(
         cases=len(timings),
         in_background=in_background,
     )
+
+
+def take_alike(_a: Side, _b: Side) -> TakenCrossover:
+    """A crossover without processes, in which nothing differs."""
+    return TakenCrossover(estimates=(0.0, 0.0), a_seconds=A_SECONDS)
 
 
 def that_settles(case: str) -> World:
@@ -118,8 +123,7 @@ def numbers(replicates: Iterable[tuple[Crossover, ...]]) -> Iterator[float]:
 
 
 def verdict_of(each: CaseTiming) -> Verdict:
-    times = each.timing()
-    return verdicts_of([effect_of(times.replicates, penalty=times.penalty)])[0]
+    return judge_alone(each.timing()).verdict
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_what_is_steady_is_decided_after_the_fewest_replicates(
     assert list(running(within, each))[-1] is each
     assert verdict_of(each) is verdict
     assert len(each.replicates) == FEWEST_REPLICATES
-    assert each.penalty == FIRST_LOOK
+    assert each.timing().alpha_share == FIRST_LOOK
     assert list(numbers(each.timing().replicates)) == pytest.approx(
         [math.log(ratio)] * (2 * FEWEST_REPLICATES), abs=0.0003
     )
@@ -144,15 +148,9 @@ def test_noise_goes_on_until_the_budget_is_used(clocked: World) -> None:
     each, budget = timing(), 20.0
     list(running(clocked, each, budget=budget))
     assert verdict_of(each) is Verdict.UNCLEAR
-    turn = each.seconds / (each.crossovers + len(each.control))
-    assert budget <= each.seconds < budget + 2.5 * turn, "the last replicate may have a control"
+    assert budget <= each.seconds < budget + 1.5 * each.seconds / each.crossovers
     assert each.seconds == pytest.approx(clocked.now)
     assert len(each.replicates) > FEWEST_REPLICATES
-
-
-def takes_of(replicates: int) -> int:
-    """Crossovers in so many replicates, with their controls."""
-    return CROSSOVERS * replicates + len(range(0, replicates, CROSSOVERS_TO_A_CONTROL))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +162,7 @@ def takes_of(replicates: int) -> int:
         (11, [FIRST_LOOK, LATER_LOOK]),
         (20, [FIRST_LOOK, LATER_LOOK]),
         (21, [FIRST_LOOK, LATER_LOOK, LATER_LOOK]),
+        (41, [FIRST_LOOK, LATER_LOOK, LATER_LOOK, LATER_LOOK]),
     ],
 )
 def test_the_last_look_has_what_the_others_left(
@@ -172,12 +171,33 @@ def test_the_last_look_has_what_the_others_left(
     """All of them together make no more false alarms than one look would."""
     steady, each = timing(), timing()
     list(running(clocked, steady))
-    one = steady.seconds / takes_of(FEWEST_REPLICATES)
-    clocked.cost = world(jitter=0.02).cost
-    list(running(clocked, each, budget=one * (takes_of(replicates) - 0.5)))
+    one = steady.seconds / FEWEST_REPLICATES
+    clocked.cost = world(jitter=0.05).cost
+    list(running(clocked, each, budget=one * (replicates - 0.5)))
     assert len(each.replicates) == replicates
-    spent = sum(1 / look for look in [*looks, each.timing().penalty])
-    assert spent == pytest.approx(1)
+    assert each.timing().alpha_share == pytest.approx(1 - sum(looks))
+    assert each.timing().alpha_share >= 0.5, "that is when small changes are found"
+
+
+@pytest.mark.parametrize("replicates", [1, 4, 5, 6, 10, 39, 40, 41, 99])
+def test_the_shares_of_all_looks_add_up_to_one_whenever_it_ends(
+    monkeypatch: pytest.MonkeyPatch, replicates: int
+) -> None:
+    """So looking does not make false alarms more frequent, and none that is allowed is lost."""
+    spent: list[float] = []
+
+    def look(seen: PairedTiming, **_: object) -> bool:
+        spent.append(seen.alpha_share)
+        return False
+
+    monkeypatch.setattr("torchmark.engine.paired.timing.is_decided", look)
+    each, zygotes = timing(), Starting(world())(0)
+    for _ in range(replicates):
+        each.take_crossover(zygotes, take_alike)
+        assert not each.end_replicate(Effort(budget=PLENTY), cases=1)
+    assert len(spent) == sum(replicates >= look for look in LOOKS)
+    each.end()
+    assert sum(spent) + each.timing().alpha_share == pytest.approx(1)
 
 
 def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: World) -> None:
@@ -187,7 +207,7 @@ def test_with_one_look_alone_a_case_takes_its_budget_and_pays_nothing(clocked: W
     list(running(clocked, each, budget=budget, hurry=True))
     assert each.seconds >= budget
     assert len(each.replicates) > FEWEST_REPLICATES
-    assert each.timing().penalty == 1
+    assert each.timing().alpha_share == 1
 
 
 def test_in_a_hurry_as_many_replicates_as_wanted_are_taken_with_one_crossover_each() -> None:
@@ -202,43 +222,44 @@ def test_in_a_hurry_as_many_replicates_as_wanted_are_taken_with_one_crossover_ea
     list(news)
     assert len(each.replicates) == 9
     assert each.crossovers == 9, "none more for a start that was not ready"
-    assert len(each.control) == 1
     assert starting.layouts == list(range(9)), "and no start that nobody needs"
 
 
-@pytest.mark.parametrize("truth", [0.005, 0.01])
-def test_who_stops_when_a_change_is_clear_has_an_interval_that_can_be_believed(
-    truth: float,
-) -> None:
+def test_who_stops_when_a_change_is_clear_has_an_interval_that_can_be_believed() -> None:
     """Stopping where a change looks large is no reason to miss the truth more often."""
     draw = random.Random(3)
-    trials, covered, taken = 1000, 0, []
-
-    def take(_a: Side, _b: Side) -> TakenCrossover:
-        one, other = (draw.gauss(truth, 0.008) for _ in range(2))
-        return TakenCrossover(estimates=(one, other), a_seconds=A_SECONDS)
-
     zygotes, effort = Starting(world())(0), Effort(budget=PLENTY)
-    for _ in range(trials):
-        each = timing()
-        is_over = False
-        while not is_over:
-            each.begin_replicate(zygotes, take, effort)
-            if len(each.replicates) == 24:
-                each.seconds = PLENTY
-            is_over = each.end_replicate(effort, cases=1)
-        low, high = effect_in(each.timing()).interval
-        covered += low <= math.exp(truth) <= high
-        taken.append(len(each.replicates))
-    assert set(taken) == {5, 10, 20, 25}, "every look ends some of them"
-    assert 0.93 <= covered / trials <= 0.98
+    truths, trials = (0.005, 0.01), 200
+    at_level, at_95 = 0, 0
+    for truth in truths:
+
+        def take(_a: Side, _b: Side, truth: float = truth) -> TakenCrossover:
+            one, other = (draw.gauss(truth, 0.008) for _ in range(2))
+            return TakenCrossover(estimates=(one, other), a_seconds=A_SECONDS)
+
+        taken = set()
+        for _ in range(trials):
+            each = timing()
+            is_over = False
+            while not is_over:
+                each.take_crossover(zygotes, take)
+                if len(each.replicates) == 24:
+                    each.seconds = PLENTY
+                is_over = each.end_replicate(effort, cases=1)
+            effect = judge_alone(each.timing())
+            at_level += effect.interval.low <= math.exp(truth) <= effect.interval.high
+            at_95 += effect.interval_95.low <= math.exp(truth) <= effect.interval_95.high
+            taken.add(len(each.replicates))
+        assert taken == {5, 10, 20, 25}, "every look ends some of them"
+    assert 0.93 <= at_95 / (len(truths) * trials) <= 0.98
+    assert at_level / (len(truths) * trials) >= 0.995, "as often as the verdict's level says"
 
 
 def test_between_two_looks_nothing_is_decided() -> None:
     """Pairs that begin to agree after the first look are decided by the second one."""
     within, each = that_settles("case"), timing()
     list(running(within, each))
-    assert (len(each.replicates), each.penalty) == (LOOKS[1], LATER_LOOK)
+    assert (len(each.replicates), each.alpha_share) == (LOOKS[1], LATER_LOOK)
     assert verdict_of(each) is Verdict.SAME
 
 
@@ -274,18 +295,6 @@ def test_a_case_that_fails_says_where_and_costs_itself_alone(side: str, when: st
     assert {opened.layout for opened in within.opened if opened.case == "bad"} == {0}
 
 
-@pytest.mark.parametrize("process", [1, 2])
-def test_a_failure_of_the_control_is_a_failure_of_a(process: int) -> None:
-    """There both processes are A's."""
-    within, each = world(), timing()
-    before = 4 * CROSSOVERS
-    within.fails = lambda _: len(within.opened) == before + process
-    list(running(within, each))
-    assert {opened.side for opened in within.opened[before:]} == {"A"}
-    assert each.failure is not None
-    assert each.failure.is_a
-
-
 def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> None:
     within, each = world(), timing()
     starting = Starting(within)
@@ -299,8 +308,7 @@ def test_every_start_has_the_next_layout_and_ends_before_the_one_after_it() -> N
     assert all(environment.closed for environment in within.environments)
     for layout in starting.layouts:
         sides = [opened.side for opened in within.opened if opened.layout == layout]
-        control = 4 if layout % CROSSOVERS_TO_A_CONTROL == 0 else 0
-        assert (sides.count("A"), sides.count("B")) == (2 * CROSSOVERS + control, 2 * CROSSOVERS)
+        assert (sides.count("A"), sides.count("B")) == (2 * CROSSOVERS, 2 * CROSSOVERS)
 
 
 def test_cores_and_limits_are_handed_on() -> None:
@@ -309,27 +317,19 @@ def test_cores_and_limits_are_handed_on() -> None:
     assert {(opened.cores, opened.time_limit) for opened in within.opened} == {((3,), 7.0)}
 
 
-def test_the_control_of_every_sixth_crossover_is_a_compared_with_a() -> None:
-    within, each = world(1.5), timing()
-    list(running(within, each))
-    assert each.control == [(0.0, 0.0)] * CONTROLS
-    assert each.timing().control == tuple(each.control)
-    assert min(numbers(each.replicates)) > math.log(1.4)
-
-
 def test_what_one_look_alone_would_decide_is_not_decided_by_the_first_of_several() -> None:
-    """With the penalty for looking the same replicates are not enough."""
+    """A look that may not spend all false alarms needs more than these replicates."""
     within, each = world(), timing()
     within.cost = lambda opened: (
-        A_SECONDS * math.exp(0.02 + (0.0055 if opened.layout % 2 else -0.0055))
+        A_SECONDS * math.exp(0.02 + (0.0115 if opened.layout % 2 else -0.0115))
         if opened.side == "B"
         else A_SECONDS
     )
     news = running(within, each)
     while len(each.replicates) < FEWEST_REPLICATES:
         next(news)
-    assert is_decided(effect_of(each.replicates))
-    assert not is_decided(effect_of(each.replicates, penalty=FIRST_LOOK))
+    assert is_decided(msgspec.structs.replace(each.timing(), alpha_share=1.0))
+    assert not is_decided(msgspec.structs.replace(each.timing(), alpha_share=FIRST_LOOK))
     list(news)
     assert len(each.replicates) > FEWEST_REPLICATES
     assert verdict_of(each) is Verdict.SLOWER
@@ -408,9 +408,6 @@ def test_more_crossovers_are_taken_only_while_the_next_start_is_not_ready(crosso
     list(running(within, each, start=starting, in_background=True))
     assert len(each.replicates) == FEWEST_REPLICATES
     assert each.crossovers == crossovers * FEWEST_REPLICATES
-    assert len(each.control) == len(
-        range(0, crossovers * FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL)
-    )
 
 
 @pytest.mark.parametrize("crossovers", [CROSSOVERS, 4, MOST_CROSSOVERS])
@@ -421,9 +418,6 @@ def test_after_the_first_look_a_replicate_may_have_more_of_them(crossovers: int)
     list(running(within, each, start=starting, in_background=True))
     assert len(each.replicates) == LOOKS[1]
     assert each.crossovers == crossovers * FEWEST_REPLICATES
-    assert len(each.control) == len(
-        range(0, crossovers * FEWEST_REPLICATES, CROSSOVERS_TO_A_CONTROL)
-    )
 
 
 def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
@@ -436,12 +430,13 @@ def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
     assert set(within.environments[0].moves) == {beside | {3}}
     assert not any(opened.beside for opened in within.opened if opened.layout == 0)
 
-    within, each = world(), timing()
+    within = world()
     starting = Starting(within)
     ready_after(CROSSOVERS, within, starting)
-    list(running(within, each, start=starting, in_background=True))
-    turn_and_control = [opened.beside for opened in within.opened if opened.layout == 0]
-    assert turn_and_control == [False] * 4 + [False, False, True, True]
+    list(running(within, timing("one"), timing("other"), start=starting, in_background=True))
+    assert [opened.beside for opened in within.opened if opened.layout == 0] == (
+        [False] * 4 + [False, False, True, True]
+    ), "the second case, after the start has become ready in the first"
     assert within.environments[0].moves[-1] == beside
 
 
@@ -464,18 +459,17 @@ def test_there_is_an_end_to_crossovers_however_long_a_start_takes(
     within = world()
     zygotes = Starting(within)(layout=0)
     take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
-    each.begin_replicate(zygotes, take, Effort())
+    each.take_crossover(zygotes, take)
     while each.take_more(zygotes, take, Effort(budget=PLENTY)):
         assert each.crossovers <= most
     assert each.crossovers == most
-    assert len(each.control) == 1
 
 
 def test_a_case_whose_time_is_up_waits_for_no_other_start() -> None:
     within, each = world(), after_the_first_look()
     zygotes = Starting(within)(layout=0)
     take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
-    each.begin_replicate(zygotes, take, Effort())
+    each.take_crossover(zygotes, take)
     each.seconds = 5.0
     assert each.take_more(zygotes, take, Effort(budget=5.1))
     assert not each.take_more(zygotes, take, Effort(budget=5.0))
@@ -486,7 +480,7 @@ def test_what_has_failed_takes_no_more() -> None:
     within.fails = lambda opened: opened.side == "B"
     zygotes = Starting(within)(layout=0)
     take = partial(take_crossover, rng=random.Random(0), cores=[], time_limit=1.0, seconds=0.075)
-    each.begin_replicate(zygotes, take, Effort())
+    each.take_crossover(zygotes, take)
     tried = len(within.opened)
     assert not each.take_more(zygotes, take, Effort(budget=PLENTY))
     assert len(within.opened) == tried
@@ -498,7 +492,7 @@ def test_a_case_that_fails_in_such_a_crossover_has_failed() -> None:
     starting.gates[1] = threading.Event()
 
     def fails(opened: Opened) -> bool:
-        if len(within.opened) <= 4 * CROSSOVERS + 4:
+        if len(within.opened) <= 4 * CROSSOVERS:
             return False
         starting.gates[1].set()
         return opened.side == "B"

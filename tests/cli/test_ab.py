@@ -322,6 +322,8 @@ def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) 
         (["--suite", "standard", "--A-stmt", "1", "--B-stmt", "2"], "not both"),
         (["--A", "true", "--suite", "nowhere.py"], "nowhere.py"),
         (["--A", "true", "--stmt", "pass", "--budget", "-1"], "--budget"),
+        (["--A", "true", "--stmt", "pass", "--detect", "0.5"], "not a percentage such as 0.5%"),
+        (["--A", "true", "--stmt", "pass", "--detect", "0.1%"], "cannot be told from"),
         (["--A", "true", "--stmt", "pass", "--json", "no/such/x.json"], "cannot be written"),
         (["--A", "true", "--stmt", "pass", "--html", "."], "directory"),
         (["--A", "true", "--stmt", "pass", "--fail-on", "rain"], "--fail-on"),
@@ -417,7 +419,8 @@ def test_the_options_of_the_command_are_those_of_the_function(
 
     monkeypatch.setattr(ab_module, "ab", fake_ab)
     arguments = ["--A", "a", "--env", "C=c d=e", "--suite", "s", "-k", "add", "--time",
-                 "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--tag", "t"]  # fmt: skip
+                 "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--detect", "0.5%",
+                 "--tag", "t"]  # fmt: skip
     told = CliRunner().invoke(ab_module.ab_command, arguments)
     assert told.exit_code != 0
     progress = given.pop("progress")
@@ -426,5 +429,6 @@ def test_the_options_of_the_command_are_those_of_the_function(
         "A": "a", "B": None, "environments": {"C": "c d=e"}, "suites": ("s",), "pattern": "add",
         "statements": (), "setup": "pass", "a_stmt": None, "b_stmt": None,
         "metrics": [Metric.TIME], "cpp": False, "patch": ["B"], "backtest": True, "budget": 3.0,
+        "detect": 0.005,
         "tags": ("t",), "store": None, "resume": None,
     }  # fmt: skip

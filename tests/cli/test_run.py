@@ -193,6 +193,7 @@ def test_times_and_counts_of_a_case_and_its_documents(
         (["-k", "no such case"], "no case is left"),
         (["-k", "a and"], "the pattern cannot be read"),
         (["--repeats", "-1"], "--repeats"),
+        (["--detect", "half"], "'half' is not a percentage such as 0.5%"),
         (["--timeout", "-1"], "--timeout"),
         (["--resume", "nothing"], "nothing"),
         (["--html", "no/such/folder/x.html"], "cannot be written"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from tests.engine.running.fakes import FakeWorld
+from torchmark.analyse.processes import detectable_in
 from torchmark.commands.planning import select_cases
-from torchmark.commands.run import plan_results, run
+from torchmark.commands.run import PILOT_PROCESSES, plan_results, run
 from torchmark.define.suites.loading import load_suite
 from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.case import Language
-from torchmark.model.result import Metric
+from torchmark.model.result import Metric, Timing
+from torchmark.model.run import Note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,3 +93,39 @@ def test_a_trace_that_is_none_is_told_before_a_worker_imports_torch(
     (tmp_path / "bad.jsonl.gz").write_text("garbage")
     with pytest.raises(TorchmarkError, match="is not a trace"):
         run([str(tmp_path / "bad.jsonl.gz")])
+
+
+def test_a_size_of_change_that_is_asked_for_decides_the_processes_of_each_case(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bench_own.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'own': TimerArgs('sum(range(500))')}\n"
+    )
+    heard: list[str] = []
+    measured = run(
+        [str(tmp_path)],
+        metrics=["time"],
+        detect=5.0,
+        store=tmp_path / "store.db",
+        progress=lambda news: heard.append(news.text) if isinstance(news, Note) else None,
+    )
+    (result,) = measured.results
+    assert isinstance(result.payload, Timing)
+    assert len(result.payload.processes) == PILOT_PROCESSES, "500 % need no more than the pilot"
+    assert (detectable_in(result) or math.inf) <= 5.0
+    assert heard[0].startswith("forecast: to detect 500 % takes about 0 s more")
+    assert heard[0] in measured.notes
+
+
+def test_what_the_pilot_does_not_suffice_for_gets_more_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchmark.commands.run.MOST_PROCESSES", PILOT_PROCESSES + 3)
+    (tmp_path / "bench_own.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'own': TimerArgs('sum(range(500))')}\n"
+    )
+    (result,) = run(
+        [str(tmp_path)], metrics=["time"], detect=1e-6, store=tmp_path / "store.db"
+    ).results
+    assert isinstance(result.payload, Timing)
+    assert len(result.payload.processes) == PILOT_PROCESSES + 3

@@ -63,10 +63,13 @@ def only_time(seconds: float, then: float, **fields: float) -> Verdict:
     ("then", "verdict"),
     [
         (1.0e-6, Verdict.SAME),
-        (1.04e-6, Verdict.SAME),
+        (1.03e-6, Verdict.SAME),
+        (1.04e-6, Verdict.UNCLEAR),
+        (1.0501e-6, Verdict.UNCLEAR),
+        (1.06e-6, Verdict.UNCLEAR),
+        (1.07e-6, Verdict.SLOWER),
         (1.08e-6, Verdict.SLOWER),
         (0.92e-6, Verdict.FASTER),
-        (1.0501e-6, Verdict.UNCLEAR),
     ],
 )
 def test_a_time_has_to_leave_the_threshold_to_be_called_changed(
@@ -93,13 +96,16 @@ def test_scattered_samples_are_unclear() -> None:
     assert change.verdict is Verdict.UNCLEAR
 
 
-def test_an_interval_that_reaches_below_zero_knows_no_upper_end() -> None:
+def test_an_interval_that_reaches_zero_or_below_knows_no_upper_end() -> None:
     times = (1e-9, 1.0) * 5 + (1e-9,) * 5
-    scattered = time_in(Sampling(1, times, times, (1.0,) * 15, 1.0, 0.0))
+    sampled = time_in(Sampling(1, times, times, (1.0,) * 15, 1.0, 0.0))
+    bare = time_of_measurement(Measurement(1, list(times), TaskSpec("x", "pass")))
     steady = time_in(records.timed(1.0).processes[0])
-    assert scattered.interval.low < 0
-    assert ratio_interval(scattered, steady).high == float("inf")
-    assert ratio_interval(steady, scattered).low == 0
+    assert sampled.interval.low == 0
+    assert bare.interval.low < 0
+    for scattered in (sampled, bare):
+        assert ratio_interval(scattered, steady).high == float("inf")
+        assert ratio_interval(steady, scattered).low == 0
 
 
 def test_the_interval_holds_the_true_ratio_about_as_often_as_it_says() -> None:

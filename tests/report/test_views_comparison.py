@@ -64,8 +64,8 @@ torch.version: 2.13.0 → 2.14.0
 
 Times
 Pointwise                         before         after         change  verdict
-  add · Python, eager, forward  1.000 us      1.250 us  +25.0 ± 0.2 %  slower
-  mul · Python, eager           2.000 us  2.000 us (!)   +0.0 ± 0.3 %  same
+  add · Python, eager, forward  1.000 us      1.250 us  +25.0 ± 2.0 %  slower
+  mul · Python, eager           2.000 us  2.000 us (!)   +0.0 ± 1.6 %  same
 
 Instructions
 Pointwise                       instructions  difference    change  verdict

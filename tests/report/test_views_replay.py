@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.replays import call, done, not_done, replay, sampled, with_count
-from torchmark.model.result import Status
+from torchmark.model.result import Status, TimeSummary
 from torchmark.model.run_settings import Backend, CallPlace
 from torchmark.report import render
 from torchmark.report.formats import text
@@ -130,9 +130,16 @@ def test_where_nothing_but_instructions_was_counted_they_stand_for_the_time() ->
 
 def test_warnings_are_sentences_and_mark_the_times() -> None:
     shown = render(replay(call(0, "aten.relu.default", sampled(2e-6, count=9))), "text")
-    assert "2.00 us ±<1 % (!)" in shown
+    assert "2.00 us ±1 % (!)" in shown
     assert "WARNING too few samples, aten.relu.default" in shown
     assert "only 9 samples" in " ".join(shown.split())
+
+
+def test_an_interval_below_one_per_cent_is_said_to_be_that() -> None:
+    narrow = TimeSummary(samples=40, median=2e-6, low=1.99e-6, high=2.01e-6)
+    backend, make = done(2e-6)
+    came = (backend, lambda case: msgspec.structs.replace(make(case), payload=narrow))
+    assert "2.00 us ±<1 %  100.0 %" in render(replay(call(0, "aten.relu.default", came)), "text")
 
 
 def test_the_csv_has_every_call_and_backend_under_a_stable_header() -> None:

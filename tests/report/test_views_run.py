@@ -36,7 +36,7 @@ REASON = "RuntimeError: sizes do not match\n  line 1\n    x[m]"
 RESULTS = (
     records.count_result(ADD, 1_234_500, loop=500),
     records.time_result(ADD, 1.5e-6),
-    records.time_result(ADD_CPP, 0.25e-6, count=20),
+    records.time_result(ADD_CPP, 0.25e-6, count=20, spread=0.01),
     records.failed_result(ADD_CPP, Metric.INSTRUCTIONS, stdout="\x1b[31mred\x1b[0m <b>bold</b>\0"),
     records.failed_result(MASK, reason=REASON),
     msgspec.structs.replace(
@@ -65,8 +65,8 @@ torch 2.13.0, Python 3.11.7, Fast One, 2 cores, load 0.5, commit 0123456789,
 
 Results
 Pointwise                                                     time  instructions
-  add · Python, eager, forward                    1.500 us ± 0.1 %        12,340
-  add · C++, eager, forward                   250.0 ns ± 0.3 % (!)        failed
+  add · Python, eager, forward                    1.500 us ± 1.1 %        12,340
+  add · C++, eager, forward                   250.0 ns ± 1.4 % (!)        failed
 Indexing                                                      time  instructions
   mask / with a long name · Python, eager, 2                failed       skipped
     threads
@@ -161,7 +161,7 @@ def test_a_result_that_was_not_planned_is_not_lost() -> None:
 def test_markdown_has_a_table_and_cannot_be_broken() -> None:
     evil = records.case("Evil | <b>", "a|b\n*x*")
     text = render(run_with(*RESULTS, records.time_result(evil)), "markdown")
-    assert re.search(r"\| add · Python, eager, forward +\| +1\.500 us ± 0\.1 % \| +12,340 \|", text)
+    assert re.search(r"\| add · Python, eager, forward +\| +1\.500 us ± 1\.1 % \| +12,340 \|", text)
     assert "RuntimeError: sizes do not match" in text
     assert "Evil \\| \\<b\\>" in text
     assert "\x1b" not in text
@@ -197,7 +197,7 @@ def test_json_has_the_figures_and_the_record_that_they_follow_from() -> None:
 def test_the_page_has_everything_in_it() -> None:
     compiled = msgspec.structs.replace(RESULTS[1], facts=Facts(prepare_seconds=1.5))
     page = render(run_with(compiled, *RESULTS[2:], RESULTS[0]), "html")
-    for part in ("Pointwise", "12,340", "1.500 us", "± 0.1 %", "do not match", "not measured",
+    for part in ("Pointwise", "12,340", "1.500 us", "± 1.1 %", "do not match", "not measured",
                  "no valgrind", "machine.cpu", "Fast One", "x[m]", "too few samples", "nightly",
                  "x = y = torch.ones(4)", "1.500 s"):  # fmt: skip
         assert part in page

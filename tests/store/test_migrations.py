@@ -41,6 +41,7 @@ from torchmark.model.result import Counts, Metric, Result, TimeSummary
 from torchmark.model.run import RunKind, RunState
 from torchmark.store import Store, open_store, schema
 from torchmark.store.database import make_engine, read_transaction, url_of, write_transaction
+from torchmark_probe.loops.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,11 +150,11 @@ def golden_rows(name: str) -> list[dict[str, str]]:
 
 
 def figures_of(result: Result) -> dict[str, Any]:
-    """What 0.1 exported of a result."""
+    """What 0.1 exported of a result: its interval was that of the samples alone."""
     measurement, payload = result.measurement, result.payload
     figures: dict[str, Any] = {}
     if measurement is not None:
-        low, high = measurement.median_interval
+        low, high = median_interval(measurement.times)
         figures = {
             "median": measurement.median,
             "interval_low": low,
@@ -196,6 +197,20 @@ def test_every_figure_is_what_0_1_exported(converted: Store, tag: str) -> None:
         if run.kind is not RunKind.SWEEP:
             prepared = result.facts.prepare_seconds
             assert row["compile_seconds"] == ("" if prepared is None else str(prepared))
+
+
+@pytest.mark.parametrize("tag", ["finished", "interrupted", "sweep"])
+def test_intervals_of_today_hold_those_that_0_1_exported(converted: Store, tag: str) -> None:
+    rows = {(row["case"], METRICS[row["kind"]]): row for row in golden_rows(tag)}
+    measured = [
+        (each.measurement, rows[each.case.id, each.metric])
+        for each in converted.run(tag).results
+        if each.measurement is not None
+    ]
+    assert measured
+    for measurement, row in measured:
+        low, high = float(row["interval_low"]), float(row["interval_high"])
+        assert measurement.median_interval.low <= low < high <= measurement.median_interval.high
 
 
 @pytest.mark.parametrize("tag", ["sweep", "from-csv"])

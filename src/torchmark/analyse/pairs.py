@@ -216,7 +216,7 @@ def _beyond_for_power(fit: Fit, alarms: float) -> float:
 def verdict_of(interval: Interval) -> Verdict:
     """What can be read off an interval.
 
-    >>> [verdict_of(Interval(*ends)).value for ends in [(1.001, 1.2), (0.99, 1.005), (0.9, 1.1)]]
+    >>> [verdict_of(Interval(*ends)).value for ends in [(1.001, 1.2), (0.991, 1.009), (0.9, 1.1)]]
     ['slower', 'same', 'unclear']
     """
     if interval.low > 1:

@@ -61,6 +61,8 @@ class World:
         self.ends_with: BaseException = KeyboardInterrupt()
         """Raised in place of this statement's result."""
         self.sentries: list[Result] = []
+        self.has_control = False
+        """Whether a comparison ends with its first case compared with itself."""
 
     def find(self, name: str, command: str, _path: object, _modules: object) -> FakeSide:
         side = FakeSide(name, command, self.facts.get(command, FACTS))
@@ -82,10 +84,12 @@ class World:
             if planned.case.stmt in self.fails:
                 yield planned.finish(Status.FAILED, reason="in B: no")
                 continue
-            timing = PairedTiming(a_seconds=1e-6, replicates=(), control=(), penalty=1.0)
+            timing = PairedTiming(a_seconds=1e-6, replicates=())
             is_time = planned.metric is Metric.TIME
             counts = ab_records.counted(planned.case, {"f": 10}, {"f": 10}).payload
             yield planned.finish(payload=timing if is_time else counts)
+        if self.has_control:
+            yield ab_records.controlled(plan[0].case, environments=plan[0].environments)
 
 
 @pytest.fixture
@@ -168,6 +172,37 @@ def test_what_cuts_it_short_leaves_what_there_is_and_the_rest_is_measured_later(
     assert run.state is RunState.FINISHED
     assert sorted(map(key_of, run.results)) == sorted(map(key_of, run.plan)), "each once"
     assert run.results[0] == before.results[0]
+
+
+def test_a_control_is_kept_in_its_pair_and_is_none_of_the_results_that_were_planned(
+    world: World, store: Store
+) -> None:
+    world.has_control = True
+    heard: list[Result] = []
+
+    def hear(news: object) -> None:
+        heard.extend([news] if isinstance(news, Result) else [])
+
+    run = compare(store, "1", "2", environments={"C": "c"}, progress=hear)
+    assert run.results == tuple(heard), "in the store before anybody hears of it"
+    controls = [each for each in run.results if each.metric is Metric.CONTROL]
+    assert [each.environments for each in controls] == [("A", "B"), ("A", "C")]
+    assert run.missing() == []
+    (summary,) = store.runs()
+    assert (summary.done, summary.planned) == (4, 4)
+
+
+def test_a_control_is_not_judged_with_the_cases_when_a_run_goes_on(
+    world: World, store: Store
+) -> None:
+    world.has_control, world.ends_before = True, "3"
+    with pytest.raises(RunInterruptedError):
+        compare(store, "1", "2", "3")
+    world.ends_before = None
+    before = store.run("latest")
+    store.add(before.id, ab_records.controlled(before.plan[0].case))
+    torchmark.ab(resume="latest", store=store)
+    assert world.judged_together == [0, 2]
 
 
 def test_an_environment_that_breaks_meanwhile_names_the_run(world: World, store: Store) -> None:

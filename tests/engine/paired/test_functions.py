@@ -18,9 +18,10 @@ import torch
 import torchmark
 from tests.ab_records import alone
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import effect_of
+from torchmark.analyse.pairs import judge_alone
 from torchmark.commands.functions import FunctionsCompared
 from torchmark.errors import CaseFailedError, CaseTimeoutError, InvalidArgumentError
+from torchmark.model.result import PairedTiming
 from torchmark.model.run import FEWEST_REPLICATES
 
 if TYPE_CHECKING:
@@ -64,13 +65,9 @@ def test_the_result_reads_as_a_sentence(compared: FunctionsCompared) -> None:
 
 
 def test_what_is_unclear_says_what_is_detectable() -> None:
-    unclear = FunctionsCompared(
-        a="f",
-        b="g",
-        a_seconds=1e-6,
-        effect=effect_of(alone([0.1, -0.1, 0.1, -0.1, 0.0])),
-        verdict=Verdict.UNCLEAR,
-    )
+    times = PairedTiming(a_seconds=1e-6, replicates=alone([0.1, -0.1, 0.1, -0.1, 0.0]))
+    unclear = FunctionsCompared(a="f", b="g", a_seconds=1e-6, effect=judge_alone(times))
+    assert unclear.verdict is Verdict.UNCLEAR
     assert re.search(r"; detectable: \d+\.\d\d %\)$", str(unclear))
     assert "unclear, -0.00 %" in str(unclear) or "unclear, +0.00 %" in str(unclear)
     assert unclear.ratio == pytest.approx(math.exp(0.0))

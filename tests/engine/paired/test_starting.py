@@ -12,13 +12,13 @@ import pytest
 from tests.engine.paired.fakes import Starting, World
 from tests.engine.zygote_cases import wait_until
 from torchmark.engine.cores import begin
-from torchmark.engine.paired.timing import Starts, starter
+from torchmark.engine.paired.timing import Starts, control_starter, starter
 from torchmark.errors import ZygoteError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from torchmark.engine.paired.timing import Starter
+    from torchmark.engine.paired.timing import Starter, Zygotes
 
 
 class Environment:
@@ -108,6 +108,47 @@ def test_the_same_installation_is_started_once_for_both(layout: int) -> None:
     zygotes = starter_of(a, b)(layout)
     assert zygotes.a is zygotes.b
     assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_a_control_launches_the_first_environment_twice_and_the_second_not_at_all(
+    layout: int,
+) -> None:
+    """Like two environments: at the same addresses, and never where cases were tried."""
+    a, b = Environment("one"), Environment("another")
+    zygotes = control_starter(a, b, threads=2)(layout)  # type: ignore[arg-type]
+    zygotes.start()
+    assert b.zygotes == []
+    launched: list[object] = [*a.zygotes]
+    assert [zygotes.a, zygotes.b] == launched
+    zygotes.close()
+    for zygote in a.zygotes:
+        assert zygote.options == {"threads": 2, "layout": layout}
+        assert zygote.is_started
+        assert zygote.is_closed
+
+
+def test_a_control_has_one_launch_for_both_where_the_comparison_has() -> None:
+    a, b = Environment("one"), Environment("one")
+    zygotes = control_starter(a, b, threads=2)(1)  # type: ignore[arg-type]
+    assert zygotes.a is zygotes.b
+    assert (len(a.zygotes), len(b.zygotes)) == (1, 0)
+
+
+def test_the_longest_launch_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    within = World(cost=lambda _: 1.0)
+    monkeypatch.setattr("torchmark.engine.paired.timing.time", within.clock())
+    seconds = iter([2.0, 5.0, 3.0])
+
+    def make(layout: int) -> Zygotes:
+        return Starting(within, seconds=next(seconds))(layout)
+
+    seen = []
+    with closing(Starts(make, MEASURED, in_background=False)) as starts:
+        for _ in range(3):
+            starts.next()
+            seen.append(starts.longest)
+    assert seen == [2.0, 5.0, 5.0]
 
 
 MEASURED = {997, 998}

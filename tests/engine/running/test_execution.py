@@ -247,7 +247,7 @@ def test_what_begins_is_told_before_it_ends(world: FakeWorld) -> None:
             stages.append((news.text.partition(":")[0], news.is_over))
         elif isinstance(news, Began):
             open_ones.add(news.metric)
-        else:
+        elif isinstance(news, Result):
             open_ones.remove(news.metric)
     assert not open_ones
     assert stages == [("starting the counter", False), ("starting the counter", True)]

@@ -62,8 +62,9 @@ _CONTROL_SHARE = 0.1
 _CASES_TO_A_CONTROL = 10
 """One case in so many is compared with itself."""
 
-_FIRST_CONTROL_SECONDS = 4.0
-"""What the first replicate of the control is assumed to take: two launches, most of all."""
+_LAUNCH_SECONDS = 4.0
+"""What a launch of both environments is assumed to take at least, before the control has had one:
+importing torch twice on one core."""
 
 Starter: TypeAlias = "Callable[[int], Zygotes]"
 """Makes both environments, not yet started; equal layouts give equal addresses."""
@@ -146,6 +147,8 @@ class Starts:
         self.beside = os.sched_getaffinity(0)
         """Where nothing is measured."""
         self.everywhere = self.beside | set(measured)
+        self.longest = 0.0
+        """Seconds that a launch has taken so far."""
         self._layout = FIRST_LAYOUT
         self._coming: tuple[Zygotes, Future[None]] | None = None
 
@@ -170,7 +173,13 @@ class Starts:
     def _begin(self) -> tuple[Zygotes, Future[None]]:
         zygotes = self._make(self._layout)
         self._layout += 1
-        return zygotes, begin(zygotes.start, "start")
+
+        def start() -> None:
+            begun = time.perf_counter()
+            zygotes.start()
+            self.longest = max(self.longest, time.perf_counter() - begun)
+
+        return zygotes, begin(start, "start")
 
 
 @dataclass(slots=True)
@@ -302,18 +311,29 @@ class Control:
         """`start` makes two environments of A; the cases are spread over those given."""
         count = max(1, len(timings) // _CASES_TO_A_CONTROL)
         places = [(2 * number + 1) * len(timings) // (2 * count) for number in range(count)]
-        self._waiting = [timings[place].control() for place in places] if timings else []
+        self._cases = [timings[place] for place in places] if timings else []
+        self._waiting = [each.control() for each in self._cases]
         self._over: list[CaseTiming] = []
         self._start = start
         self._layout = FIRST_LAYOUT + 1  # the first ones are where the cases themselves begin
         self._begun = time.perf_counter()
         self._spent = 0.0
-        self._of_one = _FIRST_CONTROL_SECONDS
+        self._longest = 0.0
+        """Seconds of a replicate."""
 
-    def is_due(self) -> bool:
-        """Whether another replicate fits into the share of the time."""
-        share = (self._spent + self._of_one) / (time.perf_counter() - self._begun + self._of_one)
+    def is_due(self, launch: float) -> bool:
+        """Whether another replicate fits into the share of the time.
+
+        Where there was none yet, `launch` is what launching both environments has taken.
+        """
+        of_one = self._longest or self._foresee(launch)
+        share = (self._spent + of_one) / (time.perf_counter() - self._begun + of_one)
         return bool(self._waiting) and share <= _CONTROL_SHARE
+
+    def _foresee(self, launch: float) -> float:
+        """What a replicate will take: a launch, and a crossover of every case as that has them."""
+        crossovers = (each.seconds / max(1, each.crossovers) for each in self._cases)
+        return max(_LAUNCH_SECONDS, launch) + sum(crossovers)
 
     def take_replicate(self, take: Taker, effort: Effort) -> None:
         """Launch A twice and take a crossover of every case."""
@@ -327,8 +347,9 @@ class Control:
         over = [each for each in self._waiting if each.end_replicate(effort, cases=1)]
         self._over += over
         self._waiting = [each for each in self._waiting if each not in over]
-        self._of_one = time.perf_counter() - begun
-        self._spent += self._of_one
+        seconds = time.perf_counter() - begun
+        self._longest = max(self._longest, seconds)
+        self._spent += seconds
 
     def results(self) -> list[CaseTiming]:
         """What has replicates enough for a verdict; what failed here failed for its case too."""
@@ -394,7 +415,7 @@ def take_replicates(
                 for each in waiting:
                     each.make_forecast(effort, cases)
                 yield Note(text=tell_forecast(waiting, effort))
-            if control is not None and control.is_due():
+            if control is not None and control.is_due(starts.longest):
                 control.take_replicate(take, effort)
     if control is not None:
         yield from control.results()

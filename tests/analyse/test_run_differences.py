@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import ab_records, records
+from torchmark.analyse.ab import judge
 from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of_measurement
 from torchmark.analyse.ratios import judge_time, ratio_interval
 from torchmark.analyse.run_differences import (
@@ -234,6 +235,27 @@ def test_the_ratios_of_two_ab_runs_are_compared(then: float, verdict: Verdict) -
     assert change.before.median == pytest.approx(1.0, abs=1e-3)
     assert change.after.median == pytest.approx(then, abs=1e-3)
     assert change.verdict is verdict
+
+
+def test_the_interval_of_a_ratio_is_that_of_95_per_cent_without_the_allowance() -> None:
+    """As those of times are, with which it is combined."""
+    (change,) = compare([ab_records.timed(ADD, 1.0)], [ab_records.timed(ADD, 1.0)]).times
+    effect = judge(ab_records.run_of(ab_records.timed(ADD, 1.0)), ab_records.PAIR).times[0].effect
+    assert change.before.interval == change.after.interval == effect.interval_95
+    assert effect.interval.low < effect.interval_95.low
+
+
+def test_a_ratio_with_one_crossover_has_no_interval_to_compare() -> None:
+    differences = compare([ab_records.timed(ADD, 1.0)], [ab_records.timed(ADD, 1.0, replicates=1)])
+    assert [each.why for each in differences.unmatched] == ["was not measured alike in both runs"]
+
+
+def test_controls_are_not_compared() -> None:
+    """They say how good their own run was; in which cases they were taken is chance."""
+    plain = [ab_records.timed(ADD, 1.0)]
+    calm, wolf = ([*plain, ab_records.controlled(ADD, ratio)] for ratio in (1.0, 1.2))
+    for first, second in ((calm, wolf), (calm, plain), (plain, wolf)):
+        assert compare(first, second) == compare(plain, plain)
 
 
 def test_counts_of_b_in_two_ab_runs_differ_by_more_than_layouts_move_them() -> None:

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from tests import records
+from tests import ab_records, records
 from torchmark.cli.display import _Terminal, make_display
 from torchmark.engine.measuring import failed_result
 from torchmark.errors import InvalidArgumentError
@@ -46,6 +46,22 @@ def test_a_pipe_gets_a_line_for_each_result(capsys: pytest.CaptureFixture[str]) 
     assert "instructions" in lines[1]
     assert lines[2].endswith("failed: does not work")
     assert "\x1b" not in err
+
+
+def test_a_control_is_shown_and_does_not_count_as_one_of_those_planned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    timed = ab_records.timed(ADD, 1.5)
+    run = ab_records.run_of(plan=(ab_records.planned(ADD), ab_records.planned(MUL)))
+    with make_display(quiet=False) as display:
+        display.hear(run)
+        display.hear(timed)
+        display.hear(ab_records.controlled(ADD))
+    _, first, control = capsys.readouterr().err.splitlines()
+    assert first.startswith("[1/2] time   Pointwise / add")
+    assert first.endswith(": B/A 1.5000")
+    assert control.startswith("[1/2] control  Pointwise / add")
+    assert control.endswith(": A/A 1.0000"), "nothing of B is in it"
 
 
 def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:

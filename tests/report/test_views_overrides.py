@@ -7,7 +7,7 @@ from tests.ab_records import run_of, timed
 from torchmark.model.result import Metric, PairedProfile, Status
 from torchmark.model.run import Environment, RunKind
 from torchmark.report import render, view_of
-from torchmark.report.views.overrides import name_picture
+from torchmark.report.views.overrides import name_picture, view_ladders
 
 PAIR = ("base", "branch")
 PLAIN = records.case("overrides", "torch.add", "Tensor", stmt="torch.add(x, y)")
@@ -51,6 +51,16 @@ def test_profiles_are_no_rows_of_the_comparison() -> None:
     assert len(view.data.rows) == 2
     assert view.summary.startswith("branch is slower in 1 of 2 cases")
     assert "0 skipped, 0 failed" in view.summary
+
+
+def test_a_control_is_told_and_is_none_of_the_measurements() -> None:
+    control = ab_records.controlled(SUB, environments=PAIR, seconds=1.0)
+    run = run_of(*TIMES, control, kind=RunKind.OVERRIDES, environments=SIDES)
+    assert len(view_of(run).data.rows) == 2
+    assert "0 of 1 comparison of base with base, launched apart, found a change" in " ".join(
+        render(run, "markdown").split()
+    )
+    assert view_ladders(run).summary == "2 done."
 
 
 def test_without_profiles_there_are_no_flame_graphs() -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests import records
+from tests import ab_records, records
 from torchmark.errors import (
     AmbiguousRunError,
     InvalidArgumentError,
@@ -101,6 +101,7 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
     store.add(run.id, records.time_result(ADD))
     store.add(run.id, records.failed_result(MUL))
     store.add(run.id, replace(records.count_result(ADD), status=Status.SKIPPED, payload=None))
+    store.add(run.id, ab_records.controlled(ADD))  # which nobody planned
     store.finish(run.id, RunState.INTERRUPTED)
     first, second = store.runs()
     assert first == RunSummary(

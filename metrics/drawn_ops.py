@@ -11,7 +11,7 @@ fitting.py` has the ways) and whether the truth of that is exactly known.
 The same seed draws the same operators and samples in the same order; which of them are refused, and
 so what remains, depends on the times that this machine takes.
 
-`--check` compares B, with 1 % of work more, with A by a plain loop in one process.
+`--check` compares B, with 1 % of work more, with A by plain loops in ten processes, roughly.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from drawing.children import ChildFailedError, run_in_child
+from drawing.children import run_in_child
 from drawing.comparing import compare
-from drawing.fitting import fit, told_seconds
+from drawing.fitting import CHILD_SECONDS, REFUSALS, fit, told_seconds
 from drawing.sources import capture_models, draw_sample, family_of, operators
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ SHORTEST_BACKWARD = 40e-6
 
 MOST_TRIES = 80
 """Calls that are tried for one place of a draw."""
-
-SECONDS_PER_TRY = 8.0
 
 
 class Place(NamedTuple):
@@ -132,17 +130,13 @@ def draw_op(
         if drawn.family in families:
             continue
         try:
-            op = run_in_child(partial(fit_drawn, drawn, meant.seconds), SECONDS_PER_TRY)
-        except ChildFailedError as error:
+            op = fit(run_in_child(drawn.make, CHILD_SECONDS), meant.seconds)
+        except REFUSALS as error:
             refusals[str(error)] += 1
             path.unlink(missing_ok=True)
         else:
             return drawn.family, op
     raise RuntimeError(f"no operator fits {place}; most refusals: {refusals.most_common(3)}")
-
-
-def fit_drawn(drawn: Drawn, seconds: float) -> Op:
-    return fit(drawn.make(), seconds)
 
 
 def draw_info(rng: random.Random, infos: list[Any], path: Path, *, is_backward: bool) -> Drawn:

@@ -14,18 +14,22 @@ much it adds is calibrated, so the truth is not exactly known. Work that only ev
 does would be exactly known, but most blocks of a call of 50 µs would not have it, so an estimate
 that leans on undisturbed blocks would not see it.
 
-`fit` runs in a forked child: it settles the process for recorded calls and runs backward passes.
+Every look and every timing is in a forked child of its own, as the comparisons will be: what an
+earlier size did to the allocator decides whether a run gets its memory with page faults, and a
+process that has run a backward pass cannot fork others that do.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from drawing.children import ChildFailedError, run_in_child
 from drawing.op import Op
 from drawing.sources import Call, tensors_in
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
@@ -76,6 +80,9 @@ STEADY = 0.03
 STEADY_RUNS = 2000
 STEADY_SECONDS = 0.4
 
+CHILD_SECONDS = 4.0
+"""What a look or a timing may take; they are meant to take a tenth of that."""
+
 MOST_KEPT = 4 << 20
 """Bytes by which a process may grow meanwhile."""
 
@@ -85,6 +92,9 @@ DRIFTING_RUNS = 20_000
 
 class UnfitError(Exception):
     """The call cannot be a statement of the wanted kind."""
+
+
+REFUSALS = (UnfitError, ChildFailedError)
 
 
 class Extra(NamedTuple):
@@ -120,15 +130,14 @@ class Growth(NamedTuple):
 
 def fit(call: Call, wanted: float) -> Op:
     """The op whose A takes about `wanted` seconds; an UnfitError if there is none."""
-    torch.set_num_threads(1)
-    growths = inspect(call)
+    growths = run_in_child(partial(inspect, call), CHILD_SECONDS)
     refusals = []
     for way in (fit_rows, fit_repetitions, fit_extra):
         try:
             op = way(call, growths, wanted)
             check_setup(op)
             check_steady(op)
-        except UnfitError as error:
+        except REFUSALS as error:
             refusals.append(f"{way.__name__}: {error}")
         else:
             is_backward = " backward" if call.leaves else ""
@@ -170,6 +179,7 @@ def inspect(call: Call) -> list[Growth]:
     Not timed is what draws random numbers, what has other arguments than plain tensors, and what
     drifts.
     """
+    torch.set_num_threads(1)
     space: dict[str, Any] = {"torch": torch}
     exec(call.setup, space)
     tensors = tensors_in(space["args"], space["kwargs"])
@@ -235,7 +245,7 @@ def fit_rows(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
     for growth in growths:
         try:
             return fit_rows_of(call, growth, wanted)
-        except (UnfitError, RuntimeError, IndexError, ValueError, TypeError) as error:
+        except REFUSALS as error:
             reasons.append(str(error)[:80])
     raise UnfitError(" / ".join(reasons) or "nothing can grow")
 
@@ -274,7 +284,8 @@ def check_proportional(rows: int, overhead: float, seconds: Callable[[int, int],
     """
     numbers = (rows // 2, rows, round(rows * 1.05), 2 * rows)
     rounds = [[seconds(number, 2 * rows) for number in numbers] for _ in range(4)]
-    half, one, little, two = (min(times) for times in zip(*rounds, strict=True))
+    least: list[float] = [min(times) for times in zip(*rounds, strict=True)]
+    half, one, little, two = least
     if overhead > MOST_OVERHEAD * one:
         raise UnfitError(f"its overhead may be {overhead / one:.0%}")
     for less, more in ((half, one), (one, two)):
@@ -348,9 +359,9 @@ def fit_size(call: Call, growths: Sequence[Growth], wanted: float) -> tuple[str,
 
         try:
             rows = size_for(wanted, natural, growth, seconds)
-        except (UnfitError, RuntimeError, IndexError, ValueError, TypeError):
+            taken = seconds(rows)
+        except REFUSALS:
             continue
-        taken = seconds(rows)
         if wanted / NEAR < taken < wanted * NEAR:
             return text(rows), taken
     raise UnfitError("cannot grow to the wanted time")
@@ -374,10 +385,16 @@ def size_for(
 
 
 def time_of(stmt: str, setup: str, seconds: float) -> float:
-    """Seconds of one run when nothing disturbs it: a low quantile of blocks."""
+    """Seconds of one run when nothing disturbs it, in a process of its own."""
+    return run_in_child(partial(time_here, stmt, setup, seconds), CHILD_SECONDS)
+
+
+def time_here(stmt: str, setup: str, seconds: float) -> float:
+    """A low quantile of blocks, in this process."""
+    torch.set_num_threads(1)
     with garbage_collection_off():
         blocks = PythonLoop(stmt, setup, globals={"torch": torch}).blocks()
-        blocks.run(1)
+        blocks.run(2)
         first = blocks.run(3).wall / 3
         if first > 4 * LONGEST:
             raise UnfitError(f"takes {told_seconds(first)}")
@@ -386,20 +403,22 @@ def time_of(stmt: str, setup: str, seconds: float) -> float:
         times: list[float] = []
         while len(times) < 5 or time.perf_counter() < stop:
             times.append(blocks.run(number).wall / number)
-        blocks.close()
     return sorted(times)[len(times) // 5]
 
 
 def check_setup(op: Op) -> None:
     case, _ = op.pair(0.01)
-    code = compile(case.setup, "<setup>", "exec")
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        exec(code, {"torch": torch})
-        times.append(time.perf_counter() - start)
-    if min(times) > LONGEST_SETUP:
-        raise UnfitError(f"its setup takes {told_seconds(min(times))}")
+    taken = min(run_in_child(partial(time_setup, case.setup), CHILD_SECONDS) for _ in range(2))
+    if taken > LONGEST_SETUP:
+        raise UnfitError(f"its setup takes {told_seconds(taken)}")
+
+
+def time_setup(setup: str) -> float:
+    torch.set_num_threads(1)
+    code = compile(setup, "<setup>", "exec")
+    start = time.perf_counter()
+    exec(code, {"torch": torch})
+    return time.perf_counter() - start
 
 
 def check_steady(op: Op) -> None:
@@ -409,7 +428,7 @@ def check_steady(op: Op) -> None:
     """
     changes = []
     for _ in range(3):
-        changes.append(change_during(op))
+        changes.append(run_in_child(partial(change_during, op), CHILD_SECONDS))
         if abs(changes[-1]) <= STEADY:
             return
     raise UnfitError(f"its time changes by {changes[-1]:+.1%}")
@@ -417,6 +436,7 @@ def check_steady(op: Op) -> None:
 
 def change_during(op: Op) -> float:
     """The share by which the last third of the blocks takes longer than the first."""
+    torch.set_num_threads(1)
     case, _ = op.pair(0.0)
     with garbage_collection_off():
         blocks = PythonLoop(case.stmt, case.setup, globals={"torch": torch}).blocks()
@@ -429,7 +449,6 @@ def change_during(op: Op) -> float:
         while time.perf_counter() < stop and (len(times) < 30 or len(times) * number < STEADY_RUNS):
             times.append(blocks.run(number).wall)
         grown = resident_bytes() - memory
-        blocks.close()
     if grown > MOST_KEPT:
         raise UnfitError(f"it keeps {grown >> 20} MB")
     third = len(times) // 3

@@ -91,6 +91,7 @@ def public_name(info: Any) -> str | None:
 
 def draw_sample(info: Any, seed: int, path: Path, *, is_backward: bool) -> Call:
     """A call with one of the operator's samples, whose arguments are written to `path`."""
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     random.seed(seed)
     dtype = next(each for each in DTYPES if each in info.supported_dtypes("cpu"))
@@ -154,7 +155,7 @@ def tensors_in(args: Any, kwargs: Any) -> list[tuple[str, torch.Tensor]]:
 
 def capture_models() -> list[Call]:
     """Every distinct call of a training step of the ten models."""
-    torch.set_num_threads(1)  # two that wait for each other take ten times as long for small models
+    torch.set_num_threads(1)  # two took 17 s, one takes 4
     calls = []
     for name, make in MODELS.items():
         for scale in SCALES:

@@ -300,3 +300,12 @@ def test_merging_keeps_the_warnings_and_cpu_times_of_its_parts() -> None:
 def test_a_time_is_a_number(value: Any) -> None:
     with pytest.raises(InvalidMeasurementError, match=r"raw_times\[0\]"):
         Measurement(1, [value], SPEC)
+
+
+def test_processes_that_agree_make_an_interval_narrower_and_those_that_differ_wider() -> None:
+    """What a result cannot know of the next one is in each of them, and shrinks by their root."""
+    one, same = (sampled([3e-4, 3.01e-4] * 50, [1.0] * 100) for _ in range(2))
+    other = sampled([3.3e-4, 3.31e-4] * 50, [1.0] * 100)
+    alone = half_widths(one)[1]
+    assert alone / 2 < half_widths(Measurement.merge([one, same])[0])[1] < alone
+    assert half_widths(Measurement.merge([one, other])[0])[1] > 2 * alone

@@ -27,6 +27,7 @@ from torchmark_probe.loops.intervals import (
     Interval,
     median,
     median_interval,
+    merged_interval,
     quantile_of_sorted,
     result_interval,
 )
@@ -110,6 +111,9 @@ class Measurement(BareMeasurement):
         sample was undisturbed it reaches down to what an undisturbed core may take.
         """
         samples, sampling = self._samples(), self.sampling
+        if self.replicates and all(each.sampling is not None for each in self.replicates):
+            parts = [(each.median, each.median_interval) for each in self.replicates]
+            return merged_interval(self.median, parts)
         if sampling is None:
             return median_interval(samples)
         low, high = result_interval(

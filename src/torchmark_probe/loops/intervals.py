@@ -8,7 +8,7 @@ two results and cannot be seen within one.
 """
 
 import math
-from typing import NamedTuple, Sequence
+from typing import NamedTuple, Sequence, Tuple
 
 _Z_95 = 1.959963984540054
 """Standard normal quantile of 0.975."""
@@ -90,6 +90,26 @@ def result_interval(
         max(0.0, centre - math.hypot(centre - low, between)),
         centre + math.hypot(high - centre, between),
     )
+
+
+def merged_interval(centre: float, parts: Sequence[Tuple[float, Interval]]) -> Interval:
+    """The 95 % interval for the median of several results: their medians and intervals.
+
+    Errors of their own are independent, so they shrink with the root of the number of results. How
+    far the medians differ is what processes add.
+    """
+    count = len(parts)
+    medians = [middle for middle, _ in parts]
+    mean = math.fsum(medians) / count
+    squares = math.fsum((middle - mean) ** 2 for middle in medians)
+    apart = _Z_95 * math.sqrt(squares / max(1, count - 1) / count)
+
+    def reach(errors: Sequence[float]) -> float:
+        return math.hypot(math.sqrt(math.fsum(error**2 for error in errors)) / count, apart)
+
+    below = reach([middle - interval.low for middle, interval in parts])
+    above = reach([interval.high - middle for middle, interval in parts])
+    return Interval(max(0.0, centre - below), centre + above)
 
 
 def _order_statistics_interval(ordered: Sequence[float]) -> Interval:

@@ -43,10 +43,12 @@ SHORTEST, LONGEST = 1e-6, 9e-3
 """Seconds of the statements; B takes 1 % more, and a little is left for the fit."""
 
 BACKWARD = 2
-"""Operators of a draw that are run with their backward pass, of those long enough."""
+"""Operators of a draw that are run with their backward pass."""
 
-SHORTEST_BACKWARD = 40e-6
-"""Seconds; a forward and backward pass of anything takes about 15 us."""
+BACKWARD_SECONDS = ((40e-6, 300e-6), (3e-3, 5e-3))
+"""Where they can be: a forward and backward pass of anything takes about 25 us, so a loop of 100
+takes 3 ms. In between only rows would do, but the time of few of them is proportional to the rows,
+since most get their results in fresh pages from some size on."""
 
 MOST_TRIES = 80
 """Calls that are tried for one place of a draw."""
@@ -104,13 +106,18 @@ def draw_places(rng: random.Random, count: int) -> list[Place]:
     ratio = (LONGEST / SHORTEST) ** (1 / count)
     durations = [SHORTEST * ratio ** (part + rng.random()) for part in range(count)]
     rng.shuffle(durations)
-    half = (count + 1) // 2
-    long = [seconds for seconds in durations[:half] if seconds > SHORTEST_BACKWARD]
-    backward = set(long[:BACKWARD])
+    durations.sort(key=suits_backward, reverse=True)
+    suited = sum(map(suits_backward, durations[:BACKWARD]))
+    others = durations[suited:]
+    rng.shuffle(others)
     return [
-        Place(seconds, number < half, seconds in backward)
-        for number, seconds in enumerate(durations)
+        Place(seconds, number < (count + 1) // 2, number < suited)
+        for number, seconds in enumerate([*durations[:suited], *others])
     ]
+
+
+def suits_backward(seconds: float) -> bool:
+    return any(low < seconds < high for low, high in BACKWARD_SECONDS)
 
 
 def draw_op(

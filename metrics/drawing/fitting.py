@@ -68,7 +68,7 @@ PROPORTIONAL_NEAR = 0.2
 MOST_BYTES = 48 << 20
 """Of a call's arguments: so a setup, which runs in every process, stays short."""
 
-MOST_GROWTHS = 4
+MOST_GROWTHS = 3
 """Tried ways to let a call grow."""
 
 LONGEST_SETUP = 30e-3
@@ -102,6 +102,15 @@ class Extra(NamedTuple):
 
     stmt: str
     setup: str
+
+
+class Rows(NamedTuple):
+    """A size of a call."""
+
+    rows: int
+    seconds: float
+    overhead: float
+    """Seconds of the call as it is, which is small."""
 
 
 class Growth(NamedTuple):
@@ -165,12 +174,13 @@ def statement(call: Call) -> str:
     return f"{made}.sum().backward(); {names} = None"
 
 
-def leaves_text(call: Call) -> str:
-    """Last lines of a setup: a leaf is what the growing has made."""
-    return "".join(
+def setup_of(call: Call, growing: str = "") -> str:
+    """The call's setup with the lines that let it grow; a leaf is what these have made."""
+    leaves = (
         f"leaf{number} = {place} = {place}.requires_grad_()\n"
         for number, place in enumerate(call.leaves)
     )
+    return "".join([call.setup, growing, *leaves])
 
 
 def inspect(call: Call) -> list[Growth]:
@@ -181,12 +191,11 @@ def inspect(call: Call) -> list[Growth]:
     """
     torch.set_num_threads(1)
     space: dict[str, Any] = {"torch": torch}
-    exec(call.setup, space)
+    exec(setup_of(call), space)
     tensors = tensors_in(space["args"], space["kwargs"])
     if not tensors or any(each.layout != torch.strided or each.is_quantized for _, each in tensors):
         raise UnfitError("not all arguments are plain tensors")
     growths = list(growths_of(tensors))
-    exec(leaves_text(call), space)
     before = [tensor.detach().clone() for _, tensor in tensors]
     random_state = torch.get_rng_state()
     exec(statement(call), space)
@@ -251,26 +260,23 @@ def fit_rows(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
 
 
 def fit_rows_of(call: Call, growth: Growth, wanted: float) -> Op:
-    stmt, leaves = statement(call), leaves_text(call)
-
-    def seconds(rows: int, room: int = 0) -> float:
-        return time_of(stmt, call.setup + growth.text(rows, room) + leaves, 0.04)
-
-    overhead = seconds(growth.rows)
-    rows = size_for(wanted, overhead, growth, seconds)
-    rows = round(rows / ROW_STEP) * ROW_STEP
+    found = find_rows(call, growth, wanted)
+    rows = round(found.rows / ROW_STEP) * ROW_STEP
     if rows < ROW_STEP:
-        raise UnfitError(f"only {rows} rows")
-    one = check_proportional(rows, overhead, seconds)
-    if not wanted / NEAR < one < min(LONGEST, wanted * NEAR):
+        raise UnfitError(f"only {found.rows} rows")
+
+    def seconds(rows: int, room: int) -> float:
+        return time_of(statement(call), setup_of(call, growth.text(rows, room)))
+
+    one = check_proportional(rows, found.overhead, seconds)
+    if not (is_near(one, wanted) and one < LONGEST):
         raise UnfitError(f"takes {told_seconds(one)}")
-    setup = call.setup + growth.text(rows, math.ceil(rows * 1.01), "{rows}") + leaves
     return Op(
         call.family,
-        stmt,
-        setup,
+        statement(call),
+        setup_of(call, growth.text(rows, math.ceil(rows * 1.01), "{rows}")),
         rows=rows,
-        growing=1 - overhead / one,
+        growing=1 - found.overhead / one,
         source=call.source,
         seconds=one,
     )
@@ -280,18 +286,21 @@ def check_proportional(rows: int, overhead: float, seconds: Callable[[int, int],
     """What so many rows take; an UnfitError if twice or 5 % more do not take so much longer.
 
     Twice the rows may be what they should be while 1 % more lie on a step, or the other way round.
-    All are rows of allocations of one size.
+    All are rows of allocations of one size. Most that are not proportional are so by far, mostly
+    since larger results come with page faults: the first round is enough to refuse those.
     """
     numbers = (rows // 2, rows, round(rows * 1.05), 2 * rows)
-    rounds = [[seconds(number, 2 * rows) for number in numbers] for _ in range(4)]
-    least: list[float] = [min(times) for times in zip(*rounds, strict=True)]
-    half, one, little, two = least
-    if overhead > MOST_OVERHEAD * one:
-        raise UnfitError(f"its overhead may be {overhead / one:.0%}")
-    for less, more in ((half, one), (one, two)):
-        grown = (more - overhead) / (less - overhead) / 2
-        if abs(grown - 1) > PROPORTIONAL:
-            raise UnfitError(f"twice the rows take {2 * grown:.2f} times as long")
+    least = [math.inf] * len(numbers)
+    for allowed in (3 * PROPORTIONAL, math.inf, math.inf, PROPORTIONAL):
+        taken = [seconds(number, 2 * rows) for number in numbers]
+        least = [min(both) for both in zip(least, taken, strict=True)]
+        half, one, little, two = least
+        if overhead > MOST_OVERHEAD * one:
+            raise UnfitError(f"its overhead may be {overhead / one:.0%}")
+        for less, more in ((half, one), (one, two)):
+            grown = (more - overhead) / (less - overhead) / 2
+            if abs(grown - 1) > allowed:
+                raise UnfitError(f"twice the rows take {2 * grown:.2f} times as long")
     slope = (little - one) / (one - overhead) / 0.05
     if abs(slope - 1) > PROPORTIONAL_NEAR:
         raise UnfitError(f"5 % more rows take {5 * slope:.1f} % longer")
@@ -316,7 +325,7 @@ def fit_extra(call: Call, growths: Sequence[Growth], wanted: float) -> Op:
     setup += extra.setup
     several = 20
     texts = (stmt, "; ".join([stmt, *[extra.stmt] * several]))
-    plain, more = map(min, *([time_of(text, setup, 0.03) for text in texts] for _ in range(3)))
+    plain, more = map(min, *([time_of(text, setup) for text in texts] for _ in range(3)))
     if more < plain * 1.01:
         raise UnfitError("the extra work cannot be seen")
     extras = several * plain / (more - plain)
@@ -343,50 +352,60 @@ def extra_for(seconds: float) -> Extra:
 
 def fit_size(call: Call, growths: Sequence[Growth], wanted: float) -> tuple[str, float]:
     """The setup with which the call takes about as long as wanted, and what it takes."""
-    stmt, leaves = statement(call), leaves_text(call)
-    natural = time_of(stmt, call.setup + leaves, 0.03)
-    if wanted / NEAR < natural < wanted * NEAR:
-        return call.setup + leaves, natural
+    natural = time_of(statement(call), setup_of(call))
+    if is_near(natural, wanted):
+        return setup_of(call), natural
     if natural > wanted:
         raise UnfitError(f"takes {told_seconds(natural)} as it is")
+    reasons = []
     for growth in growths:
-
-        def text(rows: int, growth: Growth = growth) -> str:
-            return call.setup + growth.text(rows) + leaves
-
-        def seconds(rows: int) -> float:
-            return time_of(stmt, text(rows), 0.03)
-
         try:
-            rows = size_for(wanted, natural, growth, seconds)
-            taken = seconds(rows)
-        except REFUSALS:
-            continue
-        if wanted / NEAR < taken < wanted * NEAR:
-            return text(rows), taken
-    raise UnfitError("cannot grow to the wanted time")
+            found = find_rows(call, growth, wanted)
+        except REFUSALS as error:
+            reasons.append(str(error)[:80])
+        else:
+            return setup_of(call, growth.text(found.rows)), found.seconds
+    raise UnfitError(" / ".join(reasons) or "nothing can grow")
 
 
-def size_for(
-    wanted: float, overhead: float, growth: Growth, seconds: Callable[[int], float]
-) -> int:
-    """Rows with which the call takes about as long as wanted."""
-    most = int(MOST_BYTES / growth.bytes_per_row)
-    rows, taken = growth.rows, overhead
+def find_rows(call: Call, growth: Growth, wanted: float) -> Rows:
+    """Rows with which the call takes about as long as wanted, in a process of their own.
+
+    They are searched in one process, which has had other sizes before.
+    """
+    found = run_in_child(partial(search_rows, call, growth, wanted), CHILD_SECONDS)
+    for _ in range(3):
+        taken = time_of(statement(call), setup_of(call, growth.text(found.rows)))
+        if is_near(taken, wanted):
+            return found._replace(seconds=taken)
+        found = found._replace(rows=max(1, round(found.rows * wanted / taken)))
+    raise UnfitError(f"takes {told_seconds(taken)}")
+
+
+def search_rows(call: Call, growth: Growth, wanted: float) -> Rows:
+    def seconds(rows: int) -> float:
+        return time_here(statement(call), setup_of(call, growth.text(rows)), 0.02)
+
+    rows = growth.rows
+    overhead = taken = seconds(rows)
     for _ in range(7):
         if abs(math.log(taken / wanted)) < 0.1:
-            return rows
+            break
         factor = (wanted - overhead) / (taken - overhead) if taken > overhead * 1.3 else 8.0
         rows = max(1, round(rows * min(20.0, max(0.05, factor))))
-        if rows > most:
+        if rows * growth.bytes_per_row > MOST_BYTES:
             raise UnfitError("it would take too much memory")
         taken = seconds(rows)
-    return rows
+    return Rows(rows, taken, overhead)
 
 
-def time_of(stmt: str, setup: str, seconds: float) -> float:
+def is_near(seconds: float, wanted: float) -> bool:
+    return wanted / NEAR < seconds < wanted * NEAR
+
+
+def time_of(stmt: str, setup: str) -> float:
     """Seconds of one run when nothing disturbs it, in a process of its own."""
-    return run_in_child(partial(time_here, stmt, setup, seconds), CHILD_SECONDS)
+    return run_in_child(partial(time_here, stmt, setup, 0.04), CHILD_SECONDS)
 
 
 def time_here(stmt: str, setup: str, seconds: float) -> float:
@@ -408,7 +427,7 @@ def time_here(stmt: str, setup: str, seconds: float) -> float:
 
 def check_setup(op: Op) -> None:
     case, _ = op.pair(0.01)
-    taken = min(run_in_child(partial(time_setup, case.setup), CHILD_SECONDS) for _ in range(2))
+    taken = min(run_in_child(partial(time_setup, case.setup), CHILD_SECONDS) for _ in range(3))
     if taken > LONGEST_SETUP:
         raise UnfitError(f"its setup takes {told_seconds(taken)}")
 

@@ -119,7 +119,7 @@ def test_the_text_has_ratios_with_intervals_verdicts_and_what_is_detectable() ->
     assert "detectable: smallest change found with 80 % power." in text
     assert (
         "0 of 2 comparisons of A with A, launched apart, found a change; "
-        "noise of one A/A replicate: 1.2 %. It took 5 % of the time."
+        "noise of one A/A replicate: 1.2 %. It took 5 % of the time without launches."
     ) in text
 
 
@@ -260,14 +260,14 @@ def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() 
             (controlled(ADD, seconds=0.8),),
             (
                 "0 of 1 comparison of A with A, launched apart, found a change; "
-                "noise of one A/A replicate: 0.1 %. It took 8 % of the time."
+                "noise of one A/A replicate: 0.1 %. It took 8 % of the time without launches."
             ),
         ),
         (
             (controlled(ADD, 1.05, seconds=0.4), controlled(MUL, seconds=0.4)),
             (
                 "1 of 2 comparisons of A with A, launched apart, found a change; "
-                "noise of one A/A replicate: 3.5 %. It took 8 % of the time."
+                "noise of one A/A replicate: 3.5 %. It took 8 % of the time without launches."
             ),
         ),
     ],

@@ -27,6 +27,7 @@ from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import TIME_LIMIT, Began, Effort, Progress, Run
 from torchmark.model.run_settings import Backend, ReplaySettings, TracedCall, settings_of
+from torchmark_probe.loops.intervals import median_interval
 from torchmark_probe.loops.sampling import Limits
 
 BUDGET = 0.2
@@ -203,7 +204,11 @@ class Undecided:
             return
         weight = time.median * count
         self._whole += weight
-        low, high = max(0.0, time.interval.low), time.interval.high
+        # What the samples themselves leave open: what differs between results, which is in the
+        # interval of the time too, no longer measurement would mend.
+        measurement = result.measurement
+        within = time.interval if measurement is None else median_interval(measurement.times)
+        low, high = max(0.0, within.low), within.high
         if high - low > 2 * PRECISION * time.median:
             self._held[result.case.id] = (result, weight)
         else:

@@ -137,7 +137,7 @@ def describe_control(judged: Judged) -> tuple[str, ...]:
         f"{control.alarms} of {comparisons} of {name} with {name}, launched apart, found a change"
     )
     noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
-    return (f"{found}; {noise}. It took {control.share * 100:.0f} % of the time.",)
+    return (f"{found}; {noise}. It took {control.share * 100:.0f} % of the time without launches.",)
 
 
 def warn_of_control(judged: Judged) -> list[str]:

@@ -57,6 +57,7 @@ def take_turns(
         serving.join(60)
         theirs.close()
         assert isinstance(told, messages.BlockTimes)
+        assert told.warm_ups == [float(warm_up_runs(numbers[role]))] * len(told.seconds)
         return told.seconds
 
     with ThreadPoolExecutor(2) as both:
@@ -64,7 +65,7 @@ def take_turns(
 
 
 @pytest.mark.parametrize("numbers", [(8, 8), (1, 1), (100, 7)], ids=str)
-def test_every_block_of_both_sides_is_preceded_by_runs_that_warm_it_up_and_are_not_timed(
+def test_every_block_of_both_sides_is_preceded_by_runs_that_warm_it_up(
     numbers: tuple[int, int], tmp_path: Path
 ) -> None:
     """Also where a block follows one of its own: all of them begin alike."""
@@ -75,7 +76,7 @@ def test_every_block_of_both_sides_is_preceded_by_runs_that_warm_it_up_and_are_n
         for role in order
         for ran in (Ran(role, warm_up_runs(numbers[role])), Ran(role, numbers[role]))
     ]
-    assert told == [[float(number)] * 4 for number in numbers], "of the timed runs alone"
+    assert told == [[float(number)] * 4 for number in numbers], "of the block's runs alone"
 
 
 def test_a_quarter_as_many_runs_warm_a_block_up_and_one_at_least() -> None:

@@ -102,6 +102,31 @@ def test_a_seed_moves_the_heap_and_another_moves_it_otherwise(
     assert max(map(max, filter(None, one))) > 1024
 
 
+_PLACED = """
+import ctypes, random
+from torchmark_probe import memory
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_size_t
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_size_t]
+kept = [libc.malloc(size) for size in range(1024, 200_000, 4096)]
+for address in kept[::2]:  # what lies in the bins is not what comes next
+    libc.free(address)
+for seed in range(20):
+    place = memory.move_heap(random.Random(seed))
+    assert place % 16 == 0 and 0 <= place < 4096
+    assert (libc.malloc(120_000) - 16) % 4096 == place, (seed, place)
+    assert memory.place_heap(place) and memory.place_heap(48)
+    assert (libc.malloc(120_000) - 16) % 4096 == 48
+"""
+
+
+def test_large_pieces_begin_where_a_seed_has_them_whatever_was_allocated_before() -> None:
+    """Of glibc, whose pieces have 16 bytes of bookkeeping before them."""
+    subprocess.run([sys.executable, "-c", _PLACED], check=True)
+
+
 def depth() -> int:
     frame = sys._getframe()
     count = 0

@@ -24,7 +24,7 @@ import os
 import random
 import select
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from torchmark_probe import memory
 from torchmark_probe.loops import sampling
@@ -140,14 +140,13 @@ def _sampling(started: "_Started", limits: Limits, seed: int, reference: Referen
 def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> messages.Done:
     """Blocks that alternate with another process's, as often as the control side asks for some."""
     rng = random.Random(work.shake)  # noqa: S311 - places in memory, not a secret
-    memory.move_heap(rng)
+    before = memory.written_memory()
+    place = memory.move_heap(rng)
 
     def serve() -> None:
-        before = memory.written_memory()
         started = _start(work.case, around)  # a statement in C++ has a stack that follows ours
-        memory.collapse(memory.new_since(before, memory.written_memory()))
         with garbage_collection_off():
-            started.blocks.run(1)
+            settle(started.blocks, place, before)
             number, seconds = sampling.block_size(
                 started.blocks, started.clock, work.limits, BLOCK_SECONDS
             )
@@ -158,6 +157,18 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
     return messages.Done()
 
 
+def settle(blocks: Any, place: int, before: Sequence[memory.Range]) -> None:
+    """Let a statement run until it has the memory that it will have in its blocks.
+
+    The first run has the C library keep large pieces from then on, the second one takes them from
+    the heap. `before` is the memory from before the setup.
+    """
+    blocks.run(1)
+    memory.place_heap(place)
+    blocks.run(1)
+    memory.collapse(memory.new_since(before, memory.written_memory()))
+
+
 def serve_blocks(blocks: Any, talk: int, cores: List[int]) -> None:
     """Take blocks on these cores whenever the control side asks for some, until it is gone."""
     while True:
@@ -165,7 +176,7 @@ def serve_blocks(blocks: Any, talk: int, cores: List[int]) -> None:
         if not isinstance(wanted, messages.TakeBlocks):
             return
         _move_to(cores)
-        wire.send(talk, messages.BlockTimes(_run_blocks(blocks, wanted)))
+        wire.send(talk, _run_blocks(blocks, wanted))
 
 
 def _move_to(cores: List[int]) -> None:
@@ -175,8 +186,8 @@ def _move_to(cores: List[int]) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def _run_blocks(blocks: Any, wanted: messages.TakeBlocks) -> List[float]:
-    """The seconds of every block of ours (`blocks` has `run(number)`).
+def _run_blocks(blocks: Any, wanted: messages.TakeBlocks) -> messages.BlockTimes:
+    """Take every block of ours (`blocks` has `run(number)`).
 
     If the other process ends before its last block, what there is until then is returned.
     """
@@ -200,16 +211,19 @@ def warm_up_runs(number: int) -> int:
     return max(1, number // RUNS_TO_A_WARM_UP)
 
 
-def _take_turns(blocks: Any, wanted: messages.TakeBlocks, own: int, other: int) -> List[float]:
+def _take_turns(
+    blocks: Any, wanted: messages.TakeBlocks, own: int, other: int
+) -> messages.BlockTimes:
     order = wanted.order
     role, number = wanted.role, wanted.number
     seconds: List[float] = []
+    warm_ups: List[float] = []
     for index, whose in enumerate(order):
         if whose != role:
             continue
         if index and order[index - 1] != role and not os.read(own, 1):
             break
-        blocks.run(warm_up_runs(number))
+        warm_up = blocks.run(warm_up_runs(number))
         block = blocks.run(number)
         if index + 1 < len(order) and order[index + 1] != role:
             try:
@@ -217,7 +231,8 @@ def _take_turns(blocks: Any, wanted: messages.TakeBlocks, own: int, other: int) 
             except BrokenPipeError:
                 break
         seconds.append(block.wall)
-    return seconds
+        warm_ups.append(warm_up.wall)
+    return messages.BlockTimes(seconds, warm_ups)
 
 
 @answers(messages.Loop)

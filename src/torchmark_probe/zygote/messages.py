@@ -190,9 +190,10 @@ class TakeBlocks(Message):
 
 
 class BlockTimes(Message):
-    """From a child that alternates: the seconds of each of its blocks."""
+    """From a child that alternates: the seconds of each of its blocks, and of what preceded it."""
 
     seconds: List[float]
+    warm_ups: List[float]
 
 
 class Looping(Message):

@@ -16,6 +16,7 @@ from torchmark.engine.paired.timing import Zygotes
 from torchmark.engine.zygote.cases import Count, Output
 from torchmark.errors import CaseFailedError
 from torchmark_probe.zygote.cases import warm_up_runs
+from torchmark_probe.zygote.messages import BlockTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -139,7 +140,7 @@ class FakeSession:
         self.begun = Begun(self._opened.side, tuple(order), role, number, batons)
         self._world.begun.append(self.begun)
 
-    def blocks(self) -> list[float]:
+    def blocks(self) -> BlockTimes:
         assert self.begun is not None
         if self._world.fails_late(self._opened):
             raise CaseFailedError("it fails in its blocks", kind="raised")
@@ -147,7 +148,7 @@ class FakeSession:
         wall = self._cost * number
         count = self.begun.order.count(self.begun.role)
         self._world.now += (wall + self._cost * warm_up_runs(number)) * count
-        return [wall] * count
+        return BlockTimes([wall] * count, [self._cost * warm_up_runs(number)] * count)
 
     def close(self) -> None:
         self.closed += 1

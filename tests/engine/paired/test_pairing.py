@@ -13,6 +13,7 @@ import pytest
 from tests.engine.paired.fakes import BLOCK_SECONDS, FakeSession, Opened, World
 from tests.engine.zygote_cases import wait_until
 from torchmark.engine.paired.pairing import Side, SideFailedError, TakenCrossover, take_crossover
+from torchmark_probe.zygote.messages import BlockTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,10 +74,11 @@ def test_what_the_two_orders_give_stands_in_its_place(seed: int) -> None:
     assert b_first == pytest.approx(math.log(1.1 * 1.02))
 
 
-def test_every_process_is_new_shaken_anew_and_told_its_cores_and_limit() -> None:
+def test_every_process_is_new_and_told_its_cores_and_limit_and_each_pair_is_shaken_anew() -> None:
     within = world()
     crossover_in(within)
-    assert len({opened.shake for opened in within.opened}) == 4
+    first, second, third, fourth = (opened.shake for opened in within.opened)
+    assert first == second != third == fourth
     assert {opened.cores for opened in within.opened} == {(3,)}
     assert {opened.time_limit for opened in within.opened} == {7.0}
     assert {(opened.side, opened.case) for opened in within.opened} == {
@@ -166,16 +168,41 @@ def test_a_block_seldom_follows_one_of_its_own() -> None:
     assert {each[0] for each in orders} == {0, 1}, "who has the first block of all is drawn"
 
 
+def block_times(seconds: list[float]) -> BlockTimes:
+    """Warm from the first run on."""
+    return BlockTimes(seconds, seconds)
+
+
+@pytest.mark.parametrize(("colder", "counts"), [(0.99, True), (1.04, True), (1.2, False)])
+def test_the_run_before_a_block_of_one_run_counts_where_cold_caches_do_not_matter(
+    colder: float, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of both take as long here, and B's runs before them less than A's."""
+    seconds = 0.002
+
+    def blocks(session: FakeSession) -> BlockTimes:
+        begun = session.begun
+        assert begun is not None
+        assert begun.number == 1
+        count = begun.order.count(begun.role)
+        first = seconds * colder * (0.98 if begun.side == "B" else 1.0)
+        return BlockTimes([seconds] * count, [first] * count)
+
+    monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
+    estimate = crossover_in(world(seconds, seconds)).estimates[0]
+    assert estimate < 0 if counts else estimate == 0
+
+
 def test_the_first_rounds_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """They say which process was started last: its data is in the cache."""
 
     def estimate(first: int) -> float:
-        def blocks(session: FakeSession) -> list[float]:
+        def blocks(session: FakeSession) -> BlockTimes:
             begun = session.begun
             assert begun is not None
             count = begun.order.count(begun.role)
             quick = 2.5e-5 if begun.side == "B" else 5e-5
-            return [quick] * first + [5e-5] * (count - first)
+            return block_times([quick] * first + [5e-5] * (count - first))
 
         monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
         return crossover_in(world()).estimates[0]
@@ -189,11 +216,11 @@ def test_the_first_rounds_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> No
 def test_rounds_that_are_long_count_from_the_first_one_on(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def blocks(session: FakeSession) -> list[float]:
+    def blocks(session: FakeSession) -> BlockTimes:
         begun = session.begun
         assert begun is not None
         first = 0.5 if begun.side == "B" else 1.0
-        return [seconds * first] + [seconds] * (begun.order.count(begun.role) - 1)
+        return block_times([seconds * first] + [seconds] * (begun.order.count(begun.role) - 1))
 
     monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
     assert crossover_in(world(seconds, seconds)).estimates[0] < 0
@@ -207,12 +234,12 @@ def test_the_middle_of_the_rounds_and_the_quiet_blocks_count_alike(
 ) -> None:
     """What slows less than half of B's rounds is in neither of the two, what slows all in both."""
 
-    def blocks(session: FakeSession) -> list[float]:
+    def blocks(session: FakeSession) -> BlockTimes:
         begun = session.begun
         assert begun is not None
         wall, count = MICROSECOND * begun.number, begun.order.count(begun.role)
         slowed = round(share * count) if begun.side == "B" else 0
-        return [9 * wall] * slowed + [wall] * (count - slowed)
+        return block_times([9 * wall] * slowed + [wall] * (count - slowed))
 
     monkeypatch.setattr("tests.engine.paired.fakes.FakeSession.blocks", blocks)
     expected = what_counts * math.log(9)
@@ -226,7 +253,7 @@ def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_
     original = FakeSession.blocks
     seen: list[int] = []
 
-    def blocks(session: FakeSession) -> list[float]:
+    def blocks(session: FakeSession) -> BlockTimes:
         if is_in_background:
             wait_until(lambda: len(within.sessions) == 4)
         seen.append(len(within.sessions))

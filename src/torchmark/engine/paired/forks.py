@@ -27,7 +27,7 @@ from torchmark_probe.loops.clocks import clock_facts
 from torchmark_probe.loops.sampling import Limits, block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.zygote import messages, wire
-from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks
+from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks, settle
 from torchmark_probe.zygote.serving import die_with_parent
 
 Said = TypeVar("Said", bound=messages.Message)
@@ -62,8 +62,8 @@ class Forks:
 class ForkedSession:
     """Open while the function's process lives."""
 
-    def __init__(self, work: Callable[[int], None], shake: int, time_limit: float) -> None:
-        """`work` is done in the fork; it is given the descriptor to talk over."""
+    def __init__(self, work: Callable[[int, int], None], shake: int, time_limit: float) -> None:
+        """`work` is done in the fork: with the descriptor to talk over, and the place of its heap."""
         self._limit = time_limit
         self._deadline = time.monotonic() + time_limit
         self._talk, theirs = socket.socketpair()
@@ -89,9 +89,9 @@ class ForkedSession:
         with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
             wire.send(self._talk.fileno(), blocks_of_role(order, role, number, batons))
 
-    def blocks(self) -> list[float]:
-        """The seconds of each block; what the function raises is a CaseFailedError."""
-        return self._next(messages.BlockTimes).seconds
+    def blocks(self) -> messages.BlockTimes:
+        """What each block took; what the function raises is a CaseFailedError."""
+        return self._next(messages.BlockTimes)
 
     def close(self) -> None:
         """End the process."""
@@ -127,13 +127,13 @@ class ForkedSession:
         return message
 
 
-def _be_the_child(work: Callable[[int], None], shake: int, talk: int) -> NoReturn:
+def _be_the_child(work: Callable[[int, int], None], shake: int, talk: int) -> NoReturn:
     try:
         die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
-        memory.move_heap(rng)
-        memory.with_moved_stack(rng, lambda: work(talk))
+        place = memory.move_heap(rng)
+        memory.with_moved_stack(rng, lambda: work(talk, place))
     except BaseException:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
             wire.send(talk, messages.Raised(traceback.format_exc(), is_memory=False))
@@ -142,7 +142,7 @@ def _be_the_child(work: Callable[[int], None], shake: int, talk: int) -> NoRetur
 
 
 def _serve(
-    function: Callable[[], object], limits: Limits, cores: Collection[int], talk: int
+    function: Callable[[], object], limits: Limits, cores: Collection[int], talk: int, place: int
 ) -> None:
     if cores:
         os.sched_setaffinity(0, cores)
@@ -153,6 +153,7 @@ def _serve(
     random.seed(0)
     blocks = PythonLoop("function()", globals={"function": function}).blocks()
     with garbage_collection_off():
+        settle(blocks, place, memory.written_memory())
         number, seconds = block_size(blocks, clock_facts(time.perf_counter), limits, BLOCK_SECONDS)
         wire.send(talk, messages.BlockSize(number, seconds))
         serve_blocks(blocks, talk, [])

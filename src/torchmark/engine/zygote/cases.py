@@ -79,9 +79,9 @@ class Session(Conversation):
         """Let it take the blocks of its role, with the other process at the other baton."""
         self.say(blocks_of_role(order, role, number, batons))
 
-    def blocks(self) -> list[float]:
-        """The seconds of each block; what the statement raises is a CaseFailedError."""
-        return self.next_message(BlockTimes, _TOO_EARLY).seconds
+    def blocks(self) -> BlockTimes:
+        """What each block took; what the statement raises is a CaseFailedError."""
+        return self.next_message(BlockTimes, _TOO_EARLY)
 
 
 def blocks_of_role(

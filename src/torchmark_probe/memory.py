@@ -126,19 +126,41 @@ def move_heap(rng: random.Random) -> int:
 def place_heap(place: int) -> bool:
     """Let the next large piece of memory begin so many bytes behind the start of a page.
 
+    A large piece is the last of all then, and returns to where it was cut from. Something small
+    behind it would keep it from being used again, and the heap would grow with every run: the C
+    library asks for a little more than it needs, to align it, and keeps the rest in its quickest
+    bins. So these are filled, and what is small comes from elsewhere.
+
     False where the C library does not let that happen: another one, whose ways are not known here,
     or one that something else takes memory away from. `place` is a multiple of 16.
     """
     if not hasattr(_libc, "mallinfo"):
         return False
+    _end_heap_at(place)
+    small = [_libc.malloc(_PLACING - 8) for _ in range(_PLACED_PIECES)]
+    is_placed = _end_heap_at(place)
+    for each in small:
+        _libc.free(each)
+    for size in _CACHED:
+        small = [_libc.malloc(size) for _ in range(_QUICKEST)]
+        for each in small:
+            _libc.free(each)
+    return is_placed
+
+
+def _end_heap_at(place: int) -> bool:
+    """Take pieces until the last one, which new ones are cut from, begins there in a page."""
     for _ in repeat(None, _MOST_LARGE):
-        top = _libc.sbrk(0) - _libc.mallinfo().keepcost
-        missing = (place - top) % mmap.PAGESIZE
-        if missing == 0:
+        # It may come from a bin: the next one then comes from another, or from the last piece.
+        _libc.malloc(_PLACING + (place - _end_of_heap()) % mmap.PAGESIZE - 8)
+        if _end_of_heap() % mmap.PAGESIZE == place:
             return True
-        # It may come from a bin: the next one then comes from another, or moves the top.
-        _libc.malloc(_PLACING + missing - 8)
     return False
+
+
+def _end_of_heap() -> int:
+    """Where the last piece of memory begins that new ones are cut from."""
+    return int(_libc.sbrk(0) - _libc.mallinfo().keepcost)
 
 
 def with_moved_stack(rng: random.Random, work: Callable[[], Any]) -> Any:
@@ -235,6 +257,12 @@ _MOST = 20_000
 _PLACING = 64 * 1024
 """Bytes that are taken to move what comes next: more than most of what lies in the bins, and less
 than what gets pages of its own."""
+
+_QUICKEST = 7
+"""Pieces of one size that the C library keeps in its quickest bins."""
+
+_PLACED_PIECES = 16
+"""Of that size, for what is small."""
 
 _MOST_LARGE = 200
 """The same for the large pieces: after importing torch some thirty lie in the bins."""

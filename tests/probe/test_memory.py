@@ -113,12 +113,23 @@ libc.free.argtypes = [ctypes.c_size_t]
 kept = [libc.malloc(size) for size in range(1024, 200_000, 4096)]
 for address in kept[::2]:  # what lies in the bins is not what comes next
     libc.free(address)
+LARGE = 8_000_000
+libc.free(libc.malloc(2 * LARGE))  # from now on so large a piece is cut from the heap
 for seed in range(20):
     place = memory.move_heap(random.Random(seed))
     assert place % 16 == 0 and 0 <= place < 4096
-    assert (libc.malloc(120_000) - 16) % 4096 == place, (seed, place)
-    assert memory.place_heap(place) and memory.place_heap(48)
-    assert (libc.malloc(120_000) - 16) % 4096 == 48
+    large = libc.malloc(LARGE)
+    assert (large - 16) % 4096 == place, (seed, place)
+    libc.free(large)
+    assert memory.place_heap(48)
+    aligned = ctypes.c_size_t()
+    seen = set()
+    for _ in range(50):  # as torch asks for it: what is left over is small, and is freed
+        assert libc.posix_memalign(ctypes.byref(aligned), 64, LARGE) == 0
+        seen.add(aligned.value)
+        libc.free(aligned.value)
+    assert len(seen) <= 2, "it returns to where it was, so the heap does not grow"
+    assert any((each - 64) % 4096 == 0 for each in seen)
 """
 
 

@@ -22,6 +22,7 @@ import gc
 import importlib
 import os
 import random
+import resource
 import select
 import time
 from typing import Any, Dict, List, NamedTuple, Sequence
@@ -157,16 +158,32 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
     return messages.Done()
 
 
+_MOST_SETTLING_RUNS = 8
+
+_MANY_FAULTS = 32
+"""Of 4 KB, in one run: less is no large piece of memory."""
+
+
 def settle(blocks: Any, place: int, before: Sequence[memory.Range]) -> None:
     """Let a statement run until it has the memory that it will have in its blocks.
 
-    The first run has the C library keep large pieces from then on, the second one takes them from
-    the heap. `before` is the memory from before the setup.
+    The first run has the C library keep large pieces from then on, and the second one takes them
+    from the heap. Getting the pages of 8 MB takes 4 ms, to clone them 0.4. `before` is the memory
+    from before the setup.
     """
     blocks.run(1)
     memory.place_heap(place)
-    blocks.run(1)
+    for _ in range(_MOST_SETTLING_RUNS):
+        faults = _page_faults()
+        blocks.run(1)
+        if _page_faults() - faults < _MANY_FAULTS:
+            break
     memory.collapse(memory.new_since(before, memory.written_memory()))
+
+
+def _page_faults() -> int:
+    """Pages that this process got so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def serve_blocks(blocks: Any, talk: int, cores: List[int]) -> None:

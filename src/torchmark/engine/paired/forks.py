@@ -63,7 +63,7 @@ class ForkedSession:
     """Open while the function's process lives."""
 
     def __init__(self, work: Callable[[int, int], None], shake: int, time_limit: float) -> None:
-        """`work` is done in the fork: with the descriptor to talk over, and the place of its heap."""
+        """`work` is done in the fork: it is given what to talk over, and the place of its heap."""
         self._limit = time_limit
         self._deadline = time.monotonic() + time_limit
         self._talk, theirs = socket.socketpair()

@@ -154,7 +154,7 @@ def test_two_statements_give_a_table_and_every_document(tmp_path: Path, light: s
     (row,) = csv.DictReader((tmp_path / "ab.csv").read_text().splitlines())
     assert row["verdict"] == "slower"
     assert 1 < float(row["low"]) < float(row["low_95"]) < float(row["high_95"]) < float(row["high"])
-    assert float(row["level"]) == 0.995, "of a case that is judged alone"
+    assert float(row["level"]) == 0.99, "of a case that is judged alone"
     for name in ("ab.md", "ab.html"):
         assert "slower" in (tmp_path / name).read_text()
     assert len(list(tmp_path.iterdir())) == 5, "four documents and the environment"

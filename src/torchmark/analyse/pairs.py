@@ -26,13 +26,10 @@ from torchmark.model.result import PairedTiming
 from torchmark.model.run import FEWEST_REPLICATES
 from torchmark_probe.loops.intervals import Interval
 
-FALSE_ALARMS = 0.005
-"""The share of comparisons of a thing with itself, each judged alone, that may be called a change:
-half of the one in a hundred that we promise."""
-
 FALSE_DISCOVERIES = 0.01
 """Of cases compared together, the share of changes, among those that are called one, that may be
-none. Of twenty cases without a change the first has to be as unlikely as one in two thousand."""
+none. So one in a hundred comparisons of a thing with itself, judged alone, may be called a change;
+of twenty cases without a change the first has to be as unlikely as one in two thousand."""
 
 SAME_WITHIN = 0.01
 """Two things are the same if the interval of their ratio lies within this of one."""
@@ -121,7 +118,7 @@ def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -
     if len(timing.replicates) < FEWEST_REPLICATES:
         return False
     fit = _fit(timing)
-    effect = _effect(fit, timing, _share_of_false(cases) / cases, _p_value(fit, timing))
+    effect = _effect(fit, timing, FALSE_DISCOVERIES / cases, _p_value(fit, timing))
     if effect.verdict.is_change or not gives_up:
         return effect.verdict.is_change
     small = math.log1p(_FUTILE_WITHIN)
@@ -141,12 +138,12 @@ class Forecast(NamedTuple):
 
 def detectable_among(timing: PairedTiming, cases: int) -> float:
     """The detectable change where no other of the cases has changed."""
-    return _detectable(_fit(timing), timing, _share_of_false(cases) / cases)
+    return _detectable(_fit(timing), timing, FALSE_DISCOVERIES / cases)
 
 
 def forecast(timing: PairedTiming, wanted: float, *, cases: int, most: int) -> Forecast:
     """How many crossovers make a change of the wanted size detectable; no more than `most`."""
-    fit, alarms = _fit(timing), _share_of_false(cases) / cases
+    fit, alarms = _fit(timing), FALSE_DISCOVERIES / cases
 
     def detectable(count: int) -> float:
         return _detectable(fit.with_crossovers(count), timing, alarms)
@@ -238,13 +235,6 @@ def _discovery_limit(p_values: Sequence[float]) -> float:
     Where there is none, what the first one would have to reach.
     """
     cases = len(p_values)
-    share = _share_of_false(cases)
-    discoveries = [
-        rank for rank, p in enumerate(sorted(p_values), start=1) if p < share * rank / cases
-    ]
-    return share * max(discoveries, default=1) / max(1, cases)
-
-
-def _share_of_false(cases: int) -> float:
-    """Of discoveries among so many cases; never so many that a case by itself had more of them."""
-    return min(FALSE_DISCOVERIES, FALSE_ALARMS * cases)
+    share = FALSE_DISCOVERIES / max(1, cases)
+    discoveries = [rank for rank, p in enumerate(sorted(p_values), start=1) if p < share * rank]
+    return share * max(discoveries, default=1)

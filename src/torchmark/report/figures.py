@@ -108,8 +108,8 @@ def duration_text(seconds: float) -> str:
 
 def confidence_text(level: float) -> str:
     """
-    >>> confidence_text(0.995), confidence_text(1 - 0.01 / 181)
-    ('99.5 %', '99.994 %')
+    >>> confidence_text(0.99), confidence_text(1 - 0.01 / 181)
+    ('99 %', '99.994 %')
     """
     return f"{level * 100:.5g} %"
 

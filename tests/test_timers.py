@@ -96,9 +96,19 @@ def test_the_callback_hears_of_every_block(method: str) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 7, 10, 39, 97, 100, 1000, 10007, 1000000])
-def test_timeit_keeps_many_times_that_together_are_the_number_asked_for(number: int) -> None:
+def test_timeit_is_torchs(number: int) -> None:
+    ours, theirs = FakeTimer("pass"), FakeReference("pass")
+    m, expected = ours.timeit(number), theirs.timeit(number)
+    assert log_of(ours) == log_of(theirs)
+    assert m.number_per_run == expected.number_per_run == number
+    assert m.raw_times == expected.raw_times
+    assert len(m.raw_times) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 7, 10, 39, 97, 100, 1000, 10007, 1000000])
+def test_blocks_of_timeit_together_are_the_number_asked_for(number: int) -> None:
     timer = FakeTimer("pass")
-    m = timer.timeit(number)
+    m = timer.timeit_blocks(number)
     total = m.number_per_run * len(m.raw_times)
     assert number - 19 <= total <= number
     assert len(m.raw_times) >= min(number, 4)
@@ -107,16 +117,17 @@ def test_timeit_keeps_many_times_that_together_are_the_number_asked_for(number: 
         assert m.iqr > 0, "the quartiles say something"
 
 
-def test_timeit_divides_evenly_what_can_be_divided() -> None:
+def test_timeit_blocks_divides_evenly_what_can_be_divided() -> None:
     for number in (100, 1000, 10000, 1000000, 50, 36):
-        m = FakeTimer("pass").timeit(number)
+        m = FakeTimer("pass").timeit_blocks(number)
         assert m.number_per_run * len(m.raw_times) == number
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])
-def test_timeit_refuses_what_is_no_number_of_runs(number: Any) -> None:
+@pytest.mark.parametrize("method", ["timeit", "timeit_blocks"])
+def test_what_is_no_number_of_runs_is_refused(method: str, number: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="number of runs"):
-        Timer("pass").timeit(number)
+        getattr(Timer("pass"), method)(number)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, True])
@@ -388,9 +399,10 @@ def test_numpys_numbers_are_numbers() -> None:
     assert timer.adaptive_autorange(max_run_time=None).median > 0
 
 
-def test_timeit_runs_the_setup_twice_as_torchs_does() -> None:
+@pytest.mark.parametrize("method", ["timeit", "timeit_blocks"])
+def test_timeit_runs_the_setup_twice_as_torchs_does(method: str) -> None:
     seen: list[int] = []
-    Timer("pass", "seen.append(1)", globals={"seen": seen}).timeit(100)
+    getattr(Timer("pass", "seen.append(1)", globals={"seen": seen}), method)(100)
     assert len(seen) == 2
 
 

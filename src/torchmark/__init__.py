@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # every public name: type checkers follow these imports, `_fi
     from torchmark.op_fuzzers import SpectralOpFuzzer as SpectralOpFuzzer
     from torchmark.op_fuzzers import UnaryOpFuzzer as UnaryOpFuzzer
     from torchmark.op_fuzzers import UnaryOpSparseFuzzer as UnaryOpSparseFuzzer
+    from torchmark.patch import patch_torch as patch_torch
     from torchmark.store import open_store as open_store
     from torchmark.timers import Timer as Timer
     from torchmark.timers import measure as measure
@@ -90,6 +91,8 @@ def __getattr__(name: str) -> Any:
     homes = _find_homes()
     if name == "__all__":
         return sorted(homes)
+    if name == "utils":  # torch's package has it without an import of its own
+        return importlib.import_module("torchmark.utils")
     if name not in homes:
         raise AttributeError(f"module 'torchmark' has no attribute {name!r}")
     value = getattr(importlib.import_module(homes[name]), name)

@@ -13,7 +13,7 @@ from typing import Any
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
-from torchmark.model.units import leading_digits, trim_sigfig, unit_to_english
+from torchmark.model.units import collect, leading_digits, trim_sigfig, unit_to_english
 from torchmark.report import render_view
 from torchmark.report.formats.data import render_figures
 from torchmark.report.formats.markdown import render_table
@@ -23,6 +23,7 @@ from torchmark.report.views.measurements import (
     ResultRow,
     ResultTable,
     make_view,
+    table_of_group,
     tables_of,
 )
 
@@ -48,14 +49,14 @@ class Colorize(enum.Enum):
     ROWWISE = "rowwise"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _TextStyle:
     """How numbers are shown in the text form; what `Compare`'s switches set."""
 
-    trim_significant_figures: bool = False
-    highlight_warnings: bool = False
-    colorize: Colorize = Colorize.NONE
-    baseline: Baseline | None = None
+    trim_significant_figures: bool
+    highlight_warnings: bool
+    colorize: Colorize
+    baseline: Baseline | None
 
 
 class Compare:
@@ -71,7 +72,11 @@ class Compare:
 
     def __init__(self, results: Iterable[Measurement]) -> None:
         self._results: list[Measurement] = []
-        self._style = _TextStyle()
+        # Names that begin with an underscore are torch's where scripts use them.
+        self._trim_significant_figures = False
+        self._colorize = Colorize.NONE
+        self._highlight_warnings = False
+        self._baseline: Baseline | None = None
         self.extend_results(results)
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
@@ -80,29 +85,30 @@ class Compare:
 
     def trim_significant_figures(self) -> None:
         """Show only the figures that carry information."""
-        self._style.trim_significant_figures = True
+        self._trim_significant_figures = True
 
     def colorize(self, rowwise: bool = False) -> None:
         """Colour the text form by column, or by row."""
-        self._style.colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
+        self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
         """Mark results of high variance in the text form."""
-        self._style.highlight_warnings = True
+        self._highlight_warnings = True
 
     def relative_to(self, row: str, env: str | None = None) -> None:
         """Show every cell as a ratio to the row of this name in the same column and threads.
 
         Without `env` a cell is compared within its own environment where that has such a row.
         """
-        self._style.baseline = Baseline(row=row, env=env)
+        self._baseline = Baseline(row=row, env=env)
 
     def print(self) -> None:
         """Print the text form."""
         print(str(self))  # noqa: T201 - torch's method, and its purpose
 
     def __str__(self) -> str:
-        return "\n".join(_render(table, self._style) for table in self._tables())
+        """The text form; nothing where there are no results, as torch's."""
+        return "\n".join(self._render())
 
     def to_markdown(self) -> str:
         """The tables alone, one for each label."""
@@ -119,17 +125,32 @@ class Compare:
 
     def to_json(self) -> str:
         """An object for each cell, times in seconds."""
-        baseline = self._style.baseline
+        baseline = self._baseline
         row = {"row": baseline.row, "env": baseline.env} if baseline else None
         return render_figures(
             self._view(), {"torchmark": "comparison", "version": 2, "baseline": row}
         )
 
     def _view(self) -> View:
-        return make_view(self._tables(), self._style.baseline)
+        return make_view(tables_of(self._results), self._baseline)
 
-    def _tables(self) -> list[ResultTable]:
-        return tables_of(self._results)
+    def _render(self) -> list[str]:
+        """The text of each table."""
+        groups = self._group_by_label(Measurement.merge(self._results))
+        return [self._layout(group) for group in groups.values()]
+
+    def _group_by_label(self, results: Iterable[Measurement]) -> dict[str | None, list[Measurement]]:
+        return collect((result.label, result) for result in results)
+
+    def _layout(self, results: Iterable[Measurement]) -> str:
+        """The text of one table."""
+        style = _TextStyle(
+            trim_significant_figures=self._trim_significant_figures,
+            highlight_warnings=self._highlight_warnings,
+            colorize=self._colorize,
+            baseline=self._baseline,
+        )
+        return _render(table_of_group(list(results)), style)
 
 
 def _as_measurement(result: Any) -> Measurement:

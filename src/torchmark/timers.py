@@ -33,7 +33,7 @@ from torchmark_probe.loops.clocks import wall_clock
 from torchmark_probe.loops.snippets import PythonLoop, call_of
 
 _TIMEIT_BLOCKS = 20
-"""Blocks into which `timeit` divides its runs: enough for a median and quartiles."""
+"""Blocks into which `timeit_blocks` divides its runs: enough for a median and quartiles."""
 
 _FEWEST_BLOCKS = 5
 _RUNS_PER_BLOCK = 10
@@ -135,6 +135,16 @@ class Timer:
         return Task(self._task_spec, self._timer, self._clock)
 
     def timeit(self, number: int = 1000000) -> Measurement:
+        """Run the statement `number` times, timed as one, after a warm-up of a hundredth of it.
+
+        As torch's: one time, so nothing is known of its spread. `timeit_blocks` has many.
+        """
+        number = check_count("the number of runs", number)
+        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
+            self._timeit(max(number // 100, 2))
+            return Measurement(number, [self._timeit(number)], self._task_spec)
+
+    def timeit_blocks(self, number: int = 1000000) -> Measurement:
         """Run the statement `number` times, in up to 20 equal blocks, and keep the time of each.
 
         Where `number` cannot be divided so, up to 19 runs join the warm-up. The setup runs once
@@ -270,6 +280,22 @@ class Timer:
         with as_user_error():
             loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
+
+    def _threaded_measurement_loop(
+        self,
+        number: int,
+        time_hook: Callable[[], float],
+        stop_hook: Callable[[list[float]], bool],
+        min_run_time: float,
+        max_run_time: float | None = None,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> list[float]:
+        """The loop of torch's autoranges, for scripts that call it: `time_hook` until both agree."""
+        longest = max_run_time or math.inf
+        with set_torch_threads(self._task_spec.num_threads):
+            return repeat_block(
+                lambda _: time_hook(), number, callback, min_run_time, longest, stop_hook
+            )
 
     def _timeit(self, number: int) -> float:
         return max(self._timer.timeit(number), SHORTEST_TIME)

@@ -49,8 +49,19 @@ def test_an_empty_pattern_means_all() -> None:
     assert selected(CASES, "") == selected(CASES, "  ") == CASES
 
 
-def test_a_part_of_an_id_is_enough() -> None:
-    assert selected(CASES, CASES[3].id[:10].upper()) == (CASES[3],)
+def test_an_id_is_meant_as_a_whole() -> None:
+    """A part of it can be a word: `add` are three hexadecimal digits."""
+    assert selected(CASES, CASES[3].id.upper()) == (CASES[3],)
+    for case in CASES:
+        parts = {case.id[start : start + 3] for start in range(len(case.id) - 2)} - {"add"}
+        assert all(selected(CASES, part) == () for part in parts)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5000 + "add" + ")" * 5000, "not " * 5001 + "add"])
+def test_what_nobody_writes_by_hand_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match="within each other"):
+        selected(CASES, pattern)
+    assert selected(CASES, "(" * 50 + "add" + ")" * 50)
 
 
 @pytest.mark.parametrize(

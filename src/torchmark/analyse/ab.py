@@ -185,8 +185,8 @@ def judge_counts(result: Result) -> CountRow:
     spec = spec_of(result.case)
     first, second = ([stats_of_counts(each, spec) for each in of] for of in (counts.a, counts.b))
     with_loop = not all(map(counted_its_loop, (*counts.a, *counts.b)))
-    a = sorted(_denoise(stats, with_loop=with_loop) for stats in first)
-    b = sorted(_denoise(stats, with_loop=with_loop) for stats in second)
+    a = sorted(_per_run(stats, with_loop=with_loop) for stats in first)
+    b = sorted(_per_run(stats, with_loop=with_loop) for stats in second)
     spread = max(a[-1] - a[0], b[-1] - b[0])
     return CountRow(
         case=result.case,
@@ -208,16 +208,17 @@ def _count_verdict(a: Sequence[Fraction], b: Sequence[Fraction], spread: Fractio
     return Verdict.SAME if a == b else Verdict.CLOSE
 
 
-def _denoise(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
+def _per_run(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
+    """Instructions without what follows from where things lie."""
     counts = stats.stmt_exclusive_stats if with_loop else stats.without_loop()
-    return Fraction(counts.denoise().sum(), stats.number_per_run)
+    return Fraction(counts.without_layout().sum(), stats.number_per_run)
 
 
 def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[FunctionDifference, ...]:
     """By function what one run takes more in B, biggest first; names without build folders."""
     more: dict[str, Fraction] = defaultdict(Fraction)
     for stats, sign in ((b.as_standardized(), 1), (a.as_standardized(), -1)):
-        for count, name in stats.without_loop().denoise():
+        for count, name in stats.without_loop().without_layout():
             more[name] += Fraction(sign * count, stats.number_per_run)
     found = [FunctionDifference(name, value) for name, value in more.items() if value]
     return tuple(sorted(found, key=lambda each: (-abs(each.instructions), each.function)))

@@ -1,11 +1,11 @@
-"""`-k PATTERN`: the cases that a person means, by words of their titles or by their ids.
+"""`-k PATTERN`: the cases that a person means, by parts of their titles or by their ids.
 
     any     = all ("or" all)*
     all     = each (["and"] each)*
     each    = "not" each | "(" any ")" | word
 
 A word is anything without blanks and parentheses, or anything in quotes. It is found anywhere in
-the title or the id, in capitals or not.
+the title, in capitals or not, or it is the whole id.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ from torchmark.errors import PatternError
 if TYPE_CHECKING:
     from torchmark.model.case import Case
 
-Condition = Callable[[str], bool]
+Condition = Callable[["_Names"], bool]
+
+_DEEPEST = 100
+"""Parentheses and `not` within each other: more than anybody writes by hand."""
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<mark>[()])|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>[^\s()]+))"""
 )
+
+
+class _Names(NamedTuple):
+    """What a case is called, in lower case."""
+
+    title: str
+    id: str
 
 
 class _Token(NamedTuple):
@@ -47,15 +57,16 @@ def selected(cases: Iterable[Case], pattern: str) -> tuple[Case, ...]:
     [('add', 'int')]
     """
     condition = _Parser(pattern).condition()
-    return tuple(case for case in cases if condition(f"{case.title}\n{case.id}".lower()))
+    return tuple(case for case in cases if condition(_Names(case.title.lower(), case.id)))
 
 
 class _Parser:
-    """Turns a pattern into a condition on text in lower case."""
+    """Turns a pattern into a condition on the names of a case."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._tokens = _tokens(pattern)
+        self._depth = 0
 
     def condition(self) -> Condition:
         if self._next.means(""):
@@ -73,28 +84,36 @@ class _Parser:
         options = [self._all()]
         while self._accept("or"):
             options.append(self._all())
-        return lambda text: any(option(text) for option in options)
+        return lambda names: any(option(names) for option in options)
 
     def _all(self) -> Condition:
         parts = [self._each()]
         while not self._next.means("or", ")", ""):
             self._accept("and")
             parts.append(self._each())
-        return lambda text: all(part(text) for part in parts)
+        return lambda names: all(part(names) for part in parts)
 
     def _each(self) -> Condition:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self._fail(f"more than {_DEEPEST} parentheses or nots within each other")
+        condition = self._one()
+        self._depth -= 1
+        return condition
+
+    def _one(self) -> Condition:
         if self._next.means("", "and", "or", ")"):
             self._fail("a word expected")
         if self._accept("not"):
             part = self._each()
-            return lambda text: not part(text)
+            return lambda names: not part(names)
         if self._accept("("):
             inside = self._any()
             if not self._accept(")"):
                 self._fail("')' expected")
             return inside
         word = self._tokens.pop(0).text
-        return lambda text: word in text
+        return lambda names: word in names.title or word == names.id
 
     def _accept(self, mark: str) -> bool:
         """Whether this comes next; it is then behind us."""

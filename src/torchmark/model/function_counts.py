@@ -1,16 +1,19 @@
-"""Instructions by function, and the algebra on them: `+ - *`, filter, transform, denoise.
+"""Instructions by function, and the algebra on them: `+ - *`, filter, transform and others.
 
 The interface, the order and the printed text are those of `torch.utils.benchmark`'s
 `FunctionCounts`, so scripts and eyes that know the one read the other.
 
-`denoise` takes away what follows from where things lie in memory, and not from what is done:
+`denoise` takes away what torch's does: how Python looks names up in dictionaries. torch looks for
+`dictobject.c:lookdict_unicode`, the loop's name until CPython 3.10, and removes nothing on a later
+one; here that loop is known by its names in 3.8 to 3.14, with debug symbols and without.
+
+`without_layout` takes away all that follows from where things lie in memory, and not from what is
+done:
 
 *Dictionary probing.* Where a dictionary's entries lie follows from the hash seed and from
 addresses, so how often a lookup probes differs between runs of the same code. On CPython 3.8, 3.11
 and 3.13 with other seeds and environments (11 to 14 million instructions), 85 % and more of what
-moved was in the probing loops. torch looks for `dictobject.c:lookdict_unicode`, the loop's name
-until CPython 3.10, and removes nothing on a later one; here the loops of 3.8 to 3.14 are known by
-all their names, with debug symbols and without.
+moved was in the probing loops.
 
 *Misses of the type attribute cache.* Which attributes share a place in it follows from the
 addresses of their names: another version of torchmark's own probe moved `BatchNorm2d` by 2.9 %,
@@ -44,12 +47,19 @@ _SHORTEST_NAME = 40
 _ROWS_SHOWN = 9
 """At the top and again at the bottom of a long table."""
 
-_PROBING_LOOPS = (
-    r"lookdict\w*",  # 3.8 to 3.10: lookdict, _unicode, _unicode_nodummy, _split; later _index
-    r"_Py_dict_lookup\w*",  # 3.11 on; 3.13 adds _threadsafe, 3.14 _threadsafe_stackref
-    r"unicodekeys_lookup_\w+",  # 3.11 on: _unicode, _generic; later _split and _threadsafe
-    r"dictkeys_(?:generic|string)_?lookup\w*",  # 3.10 on, where the compiler did not inline them
+_LOOKUPS_OF_NAMES = (
+    r"lookdict_unicode\w*",  # 3.8 to 3.10
+    r"_Py_dict_lookup\w*",  # 3.11 on, where the next is inlined; 3.13 adds _threadsafe and others
+    r"unicodekeys_lookup_unicode\w*",
+    r"dictkeys_string_?lookup\w*",
     r"_PyDictKeys_StringLookup\w*",  # 3.11 on; 3.14 adds AndVersion and Split
+)
+
+_PROBING_LOOPS = (
+    *_LOOKUPS_OF_NAMES,
+    r"lookdict\w*",  # 3.8 to 3.10: lookdict, _split; later _index
+    r"unicodekeys_lookup_\w+",  # 3.11 on: _generic; later _split and _threadsafe
+    r"dictkeys_generic_?lookup\w*",  # 3.10 on, where the compiler did not inline it
     r"find_empty_slot",  # every version: the same loop, for a key that is new
 )
 
@@ -66,12 +76,19 @@ _BOOKKEEPING = (
     r"systrim",
 )
 
-_NOISE = re.compile(
-    # One colon before the name: `space::lookdict` in somebody's C++ is no part of CPython.
-    rf"(?:^|[^:]):(?:{'|'.join(_PROBING_LOOPS + _MISSED_TYPE_CACHE + _BOOKKEEPING)})"
-    # What compilers (`.constprop.0`), callgrind (`'2`) and callgrind_annotate (` [lib.so]`) append.
-    r"(?:\.\w+)*(?:'\d+)?(?: \[.*\])?$"
-)
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(
+        # One colon before the name: `space::lookdict` in somebody's C++ is no part of CPython.
+        rf"(?:^|[^:]):(?:{'|'.join(names)})"
+        # What compilers (`.constprop.0`), callgrind (`'2`) and callgrind_annotate (` [lib.so]`)
+        # append.
+        r"(?:\.\w+)*(?:'\d+)?(?: \[.*\])?$"
+    )
+
+
+_NOISE = _any_of(_LOOKUPS_OF_NAMES)
+_LAYOUT = _any_of((*_PROBING_LOOPS, *_MISSED_TYPE_CACHE, *_BOOKKEEPING))
 
 
 class FunctionCount(NamedTuple):
@@ -152,13 +169,22 @@ class FunctionCounts:
         return sum(count for count, _ in self)
 
     def denoise(self) -> FunctionCounts:
-        """Without what follows from where things lie; the module says what and why.
+        """Without Python's lookups of names, as torch's; nothing of C++ is taken away.
 
         >>> noisy = FunctionCount(7, "Objects/dictobject.c:unicodekeys_lookup_unicode [libpython]")
         >>> FunctionCounts((noisy, FunctionCount(5, "a.c:f")), False).denoise().sum()
         5
         """
         return self.filter(lambda name: _NOISE.search(name) is None)
+
+    def without_layout(self) -> FunctionCounts:
+        """Without what follows from where things lie; the module says what and why.
+
+        >>> noisy = FunctionCount(7, "malloc/malloc.c:_int_malloc [libc.so.6]")
+        >>> FunctionCounts((noisy, FunctionCount(5, "a.c:f")), False).without_layout().sum()
+        5
+        """
+        return self.filter(lambda name: _LAYOUT.search(name) is None)
 
     def _merge(self, other: FunctionCounts, sign: int) -> FunctionCounts:
         if not isinstance(other, FunctionCounts):

@@ -158,6 +158,10 @@ class Measurement(BareMeasurement):
         figures = math.floor(log10_single(ratio)) if single(ratio) > 0 else 1
         return min(max(figures, 1), MOST_FIGURES)
 
+    def _lazy_init(self) -> None:
+        """torch prepares its statistics here, and scripts call it; ours are computed when read."""
+        self._samples()
+
     def _unit(self) -> tuple[str, float]:
         return select_unit(self.median)
 

@@ -158,7 +158,12 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
     return messages.Done()
 
 
-_MOST_SETTLING_RUNS = 8
+_MOST_SETTLING_RUNS = 16
+_MOST_SETTLING = 0.03
+"""Seconds; a statement that gets new pages in each of its runs never settles."""
+
+_SETTLED_RUNS = 3
+"""In a row, without new pages."""
 
 _MANY_FAULTS = 32
 """Of 4 KB, in one run: less is no large piece of memory."""
@@ -167,16 +172,19 @@ _MANY_FAULTS = 32
 def settle(blocks: Any, place: int, before: Sequence[memory.Range]) -> None:
     """Let a statement run until it has the memory that it will have in its blocks.
 
-    The first run has the C library keep large pieces from then on, and the second one takes them
-    from the heap. Getting the pages of 8 MB takes 4 ms, to clone them 0.4. `before` is the memory
-    from before the setup.
+    The first run has the C library take large pieces from the heap from then on, and the next ones
+    make the heap as large as it has to be. Getting the pages of 8 MB takes 4 ms, to clone them 0.4.
+    `before` is the memory from before the setup.
     """
     blocks.run(1)
+    memory.keep_heap()
     memory.place_heap(place)
+    settled, stop = 0, time.monotonic() + _MOST_SETTLING
     for _ in range(_MOST_SETTLING_RUNS):
         faults = _page_faults()
         blocks.run(1)
-        if _page_faults() - faults < _MANY_FAULTS:
+        settled = settled + 1 if _page_faults() - faults < _MANY_FAULTS else 0
+        if settled == _SETTLED_RUNS or time.monotonic() > stop:
             break
     memory.collapse(memory.new_since(before, memory.written_memory()))
 

@@ -164,7 +164,7 @@ def test_a_measurement_runs_the_setup_once(real: RealBatch) -> None:
 
 
 def test_the_blocks_of_timeit_share_one_setup(real: RealBatch) -> None:
-    timer_of(real, "counts").timeit(1000)
+    timer_of(real, "counts").timeit_blocks(1000)
     assert runs_counted(real) == 1000 + WARM_UP_RUNS
 
 
@@ -199,7 +199,7 @@ def test_a_clock_of_the_user_is_used(real: RealBatch) -> None:
         readings.append(float(len(readings)))
         return readings[-1]
 
-    m = timer_of(real, "add", timer=clock).timeit(20)
+    m = timer_of(real, "add", timer=clock).timeit_blocks(20)
     assert m.raw_times == [1.0] * len(m.raw_times)
     assert len(readings) == 2 * (len(m.raw_times) + 1), "twice a block, and the warm-up"
 

@@ -126,17 +126,18 @@ def tables_of(results: Sequence[Measurement]) -> list[ResultTable]:
     if not results:
         raise EmptyMeasurementError("there are no results to show; measure something first")
     by_label = collect((merged.label, merged) for merged in Measurement.merge(results))
-    return [_table_of(label, group) for label, group in by_label.items()]
+    return [table_of_group(group) for group in by_label.values()]
 
 
-def _table_of(label: str | None, results: Sequence[Measurement]) -> ResultTable:
+def table_of_group(results: Sequence[Measurement]) -> ResultTable:
+    """The table of results that share a label, one of each task."""
     columns = ordered_unique(result.description for result in results)
     keys = ordered_unique((r.num_threads, r.env, r.as_row_name) for r in results)
     keys.sort(key=lambda key: key[:2])
     placed = {((r.num_threads, r.env, r.as_row_name), r.description): r for r in results}
     unit, scale = select_unit(min(result.median for result in results))
     return ResultTable(
-        label=label,
+        label=results[0].label,
         columns=tuple(column or "" for column in columns),
         rows=tuple(
             ResultRow(*key, cells=tuple(placed.get((key, column)) for column in columns))

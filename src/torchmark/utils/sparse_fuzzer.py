@@ -1,0 +1,8 @@
+"""`torch.utils.benchmark.utils.sparse_fuzzer` under torchmark; see `torchmark.utils`."""
+
+from __future__ import annotations
+
+from torchmark.define.fuzz import FuzzedSparseTensor as FuzzedSparseTensor
+from torchmark.utils.torchs import torchs_names
+
+__getattr__ = torchs_names(__name__)

@@ -1,0 +1,50 @@
+"""What torchmark has no name of its own for: torch's, also where torchmark stands in its place."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+TORCHS_PACKAGE = "torch.utils.benchmark"
+
+_replaced: dict[str, ModuleType] = {}
+"""torch's modules in whose place there is one of torchmark's."""
+
+
+def name_at_torch(module: str) -> str:
+    """
+    >>> name_at_torch("torchmark.utils.common")
+    'torch.utils.benchmark.utils.common'
+    """
+    return module.replace("torchmark", TORCHS_PACKAGE, 1)
+
+
+def torchs_names(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of this module of torchmark: the names of torch's module of that name."""
+    original = name_at_torch(module)
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if sys.modules.get(original) is sys.modules[module]:
+            found = _replaced.get(original)
+        else:
+            found = importlib.import_module(original)
+        if not hasattr(found, name):
+            raise AttributeError(f"neither {module!r} nor {original!r} has the attribute {name!r}")
+        return getattr(found, name)
+
+    return find
+
+
+def replace_at_torch(module: str) -> None:
+    """Put this module of torchmark into the place of torch's."""
+    original = name_at_torch(module)
+    ours = importlib.import_module(module)
+    theirs = sys.modules.get(original)
+    if theirs is not None and theirs is not ours:
+        _replaced[original] = theirs
+    sys.modules[original] = ours

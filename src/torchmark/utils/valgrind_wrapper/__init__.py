@@ -1,0 +1,1 @@
+"""Where torch has `timer_interface`; see `torchmark.utils`."""

@@ -117,10 +117,10 @@ def measure_python(torch_statements: int) -> list[list[str]]:
         seconds, theirs = seconds_of(partial(peer.collect_callgrind, 100))
         took.append(seconds)
         mine, other = per_run(ours[statement]), per_run(theirs)
+        apart, other_apart = (each.without_layout().sum() for each in (mine, other))
         rows.append([statement, f"{seconds:.1f}", f"{other.sum():,.0f}", f"{mine.sum():,.0f}",
-                     f"{mine.sum() / other.sum() - 1:+.2%}", f"{other.without_layout().sum():,.0f}",
-                     f"{mine.without_layout().sum():,.0f}",
-                     f"{mine.without_layout().sum() / other.without_layout().sum() - 1:+.2%}"])  # fmt: skip
+                     f"{mine.sum() / other.sum() - 1:+.2%}", f"{other_apart:,.0f}",
+                     f"{apart:,.0f}", f"{apart / other_apart - 1:+.2%}"])  # fmt: skip
         print(" ", *rows[-1], flush=True)
     if took:
         peer_seconds = statistics.median(took)

@@ -36,8 +36,8 @@ def arguments(given: Sequence[str] | None = None) -> tuple[int, int]:
     parser = argparse.ArgumentParser(description="Time torch.add, overridden and not.")
     parser.add_argument("-n", "--nreps", type=at_least_one, default=1000, metavar="N",
                         help="calls that are timed together (default: 1000)")  # fmt: skip
-    parser.add_argument("-m", "--nrepreps", type=at_least_one, default=100, metavar="M",
-                        help="how often they are timed (default: 100)")  # fmt: skip
+    parser.add_argument("-m", "--nrepreps", type=at_least_one, default=1000, metavar="M",
+                        help="how often they are timed (default: 1000)")  # fmt: skip
     chosen = parser.parse_args(given)
     return chosen.nreps, chosen.nrepreps
 
@@ -64,16 +64,18 @@ def seconds_of_a_call(
 
 
 def line_of(kind: str, seconds: Sequence[float]) -> str:
+    """In the words of the original, for which the kind of a plain tensor is `torch.tensor`.
+
+    >>> line_of("Tensor", [3e-6, 2e-6, 4e-6])
+    'Type tensor had a minimum time of 2.000 us and a standard deviation of 1.000 us.'
+    >>> line_of("SubTensor", [2e-6])
+    'Type SubTensor had a minimum time of 2.000 us; a single time has no standard deviation.'
     """
-    >>> line_of("SubTensor", [3e-6, 2e-6, 4e-6])
-    'SubTensor: minimum 2.000 us, standard deviation 1.000 us'
-    >>> line_of("Tensor", [2e-6])
-    'Tensor: minimum 2.000 us, no standard deviation of a single time'
-    """
-    minimum = f"{kind}: minimum {min(seconds) * 1e6:.3f} us"
+    name = "tensor" if kind == "Tensor" else kind
+    minimum = f"Type {name} had a minimum time of {min(seconds) * 1e6:.3f} us"
     if len(seconds) < 2:
-        return f"{minimum}, no standard deviation of a single time"
-    return f"{minimum}, standard deviation {statistics.stdev(seconds) * 1e6:.3f} us"
+        return f"{minimum}; a single time has no standard deviation."
+    return f"{minimum} and a standard deviation of {statistics.stdev(seconds) * 1e6:.3f} us."
 
 
 if __name__ == "__main__":

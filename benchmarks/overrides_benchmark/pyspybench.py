@@ -19,7 +19,7 @@ from torchmark_probe.loops.snippets import PythonLoop
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Call torch.add again and again.")
     parser.add_argument("case", choices=SETUPS, metavar="CASE", help=", ".join(SETUPS))
-    parser.add_argument("-n", "--nreps", type=at_least_one, default=100_000, metavar="N",
-                        help="how often (default: 100000)")  # fmt: skip
+    parser.add_argument("-n", "--nreps", type=at_least_one, default=1_000_000, metavar="N",
+                        help="how often (default: 1000000)")  # fmt: skip
     chosen = parser.parse_args()
     PythonLoop(CALL, SETUPS[chosen.case], globals={"torch": torch}).timeit(chosen.nreps)

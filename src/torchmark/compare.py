@@ -139,7 +139,9 @@ class Compare:
         groups = self._group_by_label(Measurement.merge(self._results))
         return [self._layout(group) for group in groups.values()]
 
-    def _group_by_label(self, results: Iterable[Measurement]) -> dict[str | None, list[Measurement]]:
+    def _group_by_label(
+        self, results: Iterable[Measurement]
+    ) -> dict[str | None, list[Measurement]]:
         return collect((result.label, result) for result in results)
 
     def _layout(self, results: Iterable[Measurement]) -> str:

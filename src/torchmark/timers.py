@@ -290,7 +290,7 @@ class Timer:
         max_run_time: float | None = None,
         callback: Callable[[int, float], object] | None = None,
     ) -> list[float]:
-        """The loop of torch's autoranges, for scripts that call it: `time_hook` until both agree."""
+        """The loop of torch's autoranges, which some scripts call."""
         longest = max_run_time or math.inf
         with set_torch_threads(self._task_spec.num_threads):
             return repeat_block(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from torchmark_probe.loops.snippets import Block
-from torchmark_probe.zygote import messages, wire
-from torchmark_probe.zygote.cases import serve_blocks, warm_up_runs
+from torchmark_probe.zygote import cases, messages, wire
+from torchmark_probe.zygote.cases import _MOST_SETTLING_RUNS, serve_blocks, settle, warm_up_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +83,47 @@ def test_every_block_of_both_sides_is_preceded_by_runs_that_warm_it_up(
 
 def test_a_quarter_as_many_runs_warm_a_block_up_and_one_at_least() -> None:
     assert [warm_up_runs(number) for number in (1, 3, 4, 8, 100)] == [1, 1, 1, 2, 25]
+
+
+NEVER = 10**6
+
+
+@pytest.mark.parametrize(
+    ("faults", "runs"),
+    [
+        ([0, 0, 0, NEVER], 3),
+        ([2000, 5, 0, 700, 0, 0, 0, NEVER], 7),
+        ([2000] * 50, _MOST_SETTLING_RUNS),
+    ],
+    ids=["nothing large", "grows for some runs", "new pages in every run"],
+)
+def test_a_statement_runs_until_it_gets_no_new_pages(
+    faults: list[int], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[Ran] = []
+    did: list[tuple[str, int]] = []
+    so_far = [0]
+
+    class Faulting(Blocks):
+        def run(self, number: int) -> Block:
+            if log:  # the first run is before all that is looked at
+                so_far[0] += faults[len(log) - 1]
+            return super().run(number)
+
+    monkeypatch.setattr(cases, "_page_faults", lambda: so_far[0])
+    for name in ("keep_heap", "place_heap", "collapse"):
+        note = functools.partial(lambda name, *_: did.append((name, len(log))), name)
+        monkeypatch.setattr(cases.memory, name, note)
+    settle(Faulting(0, log), 48, [])
+    assert log == [Ran(0, 1)] * (1 + runs)
+    assert did == [("keep_heap", 1), ("place_heap", 1), ("collapse", 1 + runs)]
+
+
+def test_a_long_statement_does_not_settle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Ran] = []
+    clock = iter(range(100))
+    monkeypatch.setattr(cases, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    for name in ("keep_heap", "place_heap", "collapse"):
+        monkeypatch.setattr(cases.memory, name, lambda *_: None)
+    settle(Blocks(0, log), 48, [])
+    assert len(log) == 2

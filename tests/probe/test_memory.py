@@ -138,6 +138,32 @@ def test_large_pieces_begin_where_a_seed_has_them_whatever_was_allocated_before(
     subprocess.run([sys.executable, "-c", _PLACED], check=True)
 
 
+_KEPT = """
+import ctypes
+from torchmark_probe import memory
+
+libc = memory._libc
+PIECE = 4_000_000
+libc.free(libc.malloc(PIECE + 100_000))  # from now on so large a piece is cut from the heap
+
+def shrinks():
+    pieces = [libc.malloc(PIECE) for _ in range(5)]
+    full = libc.sbrk(0)
+    for piece in reversed(pieces):
+        libc.free(piece)
+    return libc.sbrk(0) < full
+
+assert shrinks(), "as the C library does by itself"
+memory.keep_heap()
+assert not shrinks()
+"""
+
+
+def test_a_heap_that_is_kept_does_not_shrink() -> None:
+    """Of glibc."""
+    subprocess.run([sys.executable, "-c", _KEPT], check=True)
+
+
 def depth() -> int:
     frame = sys._getframe()
     count = 0

@@ -6,6 +6,9 @@ import torch
 
 from torchmark.define.fuzz import Fuzzer
 from torchmark.op_fuzzers import _common_parameters as common
+from torchmark.utils.torchs import torchs_names
+
+__getattr__ = torchs_names(__name__)
 
 
 class UnaryOpFuzzer(Fuzzer):

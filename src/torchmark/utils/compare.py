@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from torchmark.compare import Colorize as Colorize
-from torchmark.compare import Compare as Compare
+from torchmark.compare import Colorize, Compare
 from torchmark.utils.torchs import torchs_names
+
+__all__ = ["Colorize", "Compare"]
 
 __getattr__ = torchs_names(__name__)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from torchmark.define.fuzz import FuzzedParameter as FuzzedParameter
-from torchmark.define.fuzz import FuzzedTensor as FuzzedTensor
-from torchmark.define.fuzz import Fuzzer as Fuzzer
-from torchmark.define.fuzz import ParameterAlias as ParameterAlias
+from torchmark.define.fuzz import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 from torchmark.utils.torchs import torchs_names
+
+__all__ = ["FuzzedParameter", "FuzzedTensor", "Fuzzer", "ParameterAlias"]
 
 __getattr__ = torchs_names(__name__)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torchmark.model.case import Language as Language
-from torchmark.timers import Timer as Timer
-from torchmark.timers import timer as timer
+from torchmark.model.case import Language
+from torchmark.timers import Timer, timer
 from torchmark.utils.torchs import torchs_names
+
+__all__ = ["Language", "Timer", "timer"]
 
 __getattr__ = torchs_names(__name__)

@@ -1,11 +1,12 @@
-"""`torch.utils.benchmark.utils.valgrind_wrapper.timer_interface` under torchmark; see `torchmark.utils`."""
+"""`timer_interface` of `torch.utils.benchmark`, under torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 
-from torchmark.engine.user_code import CopyIfCallgrind as CopyIfCallgrind
-from torchmark.model.callgrind_stats import CallgrindStats as CallgrindStats
-from torchmark.model.function_counts import FunctionCount as FunctionCount
-from torchmark.model.function_counts import FunctionCounts as FunctionCounts
+from torchmark.engine.user_code import CopyIfCallgrind
+from torchmark.model.callgrind_stats import CallgrindStats
+from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.utils.torchs import torchs_names
+
+__all__ = ["CallgrindStats", "CopyIfCallgrind", "FunctionCount", "FunctionCounts"]
 
 __getattr__ = torchs_names(__name__)

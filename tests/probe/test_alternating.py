@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from torchmark_probe import memory
 from torchmark_probe.loops.snippets import Block
 from torchmark_probe.zygote import cases, messages, wire
 from torchmark_probe.zygote.cases import _MOST_SETTLING_RUNS, serve_blocks, settle, warm_up_runs
@@ -113,7 +114,7 @@ def test_a_statement_runs_until_it_gets_no_new_pages(
     monkeypatch.setattr(cases, "_page_faults", lambda: so_far[0])
     for name in ("keep_heap", "place_heap", "collapse"):
         note = functools.partial(lambda name, *_: did.append((name, len(log))), name)
-        monkeypatch.setattr(cases.memory, name, note)
+        monkeypatch.setattr(memory, name, note)
     settle(Faulting(0, log), 48, [])
     assert log == [Ran(0, 1)] * (1 + runs)
     assert did == [("keep_heap", 1), ("place_heap", 1), ("collapse", 1 + runs)]
@@ -124,6 +125,6 @@ def test_a_long_statement_does_not_settle_for_long(monkeypatch: pytest.MonkeyPat
     clock = iter(range(100))
     monkeypatch.setattr(cases, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for name in ("keep_heap", "place_heap", "collapse"):
-        monkeypatch.setattr(cases.memory, name, lambda *_: None)
+        monkeypatch.setattr(memory, name, lambda *_: None)
     settle(Blocks(0, log), 48, [])
     assert len(log) == 2

@@ -45,11 +45,11 @@ noisy host one block differs from the next by 10 %, however long they are, so ma
 more: with 100 µs in place of 300 µs the ratio of two small ops spreads 0.5 to 0.8 times as much."""
 
 RUNS_TO_A_WARM_UP = 4
-"""Of the runs of a block, one in so many runs before it, untimed, and one at least: the other
-process has just filled the caches with its own data. Without it a block of a single run is measured
-cold (a gather of a million elements took 7.4 ms in place of 4.0), and what the other one left there
-is noise. Process pairs with and without it, in one recording: crossovers of the gather spread 0.65
-in place of 2.6 %, of an encoder layer 0.39 in place of 1.0 %, of `add` in 4 MB 0.21 in place of
+"""Of the runs of a block, one in so many runs before it, and one at least: the other process has
+just filled the caches with its own data. Without it a block of a single run is measured cold (a
+gather of a million elements took 7.4 ms in place of 4.0), and what the other one left there is
+noise. Process pairs with and without it, in one recording: crossovers of the gather spread 0.65 in
+place of 2.6 %, of an encoder layer 0.39 in place of 1.0 %, of `add` in 4 MB 0.21 in place of
 0.39 %; those of 4 MB or more that are streamed through spread as before."""
 
 LOOK_SECONDS = 0.05

@@ -60,9 +60,9 @@ _SETTLING = 0.01
 that was started last has left there. The first rounds of a copy in 16 MB were 8 % in its favour."""
 
 _AS_WARM = 1.05
-"""Where the untimed run before a block takes at most so many times as long, it counts too: twice as
-many rounds for statements of milliseconds, which need them most. Crossovers of a polynomial of
-2.3 ms spread 0.24 in place of 0.33 %, of many small autograd calls 1.2 in place of 1.5 %."""
+"""Where the run before a block of one run takes at most so many times as long, it counts too: twice
+as many rounds for statements of milliseconds, which need them most. Process pairs of a polynomial
+of 2.3 ms spread 0.24 in place of 0.33 %, of many small autograd calls 1.2 in place of 1.5 %."""
 
 _ALIKE = 8.0
 """Two that are no further apart in speed run equally often in a block. A block begins with cold

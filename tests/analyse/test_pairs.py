@@ -309,3 +309,13 @@ def test_with_many_cases_it_takes_more_to_be_decided() -> None:
 def test_nothing_says_nothing() -> None:
     with pytest.raises(EmptyMeasurementError):
         judged(alone([0.1]))
+
+
+def test_a_change_that_is_clear_goes_on_until_it_is_known_well() -> None:
+    """Otherwise the next comparison of the same two things would report quite another ratio."""
+    spread = [0.016, -0.016, 0.008, -0.012, 0.004]
+    clear = timing(alone(0.1 + each for each in spread))
+    known = timing(alone(0.1 + each / 5 for each in spread))
+    assert judge_alone(clear).verdict is judge_alone(known).verdict is Verdict.SLOWER
+    assert not is_decided(clear)
+    assert is_decided(known)

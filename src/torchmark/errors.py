@@ -112,7 +112,14 @@ class CaseFailedError(TorchmarkError, RuntimeError):
     """A case did not come to its end in the process that ran it; the next one is not affected."""
 
     def __init__(
-        self, message: str, *, kind: str, traceback: str = "", stdout: str = "", stderr: str = ""
+        self,
+        message: str,
+        *,
+        kind: str,
+        traceback: str = "",
+        builtin: str = "",
+        stdout: str = "",
+        stderr: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -121,6 +128,9 @@ class CaseFailedError(TorchmarkError, RuntimeError):
 
         self.traceback = traceback
         """The traceback of what it raised, from the user's own line on; empty if it did not."""
+
+        self.builtin = builtin
+        """The class of what it raised, if that is one of Python's own: "ValueError"."""
 
         self.stdout = stdout
         """What the case had printed by then."""

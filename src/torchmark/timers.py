@@ -265,11 +265,6 @@ class Timer:
         spec = self._task_spec
         return PythonCase(stmt=spec.stmt, setup=spec.setup, globals=recipes_for(names, directory))
 
-    def run_once(self) -> None:
-        """Run setup and statement once in this process."""
-        with set_torch_threads(self._task_spec.num_threads), users_frames_only():
-            self._timeit(1)
-
     def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
         # A subclass that brings its own loop gets it for every language, so that a fake serves
         # tests of C++ timers too; torch refuses that.

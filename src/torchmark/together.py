@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from torchmark.arguments import check_count, check_positive
-from torchmark.engine.counting import count, first_failure
+from torchmark.engine.counting import count, find_failures
 from torchmark.engine.cpp.build import CppLoop, build_together
 from torchmark.engine.files import private_directory
 from torchmark.engine.machine import set_torch_threads
@@ -83,15 +84,14 @@ def count_together(
             directory = root / str(index)
             directory.mkdir()
             cases[timer] = timer.case_to_count(directory)
-        failed = first_failure(
-            [timer.task_spec for timer in distinct],
+        failures = find_failures(
+            [timer.task_spec.num_threads for timer in distinct],
             list(cases.values()),
             time_limit=time_limit,
             progress=progress,
         )
-        if failed is not None:
-            index, error = failed
-            _raise(distinct[index], error)
+        for error in failures.values():
+            raise _as_raised(error)
         outcomes = count(
             [timer.task_spec for timer in timers],
             [cases[timer] for timer in timers],
@@ -102,21 +102,29 @@ def count_together(
             progress=progress,
         )
     counted = []
-    for timer, outcome in zip(timers, outcomes, strict=True):
+    for outcome in outcomes:
         if isinstance(outcome, CaseFailedError):
-            _raise(timer, outcome)
+            raise _as_raised(outcome)
         counted.append(outcome)
     return counted
 
 
-def _raise(timer: Timer, error: CaseFailedError) -> NoReturn:
-    """What a statement raised over there it raises here too, as the exception that it is.
+def _as_raised(error: CaseFailedError) -> CaseFailedError:
+    """The error, which is also a ValueError where the statement raised a ValueError over there.
 
-    It has ended over there, so it is safe to run here; if it does not raise here, the error tells.
+    So it is with every exception of Python's own that is made of a text.
     """
-    if error.kind == "raised":
-        timer.run_once()
-    raise error
+    builtin = getattr(builtins, error.builtin, RuntimeError)
+    if not issubclass(builtin, Exception) or issubclass(CaseFailedError, builtin):
+        return error
+    # KeyError shows its text in quotes.
+    own_text = {"__str__": BaseException.__str__}
+    both = type(builtin.__name__, (CaseFailedError, builtin), own_text)
+    try:
+        raised: CaseFailedError = both(str(error), **vars(error))
+    except TypeError:  # a UnicodeError wants more, and so does a group
+        return error
+    return raised
 
 
 def _check_timers(timers: Sequence[Timer]) -> None:

@@ -17,6 +17,7 @@ from torchmark_probe.zygote import (
     cases,  # noqa: F401 - registers what answers requests
     handlers,
     messages,
+    rounds,  # noqa: F401
     serving,
     warmup,
     wire,

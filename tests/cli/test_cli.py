@@ -112,7 +112,7 @@ def test_several_statements_are_a_table_with_ratios_to_the_first() -> None:
 def test_the_same_statement_twice_is_two_rows() -> None:
     code, text = run("time", "torch.ones(1)", "torch.ones(1)", *QUICK)
     assert code == 0
-    assert "torch.ones(1) #2" in text
+    assert "#2" in text.split()
 
 
 def test_the_description_is_the_title_of_the_column() -> None:
@@ -236,7 +236,7 @@ def test_doctor_says_what_a_missing_tool_would_give(tmp_path: Path) -> None:
     assert "compiler   missing" in done.stdout
 
 
-def test_without_torch_doctor_and_time_say_what_to_do(tmp_path: Path) -> None:
+def test_without_torch_doctor_and_time_say_why(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     path = f"{tmp_path}{os.pathsep}{site()}"
     doctor = torchmark_command("doctor", PYTHONPATH=path)
@@ -244,7 +244,7 @@ def test_without_torch_doctor_and_time_say_what_to_do(tmp_path: Path) -> None:
     assert "torch      missing" in doctor.stdout
     timed = torchmark_command("time", "1", PYTHONPATH=path)
     assert timed.returncode == 4
-    assert "pip install torch" in timed.stderr
+    assert "no torch here" in timed.stderr
 
 
 def test_the_reader_of_a_pipe_may_leave_early() -> None:
@@ -289,9 +289,3 @@ def test_a_full_disk_is_told() -> None:
                           env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
     assert done.returncode == 4
     assert "cannot write the output" in done.stderr
-
-
-def test_ctrl_c_while_timing_says_interrupted() -> None:
-    done = torchmark_command("time", "import os, signal; os.kill(os.getpid(), signal.SIGINT)")
-    assert done.returncode == 130
-    assert "interrupted" in done.stderr

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from torchmark.engine import pace
-from torchmark_probe.loops.sampling import ReferenceLoop
 
 
 def cache_file() -> Path:
@@ -24,10 +23,8 @@ def test_what_was_saved_is_known() -> None:
 
 
 def test_only_a_better_pace_is_written() -> None:
-    reference = ReferenceLoop()
     for better, known in ((5e-6, 5e-6), (4.95e-6, 5e-6), (4e-6, 4e-6), (9e-6, 4e-6)):
-        reference.quiet_pace = better
-        pace.remember(reference)
+        pace.remember_pace(better)
         assert pace.load() == known
 
 

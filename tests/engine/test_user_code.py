@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from torchmark import CopyIfCallgrind, Timer
-from torchmark.engine.user_code import describe_call, format_users_frames, recipes_for
+from torchmark.engine.user_code import describe_call, recipes_for
 from torchmark.errors import NotTransferableError
 from torchmark_probe.zygote.cases import make_globals
 
@@ -73,34 +73,6 @@ def test_marks_do_not_reach_the_statement_in_this_process() -> None:
     marked = CopyIfCallgrind(7)
     Timer("seen.append(x)", globals={"seen": seen, "x": marked}).timeit(1)
     assert set(seen) == {7}
-
-
-def failure(stmt: str, setup: str = "pass") -> str:
-    with pytest.raises(Exception) as caught:  # whatever the statement raises
-        Timer(stmt, setup).timeit(1)
-    return format_users_frames(caught.value)
-
-
-def test_the_text_starts_at_the_statement_and_follows_the_users_code() -> None:
-    text = failure("x = 1\nf(x)", "def f(n):\n    return n / 0")
-    assert text.splitlines() == [
-        "  In the statement, line 2:",
-        "    f(x)",
-        "  In the setup, line 2:",
-        "    return n / 0",
-        "ZeroDivisionError: division by zero",
-    ]
-
-
-def test_frames_of_libraries_are_kept() -> None:
-    text = failure("torch.nn.Linear(2, 3)(torch.ones(5))")
-    assert "linear.py" in text
-    assert "RuntimeError" in text
-    assert "torchmark" not in text
-
-
-def test_a_setup_that_fails_says_that_it_was_the_setup() -> None:
-    assert failure("pass", "import no_such_module").startswith("  In the setup, line 1:")
 
 
 @pytest.mark.parametrize(

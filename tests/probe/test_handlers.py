@@ -1,17 +1,87 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from torchmark_probe.loops.snippets import PythonLoop, SnippetSyntaxError
-from torchmark_probe.zygote.handlers import UnsupportedError, describe_error
+from torchmark_probe.zygote.handlers import UnsupportedError, describe_error, headline_of
 from torchmark_probe.zygote.messages import Raised, SyntaxFailed, Unsupported
 
 
+def failure(stmt: str, setup: str = "pass") -> Raised:
+    with pytest.raises(BaseException) as caught:  # whatever the statement raises
+        PythonLoop(stmt, setup, globals={"torch": torch}).timeit(1)
+    told = describe_error(caught.value)
+    assert isinstance(told, Raised)
+    return told
+
+
 def test_the_traceback_begins_at_the_users_own_line() -> None:
-    with pytest.raises(KeyError) as caught:
-        PythonLoop("x = {}\nx['a']").timeit(1)
-    told = "  In the statement, line 2:\n    x['a']\nKeyError: 'a'"
-    assert describe_error(caught.value) == Raised(told, is_memory=False)
+    assert failure("x = {}\nx['a']") == Raised(
+        headline="KeyError: 'a'",
+        frames="  In the statement, line 2:\n    x['a']",
+        text="KeyError: 'a'",
+        builtin="KeyError",
+    )
+
+
+def test_the_traceback_follows_the_users_code_from_part_to_part() -> None:
+    told = failure("x = 1\nf(x)", "def f(n):\n    return n / 0")
+    assert told.frames.splitlines() == [
+        "  In the statement, line 2:",
+        "    f(x)",
+        "  In the setup, line 2:",
+        "    return n / 0",
+    ]
+
+
+def test_frames_of_libraries_are_kept() -> None:
+    told = failure("torch.nn.Linear(2, 3)(torch.ones(5))")
+    assert "linear.py" in told.frames
+    assert "torchmark" not in told.frames
+    assert told.builtin == "RuntimeError"
+
+
+def test_an_endless_recursion_has_few_lines() -> None:
+    told = failure("f()", "def f(): return f()")
+    assert told.headline.startswith("RecursionError: ")
+    assert len(told.frames.splitlines()) < 30
+    assert "lines left out" in told.frames
+
+
+def test_a_message_of_many_lines_is_told_by_its_type_and_first_line() -> None:
+    told = failure("raise RuntimeError('CUDA error: bad\\nCUDA kernel errors might be late\\nx')")
+    assert told.headline == "RuntimeError: CUDA error: bad"
+    assert told.text.splitlines()[-1] == "x"
+
+
+@pytest.mark.parametrize(
+    ("error", "headline"),
+    [
+        (ValueError("y" * 10_000_000), "ValueError: " + "y" * 187 + "…"),
+        (ValueError("these are wrong:\n  a\n  b"), "ValueError: these are wrong: a"),
+        (ValueError("\n\nat last"), "ValueError: at last"),
+        (ValueError(), "ValueError"),
+        (SyntaxError("invalid", ("<string>", 1, 5, "x = = 1", 1, 6)), "SyntaxError: invalid"),
+    ],
+)
+def test_the_headline_is_one_line_that_is_not_too_long(error: Exception, headline: str) -> None:
+    assert headline_of(error) == headline
+
+
+def test_a_huge_message_is_cut() -> None:
+    told = describe_error(ValueError("y" * 10_000_000))
+    assert isinstance(told, Raised)
+    assert len(told.text) < 40_000
+    assert told.text.endswith("characters left out]")
+
+
+def test_causes_are_told_below_the_exception() -> None:
+    told = failure("raise KeyError('a') from OSError('b\\nc')")
+    assert told.headline == "KeyError: 'a'"
+    assert told.text == "KeyError: 'a'\ncaused by OSError: b\nc"
+    told = failure("try: {}['a']\nexcept KeyError: 1 / 0")
+    assert told.text == "ZeroDivisionError: division by zero\nraised while handling KeyError: 'a'"
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,20 @@ from typing import Any
 import click
 
 from torchmark.cli.display import StatusLine
-from torchmark.cli.shell import ExitCode, columns, combine, fail, import_from_here, store_option
+from torchmark.cli.shell import ExitCode, columns, combine, import_from_here, store_option, warn
 from torchmark.commands.spine import use_store
 from torchmark.commands.statements import Statements, count_statements, time_statements
-from torchmark.engine.user_code import format_users_frames
-from torchmark.errors import CaseFailedError, InvalidArgumentError, TorchmarkError
+from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import find_language
+from torchmark.model.result import Result, Status
 from torchmark.model.run import Run
 from torchmark.report import render
+from torchmark.report.figures import printable
 
 _USUAL_START = "25 to 60 s"
+
+_SHOWN_OUTPUT = 2000
+"""Characters of the output of a statement that failed."""
 
 _statement_options = combine(
     click.argument("texts", metavar="STMT [STMT…]", nargs=-1, required=True),
@@ -58,15 +62,22 @@ _statement_options = combine(
     help="Seconds of samples per statement; a noisy machine takes up to ten times as long.",
 )
 @click.option("--description", help="Title of the column.")
+@click.option(
+    "--timeout",
+    default=300.0,
+    show_default=True,
+    help="Stop a statement whose setup or run takes more than so many seconds.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
 def time_command(
-    min_run_time: float, description: str | None, as_json: bool, **options: Any
+    min_run_time: float, description: str | None, timeout: float, as_json: bool, **options: Any
 ) -> None:
     """Time one statement, or compare several.
 
     Several statements are measured in rounds, one short block of each in random order, so that
-    a busy machine slows all of them alike. torch is imported for you. They run in this process:
-    a crash or a hang ends it; `torchmark run` gives every case its own.
+    a busy machine slows all of them alike. torch is imported for you. They run in a process of
+    their own: one that crashes or hangs has failed, and the others are measured without it. What
+    they print is kept with the results (--json, --save).
 
     \b
     torchmark time "x + x" --setup "x = torch.ones(64)"
@@ -74,11 +85,10 @@ def time_command(
     """
 
     def measure(statements: Statements, **keeping: Any) -> Run:
-        # What the statements print must not mix with the result.
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            return time_statements(
-                statements, min_run_time=min_run_time, description=description, **keeping
-            )
+        return time_statements(
+            statements, min_run_time=min_run_time, description=description, timeout=timeout,
+            **keeping,
+        )  # fmt: skip
 
     _report_statements(measure, as_json=as_json, **options)
 
@@ -134,7 +144,7 @@ def _report_statements(
     tags: tuple[str, ...],
     place: str | None,
 ) -> None:
-    """Measure the statements and print what came of it; a statement that fails ends the command."""
+    """Measure the statements and print what came of it; the errors of those that failed first."""
     if not save and (tags or place is not None):
         raise InvalidArgumentError("--tag and --store are for a run that is stored; add --save")
     import_from_here()
@@ -146,13 +156,21 @@ def _report_statements(
         threads=threads,
     )
     with use_store(place) if save else contextlib.nullcontext() as store:
-        try:
-            run = measure(statements, store=store, tags=tags)
-        except CaseFailedError as error:
-            fail(f"{error}\n{error.traceback}".rstrip(), ExitCode.CASE_FAILED)
-        except TorchmarkError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever the user's statement raises
-            shown = format_users_frames(error)
-            fail(f"the statement failed:\n{shown}", ExitCode.CASE_FAILED)
-    click.echo(render(run, "json" if as_json else "text", columns()), nl=False)
+        run = measure(statements, store=store, tags=tags)
+    failed = [result for result in run.results if result.status is not Status.DONE]
+    for result in failed:
+        warn(_describe_failure(result))
+    if as_json or len(failed) < len(run.results):
+        click.echo(render(run, "json" if as_json else "text", columns()), nl=False)
+    if failed:
+        sys.exit(ExitCode.CASE_FAILED)
+
+
+def _describe_failure(result: Result) -> str:
+    """Which statement failed and why, with the end of what it printed."""
+    texts = [f"{result.case.name} failed: {result.reason}"]
+    for name, printed in (("output", result.stdout), ("standard error", result.stderr)):
+        end = printed[-_SHOWN_OUTPUT:].strip()
+        if end and not result.reason.rstrip().endswith(end):  # as that of a crash does
+            texts.append(f"the end of its {name}:\n{end}")
+    return printable("\n".join(texts))

@@ -1,37 +1,41 @@
 """`torchmark time` and `torchmark count`: a few statements, measured here and now.
 
-Times are taken in this process, round by round, so that statements can be compared; counts come
-from forks of a zygote. Both make a run. It is stored if a store is given, before it is returned.
+The statements run in processes of their own, forked from a zygote: times are taken in one of them,
+round by round, so that statements can be compared; each is counted in another. A statement that
+fails is a result that says why. Both make a run. It is stored if a store is given, before it is
+returned.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from torchmark.engine.machine import import_torch
-from torchmark.engine.under_test import describe_environment
+from torchmark.arguments import check_count, check_positive
+from torchmark.engine.cores import begin
+from torchmark.engine.counting import find_failures, zygotes_for
+from torchmark.engine.cpp.build import build
+from torchmark.engine.cpp.compiler import toolchain_of
+from torchmark.engine.cpp.source import CppStatement
+from torchmark.engine.measuring import count_case, failed_result, time_together
+from torchmark.engine.under_test import Workers, describe_environment
 from torchmark.engine.user_code import as_user_error
-from torchmark.model.case import Case, Language
-from torchmark.model.result import (
-    Metric,
-    Payload,
-    PlannedResult,
-    Result,
-    Status,
-    Timing,
-    counts_of_stats,
-    utc_now,
-)
-from torchmark.model.run import TIME_LIMIT, Run, RunKind, RunState
+from torchmark.engine.zygote.cases import Ready, with_torch
+from torchmark.engine.zygote.pool import ZygotePool
+from torchmark.engine.zygote.process import Launch
+from torchmark.engine.zygote.zygote import Zygote
+from torchmark.errors import CompileError, InvalidArgumentError
+from torchmark.model.case import Case, Language, trimmed
+from torchmark.model.result import Metric, PlannedResult, Result, utc_now
+from torchmark.model.run import TIME_LIMIT, USUAL_LIMITS, Effort, Run, RunKind, RunState
 from torchmark.store import Store, new_run_id
-from torchmark.timers import Timer
-from torchmark.together import count_together, measure_together
-from torchmark_probe.loops.snippets import run_globally
-from torchmark_probe.zygote import warmup
+from torchmark_probe.loops.sampling import Limits
+from torchmark_probe.loops.snippets import PythonLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +56,28 @@ def time_statements(
     *,
     min_run_time: float = 0.2,
     description: str | None = None,
+    timeout: float = TIME_LIMIT,
     store: Store | None = None,
     tags: Iterable[str] = (),
 ) -> Run:
-    """Time the statements in rounds in this process; `description` is the title of the column."""
-    shared: dict[str, Any] = {"global_setup": statements.global_setup}
-    if statements.language is Language.PYTHON:
-        shared = {"globals": {"torch": import_torch()}}
-        with as_user_error():
-            run_globally(statements.global_setup, shared["globals"])
-    timers = _make_timers(statements, **shared)
-    measured = measure_together(timers, min_run_time=min_run_time)
-    payloads = [Timing(processes=(each.sampling,)) for each in measured if each.sampling]
+    """Time the statements in rounds in one process; `description` is the title of the column.
+
+    `timeout` is for a setup and for a run: a statement that takes longer has failed.
+    """
+    check_positive("min_run_time", min_run_time)
+    limits = Limits(USUAL_LIMITS.precision, min_run_time, 10 * min_run_time)
+    effort = Effort(limits=limits, timeout=check_positive("timeout", timeout))
     settings = {
         "min_run_time": min_run_time,
         **({"description": description} if description else {}),
     }
-    cases = [_make_case(timer, statements) for timer in timers]
-    return _save(_make_run(RunKind.TIME, cases, payloads, settings), store, tags)
+    cases = _make_cases(statements)
+    # What the statement finds here it finds there: a library that is preloaded, a cache at home.
+    launch = Launch(environment=tuple(sorted(os.environ.items())))
+    with ZygotePool() as pool:
+        zygote = Workers(launch, pool).start(statements.threads, under_callgrind=False)
+        results = time_together(cases, _prepare(cases, zygote), zygote, effort)
+        return _save(_make_run(RunKind.TIME, results, settings), zygote, store, tags)
 
 
 def count_statements(
@@ -83,11 +91,35 @@ def count_statements(
     tags: Iterable[str] = (),
 ) -> Run:
     """Count the instructions of the statements; reports show so many functions of each."""
-    timers = _make_timers(statements, global_setup=statements.global_setup)
-    counted = count_together(timers, number, progress=progress, time_limit=timeout)
-    payloads = [counts_of_stats(stats) for stats in counted]
-    cases = [_make_case(timer, statements) for timer in timers]
-    return _save(_make_run(RunKind.COUNT, cases, payloads, {"functions": functions}), store, tags)
+    if statements.language is Language.PYTHON and statements.global_setup:
+        raise InvalidArgumentError(
+            f"global_setup is for C++ statements, got {statements.global_setup!r}; "
+            "for a Python statement put it into setup"
+        )
+    effort = Effort(
+        runs=check_count("the number of runs", number), timeout=check_positive("timeout", timeout)
+    )
+    cases = _make_cases(statements)
+    threads = [statements.threads] * len(cases)
+    plain, *_ = zygotes_for(threads, under_callgrind=False)
+    ready = _prepare(cases, plain)
+    failures = find_failures(threads, ready, time_limit=timeout, progress=progress)
+    counter, *_ = zygotes_for(threads, under_callgrind=True)
+    if len(failures) < len(cases):
+        counter.start(progress)
+    counting = {
+        index: begin(partial(count_case, cases[index], ready[index], counter, effort), "count")
+        for index in range(len(cases))
+        if index not in failures
+    }
+    results = [
+        failed_result(case, Metric.INSTRUCTIONS, failures[index])
+        if index in failures
+        else counting[index].result()
+        for index, case in enumerate(cases)
+    ]
+    run = _make_run(RunKind.COUNT, results, {"functions": functions})
+    return _save(run, plain, store, tags)
 
 
 def name_statements(statements: Sequence[str]) -> list[str]:
@@ -105,58 +137,63 @@ def name_statements(statements: Sequence[str]) -> list[str]:
     return names
 
 
-def _make_timers(statements: Statements, **shared: Any) -> list[Timer]:
-    names = name_statements(statements.texts)
-    return [
-        Timer(
-            text,
-            setup=statements.setup,
-            **shared,
+def _make_cases(statements: Statements) -> list[Case]:
+    """A case for each statement; an error if one does not compile as Python."""
+    is_cpp = statements.language is Language.CPP
+    check_count("num_threads", statements.threads)
+
+    def as_written(source: str) -> str:
+        text = trimmed(source)
+        return "" if is_cpp and text == "pass" else text  # which is no C++, and means nothing
+
+    cases = []
+    for text, name in zip(statements.texts, name_statements(statements.texts), strict=True):
+        case = Case(
+            label=(name,),
+            stmt=as_written(text),
+            setup=as_written(statements.setup),
+            global_setup=trimmed(statements.global_setup),
             language=statements.language,
-            sub_label=name,
             num_threads=statements.threads,
         )
-        for text, name in zip(statements.texts, names, strict=True)
-    ]
+        if not is_cpp:
+            with as_user_error():
+                PythonLoop(case.stmt, case.setup)
+        cases.append(case)
+    return cases
 
 
-def _make_case(timer: Timer, statements: Statements) -> Case:
-    spec = timer.task_spec
-    return Case(
-        label=(spec.sub_label or spec.stmt,),
-        stmt=spec.stmt,
-        setup=spec.setup,
-        global_setup=statements.global_setup,
-        language=statements.language,
-        num_threads=spec.num_threads,
-    )
+def _prepare(cases: Sequence[Case], zygote: Zygote) -> list[Ready]:
+    """What the zygote is given; C++ is compiled, and what does not compile is an error."""
+    if cases[0].language is Language.PYTHON:
+        return [with_torch(case) for case in cases]
+    statements = [CppStatement(case.stmt, case.setup, case.global_setup) for case in cases]
+    ready: list[Ready] = []
+    for built in build(statements, toolchain=toolchain_of(zygote.start())):
+        if isinstance(built, CompileError):
+            raise built
+        ready.append(built)
+    return ready
 
 
-def _make_run(
-    kind: RunKind, cases: Sequence[Case], payloads: Sequence[Payload], settings: dict[str, Any]
-) -> Run:
+def _make_run(kind: RunKind, results: Sequence[Result], settings: dict[str, Any]) -> Run:
     """A run that is not stored has no id."""
-    metric = Metric.TIME if kind is RunKind.TIME else Metric.INSTRUCTIONS
-    now = utc_now()
     return Run(
         id="",
         kind=kind,
-        started=now,
+        started=utc_now(),
         state=RunState.FINISHED,
-        plan=tuple(PlannedResult(case=case, metric=metric) for case in cases),
+        plan=tuple(PlannedResult(case=each.case, metric=each.metric) for each in results),
         settings=settings,
-        results=tuple(
-            Result(case=case, metric=metric, status=Status.DONE, finished=now, payload=payload)
-            for case, payload in zip(cases, payloads, strict=True)
-        ),
+        results=tuple(results),
     )
 
 
-def _save(run: Run, store: Store | None, tags: Iterable[str]) -> Run:
-    """The run as the store has it, if there is one to keep it."""
+def _save(run: Run, zygote: Zygote, store: Store | None, tags: Iterable[str]) -> Run:
+    """The run as the store has it, if there is one to keep it; the zygote says where it ran."""
     if store is None:
         return run
-    here = describe_environment(warmup.facts(import_torch()))
+    here = describe_environment(zygote.start())
     kept = msgspec.structs.replace(run, id=new_run_id(), environments=(here,), tags=tuple(tags))
     store.create(kept)
     return store.run(kept.id)

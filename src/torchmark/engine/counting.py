@@ -146,7 +146,7 @@ def count(
 
     All cases use the threads of their task. A case that fails costs itself alone.
     """
-    zygotes = _zygotes(task_specs, under_callgrind=True)
+    zygotes = zygotes_for([spec.num_threads for spec in task_specs], under_callgrind=True)
     for zygote in dict.fromkeys(zygotes):
         zygote.start(progress)
     futures = begin_counts(
@@ -166,37 +166,44 @@ def count(
     return outcomes
 
 
-def first_failure(
-    task_specs: Sequence[TaskSpec],
+def find_failures(
+    threads: Sequence[int],
     cases: Sequence[Ready],
     *,
     time_limit: float,
     progress: Callable[[str], None] | None,
-) -> tuple[int, CaseFailedError] | None:
-    """Run each case once in a plain zygote, while the counting ones start: the first that fails.
+) -> dict[int, CaseFailedError]:
+    """Run each case once in a plain zygote, while the counting ones start: those that fail.
 
-    So a mistake shows in seconds, and what crashes or never ends does so over there. Where the
-    counting zygotes are warm already, they are as quick to tell, and nothing is tried.
+    They are given by their numbers. So a mistake shows in seconds, and what crashes or never ends
+    does so over there. Where the counting zygotes are warm already, they are as quick to tell, and
+    nothing is tried. `threads` has those of each case.
     """
     valgrind()  # without it there is no need to try anything
-    counting = set(_zygotes(task_specs, under_callgrind=True))
+    counting = set(zygotes_for(threads, under_callgrind=True))
     if all(zygote.is_alive for zygote in counting):
-        return None
+        return {}
     for zygote in counting:
         # Whoever counts starts it again if this fails, and is told.
         begin(partial(zygote.start, progress), "start")
-    plain = _zygotes(task_specs, under_callgrind=False)
-    for index, (zygote, case) in enumerate(zip(plain, cases, strict=True)):
+    plain = zygotes_for(threads, under_callgrind=False)
+    tries = [
+        begin(partial(zygote.run, case, time_limit=time_limit), "try")
+        for zygote, case in zip(plain, cases, strict=True)
+    ]
+    failures = {}
+    for number, future in enumerate(tries):
         try:
-            zygote.run(case, time_limit=time_limit)
+            future.result()
         except CaseFailedError as error:
-            return index, error
-    return None
+            failures[number] = error
+    return failures
 
 
-def _zygotes(task_specs: Sequence[TaskSpec], *, under_callgrind: bool) -> list[Zygote]:
+def zygotes_for(threads: Sequence[int], *, under_callgrind: bool) -> list[Zygote]:
+    """The zygotes of this process for cases with so many threads."""
     workers = Workers(pool=process_pool)
     return [
-        process_pool.zygote(workers.launch(spec.num_threads, under_callgrind=under_callgrind))
-        for spec in task_specs
+        process_pool.zygote(workers.launch(each, under_callgrind=under_callgrind))
+        for each in threads
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,7 +11,9 @@ import msgspec
 
 from torchmark.engine.counting import count_in
 from torchmark.engine.files import private_directory
+from torchmark.engine.pace import remember_pace
 from torchmark.engine.zygote.cases import Output, PythonCase, Ready, Sample
+from torchmark.engine.zygote.conversation import outcome_of
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, StatementSyntaxError, TorchmarkError, ZygoteError
 from torchmark.model.case import Case, Runtime, spec_of
@@ -25,6 +27,7 @@ from torchmark.model.result import (
     counts_of_stats,
 )
 from torchmark.model.run import Effort
+from torchmark_probe.zygote import messages
 
 
 def time_case(
@@ -56,6 +59,32 @@ def time_case(
         )
 
     return _or_failure(planned, work)
+
+
+def time_together(
+    cases: Sequence[Case], ready: Sequence[Ready], zygote: Zygote, effort: Effort
+) -> list[Result]:
+    """The times of all cases in the same rounds, in one process.
+
+    A case that fails costs itself alone: the others begin again without it.
+    """
+    results: dict[int, Result] = {}
+    while left := [number for number in range(len(cases)) if number not in results]:
+        ending = zygote.sample_together(
+            [ready[number] for number in left], limits=effort.limits, time_limit=effort.timeout
+        )
+        try:
+            samplings = outcome_of(ending, messages.SampledTogether).samplings
+        except CaseFailedError as error:
+            culprit = left[ending.turn]
+            results[culprit] = failed_result(cases[culprit], Metric.TIME, error)
+            continue
+        remember_pace(samplings[0].quiet_pace)
+        for number, sampling, output in zip(left, samplings, ending.outputs, strict=True):
+            results[number] = PlannedResult(case=cases[number], metric=Metric.TIME).finish(
+                payload=Timing(processes=(sampling,)), stdout=output.stdout, stderr=output.stderr
+            )
+    return [results[number] for number in range(len(cases))]
 
 
 @contextmanager

@@ -49,11 +49,11 @@ def process_reference_loop() -> ReferenceLoop:
     return reference
 
 
-def remember(reference: ReferenceLoop) -> None:
-    """Keep the quiet pace for later processes, if it is news."""
+def remember_pace(pace: float) -> None:
+    """Keep a quiet pace for later processes, if it is news."""
     known = load()
-    if known is None or reference.quiet_pace < _WORTH_KEEPING * known:
-        save(reference.quiet_pace)
+    if known is None or pace < _WORTH_KEEPING * known:
+        save(pace)
 
 
 def load() -> float | None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple, Protocol
 
 from torchmark.engine.cpp.build import CppLoop, build_together
-from torchmark.engine.pace import process_reference_loop, remember
+from torchmark.engine.pace import process_reference_loop, remember_pace
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import TaskSpec
 from torchmark.model.measurement import Measurement
@@ -65,7 +65,7 @@ def measure_in_rounds(
         started = [stack.enter_context(closing(_start(task.loop))) for task in tasks]
         reference = process_reference_loop()
         samplings = sample(started, limits, rng, clock, reference)
-        remember(reference)
+        remember_pace(reference.quiet_pace)
     return [
         Measurement.from_sampling(task.spec, sampling)
         for task, sampling in zip(tasks, samplings, strict=True)

@@ -13,8 +13,6 @@ the statement are taken out.
 from __future__ import annotations
 
 import ast
-import os
-import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,12 +21,11 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Literal
 
-import torchmark_probe
 from torchmark.engine.machine import import_torch
 from torchmark.engine.zygote.conversation import syntax_error
 from torchmark.errors import NotTransferableError
 from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError
-from torchmark_probe.zygote.handlers import describe_error, users_frames
+from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.messages import SyntaxFailed
 
 _LONGEST = 40
@@ -37,14 +34,6 @@ _LONGEST = 40
 _UNDERSTOOD = (
     "plain values, Python's modules, tensors, nn.Modules, TorchScript functions and modules"
 )
-
-_OWN_ROOTS = (
-    str(Path(__file__).resolve().parent.parent) + os.sep,
-    str(Path(str(torchmark_probe.__file__)).resolve().parent) + os.sep,
-)
-
-_SHOWN_LINES = 12
-"""Lines of a traceback that are shown at its start and at its end; a recursion has thousands."""
 
 
 def describe_call(
@@ -212,15 +201,3 @@ class users_frames_only:  # noqa: N801 - reads as a statement in `with`
 
 def _is_snippet(frames: TracebackType) -> bool:
     return frames.tb_frame.f_code.co_filename.startswith(SOURCE_PREFIX)
-
-
-def format_users_frames(error: BaseException) -> str:
-    """The traceback as text, from the statement on, with the user's own parts and lines."""
-    kept = users_frames(error, *_OWN_ROOTS)
-    if len(kept) > 2 * _SHOWN_LINES:
-        left_out = len(kept) - 2 * _SHOWN_LINES
-        kept[_SHOWN_LINES:-_SHOWN_LINES] = [f"  … {left_out} lines left out …"]
-    said = traceback.format_exception_only(error)
-    if error.__cause__ is not None:
-        said += [f"caused by {line}" for line in traceback.format_exception_only(error.__cause__)]
-    return "\n".join([*kept, *(line.rstrip("\n") for line in said)])

@@ -17,7 +17,13 @@ import sys
 from types import CodeType, FrameType
 from typing import Any, Callable, Dict, List
 
-from torchmark_probe.loops.snippets import SOURCE_PREFIX, compile_parts, parse_parts, splice
+from torchmark_probe.loops.snippets import (
+    SOURCE_PREFIX,
+    compile_parts,
+    execute,
+    parse_parts,
+    splice,
+)
 
 _COPIES = 100
 """Runs that are written out one after the other, in a loop from twice as many on."""
@@ -60,7 +66,7 @@ class UnrolledCode:
         """Run it all; `ready` is called after the warm-up, `toggle` around the counted runs."""
         namespace["_torchmark_ready"] = ready
         namespace["_torchmark_toggle"] = toggle
-        exec(self._code, namespace)  # noqa: S102 - running the user's statement is the purpose
+        execute(self._code, namespace)
 
 
 def _copies(stmt: List[ast.stmt], number: int) -> List[ast.stmt]:

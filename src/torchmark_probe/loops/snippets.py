@@ -107,8 +107,7 @@ class PythonLoop:
         for_statement = next(node for node in loop.body if isinstance(node, ast.For))
         splice(for_statement.body, "STATEMENT", parts.stmt)
         made: Dict[str, Any] = {}
-        # Running the user's statement is the purpose.
-        exec(compile_parts(template, parts), {} if globals is None else globals, made)  # noqa: S102
+        execute(compile_parts(template, parts), {} if globals is None else globals, made)
         self._make: Callable[..., Generator[Any, int, Any]] = made["_torchmark_blocks"]
 
     def blocks(self) -> Blocks:
@@ -156,7 +155,20 @@ def run_globally(source: str, namespace: Dict[str, Any]) -> None:
     _parse("global setup", text)
     filename = "{} {}+global>".format(SOURCE_PREFIX, next(_serial))
     _remember(filename, text)
-    exec(compile(text, filename, "exec", dont_inherit=True), namespace)  # noqa: S102
+    execute(compile(text, filename, "exec", dont_inherit=True), namespace)
+
+
+def execute(
+    code: CodeType, namespace: Dict[str, Any], names: Optional[Dict[str, Any]] = None
+) -> None:
+    """Run code with the user's parts in it; `names` gets what it defines, if not the namespace.
+
+    Classes and functions take the module that they belong to from the name in their globals, and
+    TorchScript, dataclasses and others look for it.
+    """
+    namespace.setdefault("__name__", "__main__")
+    # Running the user's statement is the purpose.
+    exec(code, namespace, namespace if names is None else names)  # noqa: S102
 
 
 def place_of(filename: str, line: int) -> Optional[Place]:

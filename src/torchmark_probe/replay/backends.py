@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tu
 
 import torch
 
-from torchmark_probe.zygote.handlers import UnsupportedError
+from torchmark_probe.zygote.handlers import UnsupportedError, headline_of
 
 INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
 
@@ -43,9 +43,7 @@ def first_line(error: BaseException) -> str:
     """What an exception of a compiler says, on one line: the cause where there is one."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
-    told = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first may only announce
-    return f"{type(error).__name__}: {told}"
+    return headline_of(error)
 
 
 @contextlib.contextmanager

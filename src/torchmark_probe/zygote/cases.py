@@ -25,7 +25,7 @@ import random
 import resource
 import select
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from torchmark_probe import memory
 from torchmark_probe.loops import sampling
@@ -66,7 +66,7 @@ def _run(work: messages.Run, around: Surroundings, _talk: int) -> messages.Done:
     if isinstance(case, messages.NativeCase):
         NativeLoop(str(case.library), case.symbol).run(1)
     else:
-        PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).timeit(1)
+        PythonLoop(case.stmt, case.setup, globals=make_namespace(case, around)).timeit(1)
     return messages.Done()
 
 
@@ -77,7 +77,7 @@ _USUAL_RUNS = 20
 @answers(messages.TracePython)
 def _trace_python(work: messages.TracePython, around: Surroundings, _talk: int) -> messages.Value:
     case = work.case
-    blocks = PythonLoop(case.stmt, case.setup, globals=_namespace(case, around)).blocks()
+    blocks = PythonLoop(case.stmt, case.setup, globals=make_namespace(case, around)).blocks()
     blocks.run(_USUAL_RUNS)
     return messages.Value(bytecodes_by_function(lambda: blocks.run(1)))
 
@@ -108,7 +108,7 @@ def _count_python(
     reserve = around.reserve
     assert reserve is not None, "there is one under callgrind"
     reserve.free_before_setup()
-    namespace = _namespace(case, around)
+    namespace = make_namespace(case, around)
     modules = imported_modules(case.globals)
     code = UnrolledCode(case.stmt, case.setup, modules, number=work.number, warmup=work.warmup)
     imports = UnwatchedImports(callgrind)
@@ -125,14 +125,14 @@ def _count_python(
 
 @answers(messages.Sample)
 def _sample(work: messages.Sample, around: Surroundings, _talk: int) -> messages.Sampled:
-    started = _start(work.case, around)
+    started = start_case(work.case, around)
     first = started.blocks.run(1).wall
     reference = ReferenceLoop()
     reference.quiet_pace = work.quiet_pace
     return messages.Sampled(_sampling(started, work.limits, work.seed, reference), first)
 
 
-def _sampling(started: "_Started", limits: Limits, seed: int, reference: ReferenceLoop) -> Sampling:
+def _sampling(started: "Started", limits: Limits, seed: int, reference: ReferenceLoop) -> Sampling:
     rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
     return sampling.sample([started.blocks], limits, rng, started.clock, reference)[0]
 
@@ -145,7 +145,7 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
     place = memory.move_heap(rng)
 
     def serve() -> None:
-        started = _start(work.case, around)  # a statement in C++ has a stack that follows ours
+        started = start_case(work.case, around)  # a statement in C++ has a stack that follows ours
         with garbage_collection_off():
             settle(started.blocks, place, before)
             number, seconds = sampling.block_size(
@@ -263,7 +263,7 @@ def _take_turns(
 @answers(messages.Loop)
 def _loop(work: messages.Loop, around: Surroundings, talk: int) -> messages.Value:
     """The statement again and again, until the control side has seen enough."""
-    started = _start(work.case, around)
+    started = start_case(work.case, around)
     _let_any_process_look()
     sampled = _sampling(started, work.limits, 0, ReferenceLoop())
     seconds = median([sampled.wall[index] for index in sampled.counted()])
@@ -302,7 +302,7 @@ def loop_until_told(blocks: Any, number: int, talk: int, limit: float) -> int:
     return runs
 
 
-class _Started(NamedTuple):
+class Started(NamedTuple):
     """A statement whose setup has been done."""
 
     blocks: Any
@@ -312,18 +312,23 @@ class _Started(NamedTuple):
     """What decides how long a block must be."""
 
 
-def _start(case: messages.Case, around: Surroundings) -> _Started:
+def start_case(
+    case: messages.Case, around: Surroundings, namespace: Optional[Dict[str, Any]] = None
+) -> Started:
+    """The case set up and ready to run; in a namespace of its own, unless one is given."""
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
     if isinstance(case, messages.NativeCase):
         native = NativeLoop(str(case.library), case.symbol)
-        return _Started(native.blocks(clock=clock), facts)
+        return Started(native.blocks(clock=clock), facts)
+    if namespace is None:
+        namespace = make_namespace(case, around)
     gc.enable()  # as in any program, while the setup runs; off again between the blocks
-    loop = PythonLoop(case.stmt, case.setup, timer=clock, globals=_namespace(case, around))
-    return _Started(loop.blocks(), facts)
+    loop = PythonLoop(case.stmt, case.setup, timer=clock, globals=namespace)
+    return Started(loop.blocks(), facts)
 
 
-def _namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any]:
+def make_namespace(case: messages.PythonCase, around: Surroundings) -> Dict[str, Any]:
     """The globals of the statement."""
     namespace = make_globals(case.globals, around.torch)
     if case.global_setup:

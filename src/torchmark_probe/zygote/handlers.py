@@ -25,6 +25,17 @@ _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory", "bad_alloc")
 """What torch, the C library and C++ say when an allocation fails and it is no MemoryError."""
 
+_LONGEST_LINE = 200
+"""Characters of an exception that is told on one line."""
+
+_LONGEST_TEXT = 32 * 1024
+"""Characters of what an exception and its causes say: a message may hold a whole tensor."""
+
+_MOST_CAUSES = 5
+
+_SHOWN_LINES = 12
+"""Lines of a traceback that are kept at its start and at its end; a recursion has thousands."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -170,21 +181,56 @@ def describe_error(error: BaseException) -> messages.Message:
         return messages.SyntaxFailed(error.part, wrong.msg, details)
     if isinstance(error, UnsupportedError):
         return messages.Unsupported(str(error))
-    last = traceback.format_exception_only(type(error), error)
-    text = "\n".join(users_frames(error, _OWN_ROOT) + [line.rstrip("\n") for line in last])
-    is_memory = isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
-    return messages.Raised(text, is_memory)
+    text = full_text(error)
+    kind = type(error)
+    return messages.Raised(
+        headline=headline_of(error),
+        frames="\n".join(_users_frames(error)),
+        text=text,
+        builtin=kind.__name__ if kind.__module__ == "builtins" else "",
+        is_memory=kind is MemoryError or any(sign in text for sign in _NO_MEMORY),
+    )
 
 
-def users_frames(error: BaseException, *own_roots: str) -> List[str]:
+def headline_of(error: BaseException) -> str:
+    r"""The type of an exception and the first line of its message, not too long.
+
+    torch's messages go on with where they come from in C++, line after line.
+
+    >>> headline_of(ValueError("sizes differ\nException raised from add at Add.cpp:1"))
+    'ValueError: sizes differ'
+    """
+    printed = traceback.format_exception_only(type(error), error)
+    # What a SyntaxError has before its type is indented.
+    said = next((part for part in printed if not part.startswith(" ")), printed[-1])
+    lines = [line.strip() for line in said[:_LONGEST_TEXT].splitlines() if line.strip()]
+    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first may only announce
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+def full_text(error: BaseException) -> str:
+    """An exception as Python prints it, below it what caused it; a very long text is cut."""
+    texts: List[str] = []
+    cause: Optional[BaseException] = error
+    why = ""
+    while cause is not None and len(texts) < _MOST_CAUSES:
+        texts.append(why + "".join(traceback.format_exception_only(type(cause), cause)).strip("\n"))
+        why = "caused by " if cause.__cause__ else "raised while handling "
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    text = "\n".join(texts)
+    left_out = len(text) - _LONGEST_TEXT
+    return text if left_out <= 0 else f"{text[:_LONGEST_TEXT]}\n[{left_out} characters left out]"
+
+
+def _users_frames(error: BaseException) -> List[str]:
     """The traceback from the statement on, with the user's own parts and line numbers.
 
-    Files below `own_roots` say nothing about the mistake.
+    The probe's own files say nothing about the mistake.
     """
     lines: List[str] = []
     is_in_snippet = False
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename.startswith(own_roots):
+        if frame.filename.startswith(_OWN_ROOT):
             continue
         place = place_of(frame.filename, frame.lineno or 0)
         if place is None:
@@ -196,4 +242,7 @@ def users_frames(error: BaseException, *own_roots: str) -> List[str]:
             lines.append(f"  In the {place.part}, line {place.line}:")
         if frame.line:
             lines.append(f"    {frame.line}")
+    left_out = len(lines) - 2 * _SHOWN_LINES
+    if left_out > 0:
+        lines[_SHOWN_LINES:-_SHOWN_LINES] = [f"  … {left_out} lines left out …"]
     return lines

@@ -129,6 +129,19 @@ class Sample(Message):
     """The best pace of the reference loop that is known; see `loops.sampling`."""
 
 
+class SampleTogether(Message):
+    """Times of several statements, block by block in rounds."""
+
+    cases: List[Case]
+    """Cases in Python have the same globals and global setup, which are made once."""
+
+    limits: Limits
+    seed: int
+    quiet_pace: float
+    folder: str
+    """Where the processes meet; see `rounds`."""
+
+
 class Alternate(Message):
     """The statement set up and warm, for blocks that alternate with those of another process."""
 
@@ -227,6 +240,12 @@ class Sampled(Message):
     """Seconds of the very first run, which is in no block."""
 
 
+class SampledTogether(Message):
+    """The times of several statements, in their order."""
+
+    samplings: List[Sampling]
+
+
 class Value(Message):
     """What a function gave back, or was found out, as plain JSON."""
 
@@ -236,10 +255,19 @@ class Value(Message):
 class Raised(Message):
     """The case raised an exception."""
 
-    traceback: str
-    """From the user's own line on."""
+    headline: str
+    """The type and the first line of the message."""
 
-    is_memory: bool
+    frames: str
+    """The traceback from the user's own line on, without the exception."""
+
+    text: str
+    """The exception as Python prints it, and those that caused it."""
+
+    builtin: str = ""
+    """The name of its class if that is one of Python's own."""
+
+    is_memory: bool = False
     """Whether an allocation failed."""
 
 

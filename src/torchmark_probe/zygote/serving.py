@@ -26,6 +26,9 @@ from typing import Any, Dict
 
 from torchmark_probe.zygote import handlers, messages, wire
 
+CUT_OFF = os.EX_IOERR
+"""The status of a child whose statement closed the socket for its answer."""
+
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -221,8 +224,12 @@ def _live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> 
         if not isinstance(request, messages.Request):
             os._exit(1)
         outcome = handlers.outcome_of(request, around, files.talk)
-        _flush_everything()
-        wire.send(files.talk, messages.Answer(outcome, handlers.collect_reports()))
+        flush_everything()
+        answer = messages.Answer(outcome, handlers.collect_reports())
+        try:
+            wire.send(files.talk, answer)
+        except OSError:
+            os._exit(CUT_OFF)
         _be_gone()
     except BaseException:  # a mistake of ours; where it prints is kept with the case
         traceback.print_exc()
@@ -237,7 +244,7 @@ def _be_gone() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _flush_everything() -> None:
+def flush_everything() -> None:
     """What the case printed leaves the process, from Python and from C."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the statement closed it

@@ -14,13 +14,13 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from torchmark.engine.zygote.cases import blocks_of_role
+from torchmark.engine.zygote.conversation import describe_raised
 from torchmark.errors import CaseFailedError, CaseTimeoutError
 from torchmark_probe import memory
 from torchmark_probe.loops.clocks import clock_facts
@@ -28,6 +28,7 @@ from torchmark_probe.loops.sampling import Limits, block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks, settle
+from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.serving import die_with_parent
 
 Said = TypeVar("Said", bound=messages.Message)
@@ -117,11 +118,10 @@ class ForkedSession:
                 kind="crashed",
             )
         if isinstance(message, messages.Raised):
-            raised = message.traceback
             raise CaseFailedError(
-                f"the function raised: {raised.strip().splitlines()[-1]}\n{raised}",
+                f"the function raised: {describe_raised(message)}",
                 kind="raised",
-                traceback=raised,
+                traceback=f"{message.frames}\n{message.text}",
             )
         assert isinstance(message, kind), message
         return message
@@ -134,9 +134,9 @@ def _be_the_child(work: Callable[[int, int], None], shake: int, talk: int) -> No
         rng = random.Random(shake)  # noqa: S311 - places in memory, not a secret
         place = memory.move_heap(rng)
         memory.with_moved_stack(rng, lambda: work(talk, place))
-    except BaseException:  # the function may raise anything, SystemExit too
+    except BaseException as error:  # the function may raise anything, SystemExit too
         with contextlib.suppress(OSError):
-            wire.send(talk, messages.Raised(traceback.format_exc(), is_memory=False))
+            wire.send(talk, describe_error(error))
     finally:
         os._exit(1)
 

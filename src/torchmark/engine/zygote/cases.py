@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.engine.zygote.conversation import Conversation, Output, outcome_of
+from torchmark.engine.zygote.conversation import Conversation, Ending, Output, outcome_of
 from torchmark_probe.loops.sampling import Sampling
 from torchmark_probe.zygote.messages import (
     BlockSize,
@@ -15,15 +18,19 @@ from torchmark_probe.zygote.messages import (
     NativeCase,
     PythonCase,
     Request,
+    SampleTogether,
     Stop,
     TakeBlocks,
     Value,
 )
+from torchmark_probe.zygote.rounds import OUTPUTS, TURN, TURN_FILE
 
 if TYPE_CHECKING:
     from torchmark.model.case import Case
 
-__all__ = ["Count", "Loop", "NativeCase", "Output", "PythonCase", "Ready", "Sample", "Session"]
+__all__ = [
+    "Count", "Loop", "NativeCase", "Output", "PythonCase", "Ready", "Sample", "Session", "Together",
+]  # fmt: skip
 
 Ready: TypeAlias = PythonCase | NativeCase
 """A case that a zygote can run."""
@@ -37,7 +44,12 @@ _TOO_EARLY = "the case ended before it was told to"
 def with_torch(case: Case) -> PythonCase:
     """A case in Python, which finds torch under its name."""
     torch = {"kind": "import", "value": "torch"}
-    return PythonCase(stmt=case.stmt, setup=case.setup, globals={"torch": torch})
+    return PythonCase(
+        stmt=case.stmt,
+        setup=case.setup,
+        global_setup=case.global_setup,
+        globals={"torch": torch},
+    )
 
 
 class Count(NamedTuple):
@@ -92,6 +104,46 @@ def blocks_of_role(
     `order` has the role of every block, and `batons` the pipe that each role reads.
     """
     return TakeBlocks(list(order), role, number, str(batons[role]), str(batons[1 - role]))
+
+
+class Together(Conversation):
+    """Several statements in one process, timed in rounds; see `torchmark_probe.zygote.rounds`.
+
+    The time limit is that of a setup and of a block: it begins again with every turn.
+    """
+
+    def ask(self, request: Request, limit: float) -> None:
+        work = request.work
+        assert isinstance(work, SampleTogether)
+        self._folder = Path(work.folder)
+        for number in range(len(work.cases)):
+            for end in OUTPUTS:
+                pipe = self._folder / f"{number}.{end}"
+                os.mkfifo(pipe, 0o600)
+                self._read(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+        super().ask(request, limit)
+
+    def finish(self) -> Ending:
+        while not self._listen(self._began + self._limit):
+            _, began = self._turn()
+            if began <= self._began:
+                break
+            self._began = began
+        ending = super().finish()
+        turn, _ = self._turn()
+        _, _, *texts = self._texts()
+        outputs = tuple(
+            Output(stdout=out, stderr=err) for out, err in zip(texts[::2], texts[1::2], strict=True)
+        )
+        return replace(ending, turn=turn, output=outputs[turn], outputs=outputs)
+
+    def _turn(self) -> tuple[int, float]:
+        """Which statement runs, and since when."""
+        try:
+            turn, began = TURN.unpack((self._folder / TURN_FILE).read_bytes())
+        except (OSError, struct.error):  # none has begun
+            return 0, 0.0
+        return int(turn), float(began)
 
 
 class Loop(Conversation):

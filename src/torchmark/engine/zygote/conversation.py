@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
 from torchmark_probe.zygote import messages, wire
+from torchmark_probe.zygote.serving import CUT_OFF
 
 if TYPE_CHECKING:
     from torchmark.engine.zygote.process import ZygoteProcess
@@ -63,6 +64,12 @@ class Ending:
     limit: float | None
     """The time limit in seconds, if that is what ended it."""
 
+    turn: int = 0
+    """Of several statements in one process, the one that ran last; `output` is its own."""
+
+    outputs: tuple[Output, ...] = ()
+    """What each of several statements printed."""
+
 
 class _Kept:
     """The beginning and the end of a stream of any length."""
@@ -101,8 +108,10 @@ class Conversation:
         self._selector = selectors.DefaultSelector()
         out, their_out = os.pipe()
         err, their_err = os.pipe()
-        self._printed = {out: _Kept(), err: _Kept()}
+        self._printed: dict[int, _Kept] = {}
         home = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        for descriptor in (out, err):
+            self._read(descriptor)
         try:
             files = wire.CaseFiles(theirs.fileno(), their_out, their_err, home)
             zygote.hand_over(files, in_haste=in_haste)
@@ -113,9 +122,6 @@ class Conversation:
             theirs.close()
             for descriptor in (their_out, their_err, home):
                 os.close(descriptor)
-        for descriptor in self._printed:
-            os.set_blocking(descriptor, False)
-            self._selector.register(descriptor, selectors.EVENT_READ)
         self._selector.register(self._talk, selectors.EVENT_READ)
 
     def __enter__(self) -> Self:
@@ -167,7 +173,7 @@ class Conversation:
             self.kill()
         for descriptor in self._printed:
             self._drain(descriptor)
-        stdout, stderr = (kept.text() for kept in self._printed.values())
+        stdout, stderr, *_ = self._texts()
         answer = self._answer
         return Ending(
             outcome=answer and answer.outcome,
@@ -226,6 +232,16 @@ class Conversation:
         else:
             self._replies.append(message)
 
+    def _read(self, descriptor: int) -> None:
+        """Keep what the case prints there from now on."""
+        os.set_blocking(descriptor, False)
+        self._printed[descriptor] = _Kept()
+        self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def _texts(self) -> list[str]:
+        """What was printed, for each descriptor in the order in which they were added."""
+        return [kept.text() for kept in self._printed.values()]
+
     def _drain(self, descriptor: int) -> None:
         while True:
             try:
@@ -274,10 +290,16 @@ def syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
 
 def _raised(outcome: messages.Raised, ending: Ending) -> CaseFailedError:
     what, kind = ("ran out of memory", "memory") if outcome.is_memory else ("raised", "raised")
-    where, _, raised = outcome.traceback.strip("\n").rpartition("\n")
-    error = _failure(ending, kind, f"the case {what}: {raised}\n{where}".rstrip())
-    error.traceback = outcome.traceback
+    error = _failure(ending, kind, f"the case {what}: {describe_raised(outcome)}")
+    error.traceback = f"{outcome.frames}\n{outcome.text}"
+    error.builtin = outcome.builtin
     return error
+
+
+def describe_raised(outcome: messages.Raised) -> str:
+    """The exception on one line, then where it was raised, then the rest of what it says."""
+    text = outcome.text if outcome.text != outcome.headline else ""
+    return "\n".join(filter(None, (outcome.headline, outcome.frames, text)))
 
 
 def _silent(ending: Ending) -> CaseFailedError:
@@ -285,6 +307,8 @@ def _silent(ending: Ending) -> CaseFailedError:
     status, stderr = ending.status, ending.output.stderr
     if status is None:
         kind, what = "lost", "took the process down that watched it"
+    elif status == CUT_OFF << 8:
+        kind, what = "exited", "closed the file descriptor on which torchmark waits for its answer"
     elif not os.WIFSIGNALED(status):
         kind, what = "exited", f"ended its process with status {os.waitstatus_to_exitcode(status)}"
     elif "bad_alloc" in stderr:

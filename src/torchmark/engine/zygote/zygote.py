@@ -9,12 +9,21 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self, TypeVar
 
-from torchmark.engine.files import discard, make_private_directory
+from torchmark.engine.files import discard, make_private_directory, private_directory
 from torchmark.engine.pace import process_reference_loop
-from torchmark.engine.zygote.cases import Count, Loop, Output, PythonCase, Ready, Sample, Session
+from torchmark.engine.zygote.cases import (
+    Count,
+    Loop,
+    Output,
+    PythonCase,
+    Ready,
+    Sample,
+    Session,
+    Together,
+)
 from torchmark.engine.zygote.conversation import Conversation, Ending, outcome_of
 from torchmark.engine.zygote.process import Launch, ZygoteProcess
 from torchmark.errors import CaseFailedError, ZygoteError
@@ -150,6 +159,24 @@ class Zygote:
         outcome = outcome_of(ending, messages.Sampled)
         return Sample(outcome.sampling, outcome.first_run, ending.output)
 
+    def sample_together(
+        self,
+        cases: Sequence[Ready],
+        *,
+        limits: Limits,
+        seed: int = 0,
+        time_limit: float = TIME_LIMIT,
+    ) -> Ending:
+        """How it went to time the statements in rounds, all in one process, with `SampledTogether`.
+
+        The ending of one that failed says whose turn it was. The time limit is that of a setup, and
+        of a block.
+        """
+        pace = process_reference_loop().quiet_pace
+        with private_directory() as folder:
+            work = messages.SampleTogether(list(cases), limits, seed, pace, str(folder))
+            return self.hold(work, kind=Together, time_limit=time_limit)
+
     def session(
         self,
         case: Ready,
@@ -178,6 +205,7 @@ class Zygote:
         self,
         work: messages.Message,
         *,
+        kind: type[Conversation] = Conversation,
         cores: Collection[int] = (),
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
@@ -186,7 +214,7 @@ class Zygote:
         with (
             self._seats,
             self.open(
-                Conversation, work, cores=cores, time_limit=time_limit, memory_limit=memory_limit
+                kind, work, cores=cores, time_limit=time_limit, memory_limit=memory_limit
             ) as conversation,
         ):
             try:

@@ -206,6 +206,69 @@ def test_one_that_fails_in_its_blocks_does_not_keep_the_other_waiting(
     assert caught.value.kind == kind
 
 
+def test_sessions_that_print_without_end_come_to_their_end(
+    plain_zygote: Zygote, tmp_path: Path
+) -> None:
+    """Many times what a pipe holds, on both streams, and the files do not grow with it."""
+    setup = f"""
+import os, sys
+def look():
+    with open({str(tmp_path / "sizes")!r}, "a") as sizes:
+        sizes.write(f"{{os.fstat(1).st_size}}\\n{{os.fstat(2).st_size}}\\n")
+"""
+    prints = case("print('y' * 50_000); print('z' * 50_000, file=sys.stderr); look()", setup)
+    with (
+        plain_zygote.session(prints, limits=QUICK, time_limit=60) as one,
+        plain_zygote.session(prints, limits=QUICK, time_limit=60) as other,
+    ):
+        assert [len(each) for each in taken(one, other, [0, 1] * 20, tmp_path)] == [20, 20]
+    sizes = list(map(int, (tmp_path / "sizes").read_text().split()))
+    assert len(sizes) > 800
+    assert 2**20 < max(sizes) < 2**21
+
+
+def test_nobody_is_woken_by_what_a_session_prints(plain_zygote: Zygote, tmp_path: Path) -> None:
+    """Whoever read the pipe of one side and not of the other made that side slower."""
+    file = tmp_path / "kinds"
+    kinds = "[stat.S_ISREG(os.fstat(number).st_mode) for number in (1, 2)]"
+    looks = case(f"open({str(file)!r}, 'w').write(repr({kinds}))", "import os, stat")
+    with plain_zygote.session(looks, limits=QUICK):
+        assert file.read_text() == repr([True, True])
+
+
+def test_the_end_of_what_a_session_printed_is_told_with_its_failure(
+    plain_zygote: Zygote, tmp_path: Path
+) -> None:
+    setup = "import os, sys\nn = 0\nprint('from the setup')"
+    late = case("n += 1\nprint(n, 'y' * 5000, file=sys.stderr)\nif n > 2000: os.abort()", setup)
+    with (
+        plain_zygote.session(late, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        begin_both(one, other, [0, 1] * 3, tmp_path, number=1000)
+        with pytest.raises(CaseFailedError) as caught:
+            one.blocks()
+    assert caught.value.stdout == "from the setup\n"
+    assert caught.value.stderr.startswith("[earlier output left out]\n")
+    assert "\n2001 y" in caught.value.stderr
+    assert len(caught.value.stderr) < 70_000
+
+
+def test_a_statement_that_moves_its_output_keeps_it_as_it_wants(
+    plain_zygote: Zygote, tmp_path: Path
+) -> None:
+    """Only our own files are written over."""
+    file = tmp_path / "own"
+    setup = f"import os; os.dup2(os.open({str(file)!r}, os.O_CREAT | os.O_WRONLY), 1)"
+    prints = case("os.write(1, b'y' * 50_000); n += 1", f"{setup}; n = 0")
+    with (
+        plain_zygote.session(prints, limits=QUICK) as one,
+        plain_zygote.session(case("pass"), limits=QUICK) as other,
+    ):
+        taken(one, other, [0, 1] * 4, tmp_path)
+        assert file.stat().st_size > 2**21
+
+
 def test_a_session_has_a_time_limit(plain_zygote: Zygote) -> None:
     with pytest.raises(CaseTimeoutError):
         plain_zygote.session(case("while True: pass"), limits=QUICK, time_limit=1.0)
@@ -232,6 +295,17 @@ def test_a_loop_goes_on_until_it_is_stopped(plain_zygote: Zygote, tmp_path: Path
         runs = one.stop()
         assert is_gone(one.pid)
     assert file.stat().st_size - runs <= warm
+
+
+def test_a_loop_that_prints_goes_on_while_it_is_listened_to(
+    plain_zygote: Zygote, tmp_path: Path
+) -> None:
+    file = tmp_path / "runs"
+    setup = f"f = open({str(file)!r}, 'a')"
+    with plain_zygote.loop(case("print('y' * 50_000); f.write('.'); f.flush()", setup)) as loop:
+        more = file.stat().st_size + 1000
+        loop.listen_until(lambda: file.stat().st_size > more)
+        assert loop.stop() > 1000
 
 
 def test_a_compiled_statement_loops_too(plain_zygote: Zygote, tmp_path: Path) -> None:

@@ -462,7 +462,7 @@ def test_ctrl_c_ends_the_case_that_is_waited_for(
 
     def interrupted(conversation: Conversation) -> None:
         wait_until(lambda: file.exists() and file.read_text() != "")
-        conversation._wait(10)  # the process has been told by then
+        conversation.wait(10)  # the process has been told by then
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
 
+from torchmark.engine.cores import begin
 from torchmark.engine.files import private_directory
 from torchmark.engine.machine import need_tool, run_tool
 from torchmark.engine.zygote.cases import LOOP_FRAME, Ready
@@ -85,7 +86,10 @@ def record(
     with private_directory() as directory:
         file = directory / "stacks"
         with zygote.loop(case, time_limit=time_limit + patience) as loop:
-            told = _watch(_command(program, loop.pid, file, seconds, native), patience)
+            command = _command(program, loop.pid, file, seconds, native)
+            watching = begin(lambda: _watch(command, patience), "py-spy")
+            loop.listen_until(watching.done)
+            told = watching.result()
             loop.stop()  # a statement that failed says why itself
         if told.returncode != 0 or not file.exists():
             raise _failure(told)

@@ -34,7 +34,12 @@ from torchmark_probe.loops.counted import UnrolledCode, bytecodes_by_function
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.native import NativeLoop
 from torchmark_probe.loops.sampling import Limits, ReferenceLoop, Sampling
-from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off, run_globally
+from torchmark_probe.loops.snippets import (
+    Block,
+    PythonLoop,
+    garbage_collection_off,
+    run_globally,
+)
 from torchmark_probe.zygote import messages, wire
 from torchmark_probe.zygote.handlers import Surroundings, answers, not_answered
 from torchmark_probe.zygote.valgrind import Requests, UnwatchedImports
@@ -55,6 +60,10 @@ place of 2.6 %, of an encoder layer 0.39 in place of 1.0 %, of `add` in 4 MB 0.2
 LOOK_SECONDS = 0.05
 """Between two looks at the socket, which take a microsecond: nobody sees that in a picture, and
 nobody waits for it."""
+
+_OUTPUT_BYTES = 1 << 20
+"""After which what alternates writes over what it wrote before: no output fills the memory, and all
+that it is written to is in the caches, as in a pipe."""
 
 _PR_SET_PTRACER = 0x59616D61
 _PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
@@ -143,19 +152,38 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
     rng = random.Random(work.shake)  # noqa: S311 - places in memory, not a secret
     before = memory.written_memory()
     place = memory.move_heap(rng)
+    output = (os.dup(1), os.dup(2))  # ours, whatever the statement does to its own
 
     def serve() -> None:
         started = start_case(work.case, around)  # a statement in C++ has a stack that follows ours
+        blocks = BoundedOutput(started.blocks, output)
         with garbage_collection_off():
-            settle(started.blocks, place, before)
-            number, seconds = sampling.block_size(
-                started.blocks, started.clock, work.limits, BLOCK_SECONDS
-            )
+            settle(blocks, place, before)
+            number, seconds = sampling.block_size(blocks, started.clock, work.limits, BLOCK_SECONDS)
             wire.send(talk, messages.BlockSize(number, seconds))
-            serve_blocks(started.blocks, talk, work.cores)
+            serve_blocks(blocks, talk, work.cores)
 
     memory.with_moved_stack(rng, serve)
     return messages.Done()
+
+
+class BoundedOutput:
+    """Blocks whose statement may print without end into files: they never grow large.
+
+    Between blocks the process itself goes back to the start of a file, so that no other process
+    has to run, and both sides do alike.
+    """
+
+    def __init__(self, blocks: Any, files: Sequence[int]) -> None:
+        self._blocks = blocks
+        self._files = files
+
+    def run(self, number: int) -> Block:
+        for file in self._files:
+            if os.lseek(file, 0, os.SEEK_CUR) > _OUTPUT_BYTES:
+                os.lseek(file, 0, os.SEEK_SET)
+        block: Block = self._blocks.run(number)
+        return block
 
 
 _MOST_SETTLING_RUNS = 16

@@ -53,6 +53,16 @@ def test_clearly_more_work_is_slower(compared: FunctionsCompared) -> None:
     assert compared.effect.replicates >= FEWEST_REPLICATES
 
 
+def test_functions_may_print_and_only_the_call_here_is_seen(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def prints() -> None:
+        os.write(1, b"y" * 50_000 + b"\n")
+
+    assert torchmark.ab(prints, prints, budget=QUICK).effect.replicates == FEWEST_REPLICATES
+    assert len(capfd.readouterr().out.split()) == 2
+
+
 def test_a_budget_that_is_over_ends_it_after_the_fewest_replicates() -> None:
     assert torchmark.ab(once, once, budget=QUICK).effect.replicates == FEWEST_REPLICATES
 

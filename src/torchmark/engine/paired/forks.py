@@ -1,7 +1,8 @@
 """Functions of this very process, each run in a fork of it: what a zygote does for a statement.
 
 A fork has everything that the functions need, whatever they close over, and nothing has to be
-described or copied. Only the thread that forks goes along, so torch runs on one thread there.
+described or copied. Only the thread that forks goes along, so torch runs on one thread there. What
+a function prints in a fork is thrown away: it was called in this process before, and printed there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from torchmark_probe.loops.clocks import clock_facts
 from torchmark_probe.loops.sampling import Limits, block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
 from torchmark_probe.zygote import messages, wire
-from torchmark_probe.zygote.cases import BLOCK_SECONDS, serve_blocks, settle
+from torchmark_probe.zygote.cases import BLOCK_SECONDS, BoundedOutput, serve_blocks, settle
 from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.serving import die_with_parent
 
@@ -151,7 +152,11 @@ def _serve(
         torch.set_num_threads(1)  # the threads of the parent did not come along
         torch.default_generator.manual_seed(0)
     random.seed(0)
-    blocks = PythonLoop("function()", globals={"function": function}).blocks()
+    files = [os.memfd_create("torchmark-output") for _ in ("stdout", "stderr")]
+    for number, file in enumerate(files, start=1):
+        os.dup2(file, number)
+    loop = PythonLoop("function()", globals={"function": function})
+    blocks = BoundedOutput(loop.blocks(), files)
     with garbage_collection_off():
         settle(blocks, place, memory.written_memory())
         number, seconds = block_size(blocks, clock_facts(time.perf_counter), limits, BLOCK_SECONDS)

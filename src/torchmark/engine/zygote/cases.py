@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchmark.engine.zygote.conversation import Conversation, Ending, Output, outcome_of
+from torchmark.engine.zygote.conversation import (
+    Conversation,
+    Ending,
+    MemoryFile,
+    Output,
+    Stream,
+    outcome_of,
+)
 from torchmark_probe.loops.sampling import Sampling
 from torchmark_probe.zygote.messages import (
     BlockSize,
@@ -37,6 +44,9 @@ Ready: TypeAlias = PythonCase | NativeCase
 
 LOOP_FRAME = "statement"
 """The outermost frame of every picture of a loop, whatever it is called in Python or in C++."""
+
+_LOOK_SECONDS = 0.05
+"""Between two looks at whether those who look at a loop have seen enough."""
 
 _TOO_EARLY = "the case ended before it was told to"
 
@@ -75,6 +85,8 @@ class Sample(NamedTuple):
 
 class Session(Conversation):
     """A case whose blocks alternate with those of another process, on one core."""
+
+    makes_output = MemoryFile
 
     def ask(self, request: Request, limit: float) -> None:
         super().ask(request, limit)
@@ -120,7 +132,7 @@ class Together(Conversation):
             for end in OUTPUTS:
                 pipe = self._folder / f"{number}.{end}"
                 os.mkfifo(pipe, 0o600)
-                self._read(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+                self._read(Stream(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)))
         super().ask(request, limit)
 
     def finish(self) -> Ending:
@@ -157,6 +169,11 @@ class Loop(Conversation):
 
         self.seconds_per_run = ready.seconds_per_run
         """What a run takes while nobody looks."""
+
+    def listen_until(self, is_over: Callable[[], bool]) -> None:
+        """Read what it prints meanwhile: a full pipe would stop it."""
+        while not (is_over() or self.has_ended):
+            self.wait(_LOOK_SECONDS)
 
     def stop(self) -> int:
         """Let the loop end, and return its runs; one that failed by then is a CaseFailedError."""

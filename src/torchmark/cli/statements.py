@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from torchmark.cli.display import StatusLine
-from torchmark.cli.shell import ExitCode, columns, combine, fail, import_from_here, store_option
+from torchmark.cli.shell import (
+    ExitCode,
+    columns,
+    combine,
+    echo,
+    fail,
+    import_from_here,
+    store_option,
+)
 from torchmark.commands.spine import use_store
 from torchmark.commands.statements import Statements, count_statements, time_statements
 from torchmark.engine.user_code import format_users_frames
@@ -155,4 +163,4 @@ def _report_statements(
         except (Exception, SystemExit) as error:  # whatever the user's statement raises
             shown = format_users_frames(error)
             fail(f"the statement failed:\n{shown}", ExitCode.CASE_FAILED)
-    click.echo(render(run, "json" if as_json else "text", columns()), nl=False)
+    echo(render(run, "json" if as_json else "text", columns()), nl=False)

@@ -10,7 +10,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from torchmark.report.figures import cut_line, printable
+from torchmark.printable import printable
+from torchmark.report.figures import cut_line
 from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
 from torchmark.report.view import Column, Detail, FactTable, Kind, Row, Section, Table, View
 

@@ -202,6 +202,7 @@ def _markdown(run: Run, view: View) -> str:
         if section.pictures:
             parts.append(f"### {escaped(section.title)}")
             parts += [
-                f"{each.title}: ![{each.title}]({each.name}.png)" for each in section.pictures
+                f"{escaped(each.title)}: ![{escaped(each.title)}]({each.name}.png)"
+                for each in section.pictures
             ]
     return "\n\n".join(parts) + "\n"

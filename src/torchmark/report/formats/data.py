@@ -19,7 +19,7 @@ from torchmark.model.run import Run
 from torchmark.printable import printable, printable_json
 from torchmark.report.view import Table, Value, View
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 """A spreadsheet takes text that begins like this for a formula, which may call programs."""
 
 

@@ -9,7 +9,22 @@ from typing import TypeVar
 
 from torchmark.errors import InvalidArgumentError
 
+_LONGEST = 200
+"""Characters of a value that a message shows."""
+
 Member = TypeVar("Member", bound=enum.Enum)
+
+
+def shown(value: object) -> str:
+    """What a message shows of somebody's value: its beginning, if it is long.
+
+    >>> shown([1, 2]), shown("a" * 300)[195:], shown(10**9999)
+    ('[1, 2]', 'aaaa…', 'a number of thousands of digits')
+    """
+    try:
+        return text if len(text := repr(value)) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    except ValueError:  # Python's limit
+        return "a number of thousands of digits"
 
 
 def check_count(name: str, value: object) -> int:

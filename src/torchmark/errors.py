@@ -155,6 +155,13 @@ class CompileError(TorchmarkError, RuntimeError):
     """A C++ statement does not compile; the message has the user's own line."""
 
 
+_AROUND = 100
+"""Characters of a text that a message shows on either side of the place that it points at."""
+
+_ON_ONE_LINE = dict.fromkeys([*range(32), 127, *range(128, 160)], " ")
+"""Control characters as blanks, so that the caret stays in its place."""
+
+
 class MarkedTextError(InvalidArgumentError):
     """A short text of a small language that cannot be read; the message points at the place."""
 
@@ -162,8 +169,12 @@ class MarkedTextError(InvalidArgumentError):
     """How such a text is written."""
 
     def __init__(self, message: str, *, text: str, position: int) -> None:
-        line = text.translate(dict.fromkeys(range(32), " "))  # on one line, caret in place
-        super().__init__(f"{message}\n    {line}\n    {' ' * position}^\n{self.remedy}")
+        start = max(0, position - _AROUND)
+        line = text[start : position + _AROUND].translate(_ON_ONE_LINE)
+        before = "…" if start else ""
+        after = "…" if position + _AROUND < len(text) else ""
+        caret = " " * (len(before) + position - start) + "^"
+        super().__init__(f"{message}\n    {before}{line}{after}\n    {caret}\n{self.remedy}")
         self.text = text
         self.position = position
         """Counted in characters from 0; the length of the text if something is missing there."""

@@ -211,6 +211,37 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     assert "Error: " in text
 
 
+EVIL = "a\x1b[31mb\x1b]0;c\x07d\r\ne\u009b2Jf\u202eg"
+"""Would colour the terminal, change its title, clear it and turn the line around."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["time", "1", *QUICK, "--description", EVIL],
+        ["time", f"raise ValueError({EVIL!r})"],
+        ["time", f"raise ValueError('''{EVIL}''')"],
+        ["time", "1", f"--{EVIL}"],
+        [f"list{EVIL}"],
+        ["list", EVIL],
+        ["summary", EVIL],
+        ["show", EVIL, "--store", EVIL],
+        ["list", "-k", f"({EVIL}"],
+        ["sweep", EVIL],
+        ["time", "1", *QUICK, "--description", EVIL, "--json"],
+    ],
+)
+def test_no_text_of_the_user_controls_the_terminal(arguments: list[str], tmp_path: Path) -> None:
+    done = torchmark_command(*arguments, cwd=tmp_path)
+    assert done.returncode in (0, 2, 3)
+    assert not set(done.stdout + done.stderr) & set("\x1b\x07\r\x9b\u202e")
+
+
+def test_a_description_stays_on_its_line() -> None:
+    done = torchmark_command("time", "1", *QUICK, "--description", "a\nb\tc")
+    assert "  a b c" in done.stdout
+
+
 def test_the_version_is_the_packages() -> None:
     assert run("--version") == (0, f"torchmark, version {torchmark.__version__}\n")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from tests import ab_records, records
-from torchmark.cli.display import _Terminal, make_display
+from torchmark.cli.display import StatusLine, _Terminal, make_display
 from torchmark.engine.measuring import failed_result
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
-from torchmark.model.run import Began, Stage
+from torchmark.model.run import Began, Note, Stage
 from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
 ) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
     display = make_display(quiet=False)
     assert isinstance(display, _Terminal)
     with display:
@@ -92,6 +94,52 @@ def test_a_terminal_shows_what_runs_how_far_it_is_and_what_failed(
     assert "compiling" in picture
     assert "timing" not in picture, "what has ended is gone"
     assert "does not work" in screen.getvalue()
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "dumb")
+    with make_display(quiet=False) as display:
+        display.hear(RUN)
+        display.hear(Note(text="a note"))
+        display.hear(records.time_result(ADD, 1.5e-6))
+    with StatusLine() as line:
+        line.tell("importing torch")
+        line.tell("drawing\na.svg")
+    announced, note, result, *status = screen.getvalue().splitlines()
+    assert (announced, note) == (f"run {RUN.id}: 4 measurements", "a note")
+    assert result.startswith("[1/4] time   Pointwise / add")
+    assert status == ["importing torch", "drawing a.svg"]
+    assert not set(screen.getvalue()) & set("\x1b\r")
+
+
+def test_no_color_means_no_colours_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with make_display(quiet=False) as display:
+        display.hear(RUN)
+        display.hear(BROKEN)
+    assert "does not work" in screen.getvalue()
+    assert not re.search(r"\x1b\[(3[0-7]|9[0-7]|38;|1;3)", screen.getvalue())
+
+
+def test_notes_and_status_lines_do_not_bring_escapes_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with make_display(quiet=False) as display:
+        display.hear(Note(text="a \x1b]0;pwned\x07note\x9b2J"))
+    with StatusLine() as line:
+        line.tell("looking at \x1b[31mred\n\x9b2J")
+    assert "pwned" not in screen.getvalue()
+    assert "\x9b" not in screen.getvalue()
+    assert "\x1b[31m" not in screen.getvalue()
+    assert "looking at red 2J …" in screen.getvalue()
 
 
 def test_escapes_of_a_case_do_not_reach_the_terminal() -> None:

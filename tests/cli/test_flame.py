@@ -77,6 +77,21 @@ def test_a_statement_becomes_a_picture_of_its_loop(here: Path, light: dict[str, 
     assert [file.name for file in here.iterdir()] == ["f-1000.svg"]
 
 
+def test_a_graph_of_one_frame_says_how_to_see_more(here: Path, light: dict[str, str]) -> None:
+    said = "torchmark: the graph has one frame: the time goes into C or C++, which --native shows\n"
+    assert flame("--stmt", "sum(range(999))", *QUICK, cwd=here, **light).stderr == said
+    assert flame("--stmt", "f(999)", *SPIN, cwd=here, **light).stderr == ""
+
+
+@pytest.mark.parametrize("words", ["torch.add SubTensro", "Pointwise Matth add"])
+def test_cases_of_every_suite_that_ships_are_known_and_the_message_says_where_they_are_listed(
+    here: Path, words: str
+) -> None:
+    said = str(refused(words))
+    assert "`torchmark list standard overrides` shows" in said
+    assert "near to it:\n    " in said
+
+
 def test_the_ending_decides_the_format(here: Path, light: dict[str, str]) -> None:
     for name in ("a.folded", "a.txt", "a.json", "a.png"):
         done = flame("--stmt", "f(1000)", *SPIN, "-o", name, cwd=here, **light)

@@ -36,7 +36,29 @@ def test_a_pattern_selects() -> None:
     code, text = run("-k", "linear not C++")
     assert code == 0
     assert text.splitlines()[-1] == "2 cases: 2 Python; 1 eager, 1 torchscript"
-    assert run("-k", "nothing like it") == (0, "no cases\n")
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_pattern_that_no_case_has_ends_as_it_does_with_run(more: tuple[str, ...]) -> None:
+    done = torchmark_command("list", "-k", "SubTensor", *more)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "torchmark: no case of standard is left to list; without -k all are shown\n"
+    )
+
+
+def test_what_a_label_has_in_it_stays_on_its_line(tmp_path: Path) -> None:
+    label = "a\x1b[31mb\x1b]0;c\x07d\r\ne\x9b2Jf\u202eg"
+    (tmp_path / "bench_it.py").write_text(
+        f"from torchmark import TimerArgs\na = {{{label!r}: TimerArgs('1')}}\n"
+    )
+    code, text = run(str(tmp_path))
+    (line, *_) = text.splitlines()
+    assert code == 0
+    assert line.endswith("  a / abd e2Jfg · Python")
+    code, text = run(str(tmp_path), "--json")
+    assert text.isascii()
+    assert json.loads(text)["cases"][0]["label"] == ["a", label]
 
 
 def test_json_has_what_runs() -> None:

@@ -87,3 +87,10 @@ def test_what_cannot_be_written_in_both_languages_is_refused(
 
 def test_numbers_that_are_equal_but_not_the_same_are_two_values() -> None:
     assert len(list(points(check_grid({"n": [1, 1.0, True]})))) == 3
+
+
+def test_a_grid_is_bounded_before_it_is_made() -> None:
+    with pytest.raises(DefinitionError, match=r"params\['n'\] has more than 10,000 values"):
+        check_grid({"n": range(10**12)})
+    with pytest.raises(DefinitionError, match="1,000,000,000,000 combinations, and at most 10,000"):
+        check_grid({name: range(10_000) for name in ("a", "b", "c")})

@@ -125,3 +125,21 @@ def test_a_signature_over_several_lines_is_shown_on_one() -> None:
     with pytest.raises(SignatureError) as caught:
         Signature.parse("f(x,\n  w -> y")
     assert "    f(x,   w -> y\n             ^\n" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(x) -> " + "(" * 5_000 + "y" + ")" * 5_000,
+        "f(x: " + "List[" * 5_000 + "int" + "]" * 5_000 + ") -> y",
+    ],
+)
+def test_what_nobody_writes_by_hand_is_refused(text: str) -> None:
+    with pytest.raises(SignatureError, match="more than 100 brackets within each other") as raised:
+        Signature.parse(text)
+    assert len(str(raised.value)) < 500
+
+
+def test_brackets_side_by_side_are_not_within_each_other() -> None:
+    outputs = ", ".join(f"(y{number},)" for number in range(200))
+    assert len(Signature.parse(f"f(x) -> {outputs}").outputs) == 200

@@ -119,6 +119,8 @@ def test_floats_lie_between_the_recorded_ends(dtype: str) -> None:
     assert len(set(made.tolist())) > 4
     everything = torch.finfo(torch.float32).max
     assert drawn(100, dtype="float32", min=-everything, max=everything).isfinite().all()
+    without_end = drawn(100, dtype=dtype, min={"float": "-inf"}, max={"float": "inf"})
+    assert without_end.double().isfinite().all()
 
 
 @pytest.mark.parametrize(("low", "high"), [(-2.0, 40.0), (0.0, 1.0), (3.0, 5.0)])
@@ -260,6 +262,8 @@ def test_a_name_that_is_no_operator_is_said(name: Any, said: str) -> None:
         (tensor(2, dtype="int64", values={"min": 3, "max": 1}), "integers from 3 to 1"),
         (tensor(2, dtype="bool", values={"true": 3}), "3 of 2 booleans"),
         (tensor(2, values={"min": 2.0, "max": 1.0}), "floats from 2.0 to 1.0"),
+        (tensor(2, values={"max": {"float": "nan"}}), "floats from 0.0 to nan"),
+        (tensor(2, values={"max": 10**400}), "is no float"),
         (tensor(2, layout="sparse_coo", parts={}), "without its indices and values"),
         ({"tensor": 3}, "does not describe a tensor"),
         ({"tuple": 3}, "not the content of a tuple"),

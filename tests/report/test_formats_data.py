@@ -45,6 +45,12 @@ def test_csv_quotes_what_needs_it_and_disarms_formulas() -> None:
     assert row == ['a "b", c\nd', "'=1+1", "'+1", "'-1", "'@x", "-1", "true", "", "0.1"]
 
 
+def test_csv_disarms_formulas_behind_blanks_and_escapes() -> None:
+    values = ("\t=1", "\r=1", "\n=1", "\x1b[0m=1", "\x00@x", "a=1", "")
+    _, row = read(render_csv(view_of_values(*values).data))
+    assert row == ["'\t=1", "'=1", "'\n=1", "'=1", "'@x", "a=1", ""]
+
+
 @given(records.runs)
 def test_json_is_the_record_and_a_table(run: Run) -> None:
     view = made_up_views.view()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tests.report import made_up_views
+from torchmark.printable import printable
 from torchmark.report.formats import markdown
 from torchmark.report.view import Column, Kind, Row, Section, Table, cells_of
 
@@ -91,3 +93,39 @@ def test_an_escaped_text_is_one_line_without_markup(given: str) -> None:
     text = markdown.escaped(given)
     assert "\n" not in text
     assert not re.search(r"(?<!\\)(?:\\\\)*[|<`*]", text)
+
+
+def read_by_a_person(text: str) -> tuple[str, set[str]]:
+    """What Markdown shows, and the kinds of marks that are in it."""
+    shown, kinds = "", set()
+    for block in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
+        for token in block.children or [block]:
+            kinds.add(token.type)
+            shown += token.content
+    return shown, kinds
+
+
+@given(st.text(alphabet="ab1 []()!<>|`*_~\\&;:/.-+=#\"'\n", max_size=40) | st.text(max_size=40))
+@example("[x](http://e.vil)")
+@example("![x](http://e.vil/x.png)")
+@example("[x]: http://e.vil")
+@example("<img src=x onerror=1>")
+@example("__torch_function__")
+@example("1. first")
+@example("- first")
+@example("---")
+@example("&lt;")
+def test_a_label_is_shown_as_it_is_in_a_table_a_paragraph_and_a_list(label: str) -> None:
+    table = Table(columns=(Column(name="case"),), rows=(Row(cells=cells_of([label])),))
+    section = Section(id="x", title="t", paragraphs=(label,), table=table, listing=(label,))
+    text = markdown.render(made_up_views.view(sections=(section,))).split("### t")[1]
+    shown, kinds = read_by_a_person(text.partition("<details>")[0])
+    line = " ".join(printable(label).split())
+    assert shown == f"{line}case{line}{line}"
+    assert not kinds & {"link_open", "image", "html_inline", "code_inline", "em_open", "s_open",
+                        "strong_open", "hr", "ordered_list_open", "heading_open"}  # fmt: skip
+
+
+def test_addresses_are_no_links() -> None:
+    """GitHub makes links of them without brackets, where they are not escaped."""
+    assert markdown.escaped("http://e.vil WWW.e.vil") == r"http\://e.vil WWW\.e.vil"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ import traceback
 import click
 
 from torchmark import __version__
-from torchmark.cli.shell import ExitCode, code_of, fail, message_of
+from torchmark.cli.shell import ExitCode, code_of, echo, fail, message_of
 from torchmark.errors import TorchmarkError
 
 _COMMANDS = {
@@ -90,7 +91,9 @@ def main() -> None:
     try:
         sys.exit(cli.main(prog_name="torchmark", standalone_mode=False) or 0)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)  # it repeats what was typed
+        echo(said.getvalue(), err=True, nl=False)
         sys.exit(error.exit_code)
     except click.Abort:
         fail("interrupted", ExitCode.INTERRUPTED)
@@ -103,5 +106,5 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.PIPE_CLOSED)
     except Exception:  # Python's own code for a traceback would say that a regression was found
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         sys.exit(ExitCode.DEFECT)

@@ -10,7 +10,7 @@ import click
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
 from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
-from torchmark.cli.shell import Percent, fail_on_option, find_regression, import_from_here
+from torchmark.cli.shell import Percent, echo, fail_on_option, find_regression, import_from_here
 from torchmark.commands.ab import ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
@@ -82,7 +82,7 @@ def ab_command(
         environments = _parse_environments(more)
         if unpatch:
             for line in remove_timers(options["A"], options["B"], environments):
-                click.echo(line, err=True)
+                echo(line, err=True)
             return
         wanted = {"environments": environments, **_wanted(**options)}
     report_run(

@@ -1,26 +1,30 @@
 """What a person sees while a run goes on: what runs, how far it is, failures, time left.
 
-On a terminal one block of lines is kept up to date; elsewhere each result is a line; `--quiet`
-shows nothing. All of it goes to stderr, so that stdout has the result alone.
+On a terminal one block of lines is kept up to date; elsewhere, and where TERM is dumb, each result
+is a line; `--quiet` shows nothing. All of it goes to stderr, so that stdout has the result alone.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Self
 
 import click
 
+from torchmark.cli.shell import echo
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Began, Note, Progress, Run, Stage
-from torchmark.report.figures import printable
+from torchmark.printable import printable
 from torchmark.report.names import headline_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+
+_CLEAR_LINE = "\r\033[K"
 
 _DOING = {
     Metric.TIME: "timing  ",
@@ -77,7 +81,12 @@ def make_display(*, quiet: bool) -> Display:
     """The display that fits where stderr goes; errors are shown at the end of the command."""
     if quiet:
         return Display()
-    return _Terminal() if sys.stderr.isatty() else _Lines()
+    return _Terminal() if _can_move_cursor() else _Lines()
+
+
+def _can_move_cursor() -> bool:
+    """Whether stderr is a terminal that can write over what it has shown."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 class _Lines(Display):
@@ -86,17 +95,17 @@ class _Lines(Display):
     def _begin(self, run: Run) -> None:
         what = "1 measurement" if self._total == 1 else f"{self._total or 'no'} measurements"
         left = " left" if run.results else ""
-        click.echo(f"run {run.id}: {what}{left}", err=True)
+        echo(f"run {run.id}: {what}{left}", err=True)
 
     def _show_result(self, result: Result) -> None:
-        click.echo(f"[{self._done}/{self._total}] {headline_of(result)}", err=True)
+        echo(f"[{self._done}/{self._total}] {headline_of(result)}", err=True)
 
     def _show_stage(self, stage: Stage) -> None:
         if not stage.is_over:
-            click.echo(stage.text, err=True)
+            echo(stage.text, err=True)
 
     def _show_note(self, note: Note) -> None:
-        click.echo(note.text, err=True)
+        echo(note.text, err=True)
 
 
 class _Terminal(_Lines):
@@ -134,7 +143,7 @@ class _Terminal(_Lines):
             self._stages.add(stage.text)
 
     def _show_note(self, note: Note) -> None:
-        self._console.print(note.text, markup=False, highlight=False)
+        self._console.print(printable(note.text), markup=False, highlight=False)
 
     def _show_beginning(self, began: Began) -> None:
         self._running[began.case.id, began.metric] = began.case
@@ -194,8 +203,8 @@ def remaining_text(done: int, total: int, elapsed: float) -> str:
 class StatusLine:
     """One line that says what goes on, for commands that make no run.
 
-    It is gone when it ends, however it ends. A pipe gets nothing, unless lines are wanted there
-    too.
+    It is gone when it ends, however it ends. A terminal that cannot write over a line gets a line
+    for each; a pipe gets nothing, unless lines are wanted there too.
     """
 
     def __init__(self, *, shows_lines: bool = False) -> None:
@@ -205,11 +214,12 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if sys.stderr.isatty():
-            click.echo("\r\033[K", nl=False, err=True)
+        if _can_move_cursor():
+            click.echo(_CLEAR_LINE, nl=False, err=True)
 
     def tell(self, text: str) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r\033[K{text} …", nl=False, err=True)
-        elif self._shows_lines:
-            click.echo(text, err=True)
+        line = " ".join(printable(text).split())
+        if _can_move_cursor():
+            click.echo(f"{_CLEAR_LINE}{line} …", nl=False, err=True)
+        elif self._shows_lines or sys.stderr.isatty():
+            echo(line, err=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ import click
 from torchmark.arguments import check_count
 from torchmark.cli.display import StatusLine
 from torchmark.cli.following import heed_signals
-from torchmark.cli.shell import check_writable, import_from_here, warn
+from torchmark.cli.shell import check_writable, echo, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
     Profiling,
@@ -41,6 +42,9 @@ _LONGEST_NAME = 60
 
 _SEPARATORS = re.compile(r"[\s,/·]+")
 """Between the words of a title."""
+
+_LISTING = f"torchmark list {' '.join(SHIPPED)}"
+"""Shows the cases that are found without --suite, but for those of the settings."""
 
 _SHOWN = 10
 """Cases that a message lists; more are counted."""
@@ -78,7 +82,8 @@ def flame_command(
 ) -> None:
     """Draw a flame graph of the measured loop alone, without the import of torch.
 
-    CASE are words that one case alone has, as `torchmark list` shows them. Times are those of one
+    CASE are words that one case alone has, of the suites that ship, those of the settings or
+    --suite: `torchmark list standard overrides` shows the first. Times are those of one
     run: frames that are twice as wide take twice as long. With --against what grew is red and
     what shrank is blue.
 
@@ -112,7 +117,9 @@ def flame_command(
         seen = [*collect_stacks(cases, how, line.tell), *read]
         line.tell(f"drawing {file.name}")
         write_whole(file, render_flame(file, seen, how.unit))
-    click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
+    echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
+    if seen[0].has_one_frame and not (native or instructions):
+        warn("the graph has one frame: the time goes into C or C++, which --native shows")
 
 
 def _check_that_one_is_given(
@@ -120,7 +127,7 @@ def _check_that_one_is_given(
 ) -> None:
     if not words and stmt is None:
         raise InvalidArgumentError(
-            "say what is to be drawn: words of a case, as `torchmark list` shows it, or --stmt"
+            f"say what is to be drawn: words of a case, as `{_LISTING}` shows them, or --stmt"
         )
     if stmt is not None and (words or suites):
         raise InvalidArgumentError("give either a case or --stmt, not both")
@@ -134,7 +141,8 @@ def _look_into(names: tuple[str, ...]) -> Callable[[str], Case]:
     for suite in loaded:
         for failure in suite.failures:
             warn(str(failure))
-    return partial(find_case, cases_of(loaded, facts=installed_facts()))
+    listing = shlex.join(["torchmark", "list", *names]) if names else _LISTING
+    return partial(find_case, cases_of(loaded, facts=installed_facts()), listing=listing)
 
 
 def _make_case(stmt: str, setup: str) -> Case:
@@ -147,7 +155,7 @@ def _file_name(case: Case) -> str:
     return "-".join(words)[:_LONGEST_NAME] or "flame"
 
 
-def find_case(cases: Sequence[Case], words: str) -> Case:
+def find_case(cases: Sequence[Case], words: str, *, listing: str = _LISTING) -> Case:
     """The case with this id, title or name; otherwise the only one with these words in its title,
     whole words before parts of them; or the only one that the pattern means, as in `-k`.
 
@@ -172,7 +180,7 @@ def find_case(cases: Sequence[Case], words: str) -> Case:
     near = _near(cases, wanted)
     hint = f"; near to it:\n{_listed(near)}" if near else ""
     raise UnknownCaseError(
-        f"no case has the words {words!r}; `torchmark list` shows what the suites have{hint}"
+        f"no case has the words {words!r}; `{listing}` shows what the suites have{hint}"
     )
 
 

@@ -25,6 +25,7 @@ from torchmark.cli.shell import (
     code_of,
     columns,
     combine,
+    echo,
     fail,
     file_options,
     files_in,
@@ -147,7 +148,7 @@ def report_run(
     if STANDARD_OUTPUT in asked.files.values():
         pass  # what is written there stands alone
     elif show_text:
-        click.echo(text_of(run), nl=False)
+        echo(text_of(run), nl=False)
     else:
         _show_failures(run)
     wrote_all = write_documents(

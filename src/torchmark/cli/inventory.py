@@ -21,7 +21,7 @@ import click
 from torchmark import __version__
 from torchmark.analyse.trace_summary import summarise_trace
 from torchmark.capture.traces.loading import load_trace
-from torchmark.cli.shell import ExitCode, columns, import_from_here, warn
+from torchmark.cli.shell import ExitCode, columns, echo, import_from_here, warn
 from torchmark.commands.planning import default_suites, installed_facts, load_suites
 from torchmark.define.selection import selected
 from torchmark.define.suites.loading import cases_of
@@ -33,7 +33,7 @@ from torchmark.engine.machine import (
     why_py_spy_cannot_attach,
 )
 from torchmark.engine.pace import measure_noise, path
-from torchmark.errors import MissingTorchError, SuiteFileError
+from torchmark.errors import InvalidArgumentError, MissingTorchError, SuiteFileError
 from torchmark.model.case import Case, Language, Runtime
 from torchmark.report import render_view
 from torchmark.report.views.trace_summary import make_record, make_view
@@ -62,7 +62,11 @@ def list_command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     loaded = load_suites(names)
     cases = selected(cases_of(loaded, facts=installed_facts()), pattern)
     failures = [failure for suite in loaded for failure in suite.failures]
-    click.echo(_json(cases, failures) if as_json else _text(cases))
+    if not cases and not failures:  # as `run` has it
+        raise InvalidArgumentError(
+            f"no case of {', '.join(names)} is left to list; without -k all are shown"
+        )
+    echo(_json(cases, failures) if as_json else _text(cases))
     for failure in failures:
         warn(str(failure))
     if failures:
@@ -122,7 +126,7 @@ def _json(cases: Sequence[Case], failures: Sequence[SuiteFileError]) -> str:
             for failure in failures
         ],
     }
-    return json.dumps(record, indent=2, ensure_ascii=False)
+    return json.dumps(record, indent=2)
 
 
 def _as_json(case: Case) -> dict[str, Any]:
@@ -159,9 +163,9 @@ def summary_command(trace: str, as_json: bool) -> None:
     """
     summary = summarise_trace(load_trace(trace))
     if as_json:
-        click.echo(json.dumps(make_record(summary, trace), indent=2))
+        echo(json.dumps(make_record(summary, trace), indent=2))
     else:
-        click.echo(render_view(make_view(summary, trace), "text", columns()), nl=False)
+        echo(render_view(make_view(summary, trace), "text", columns()), nl=False)
 
 
 class Finding(NamedTuple):
@@ -185,7 +189,7 @@ def doctor_command() -> None:
     """
     worst = ExitCode.FINE
     for finding in _examine_machine():
-        click.echo(f"{finding.part:<10} {finding.state:<8} {finding.text}")
+        echo(f"{finding.part:<10} {finding.state:<8} {finding.text}")
         if finding.part == "torch" and finding.state == "missing":
             worst = ExitCode.ENVIRONMENT
     sys.exit(worst)

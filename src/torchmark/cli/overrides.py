@@ -17,7 +17,7 @@ import click
 from torchmark.analyse.ab import judge
 from torchmark.analyse.overheads import SUITE
 from torchmark.cli.following import RunOptions, counting_works, metrics_of, report_run, run_options
-from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
+from torchmark.cli.shell import ExitCode, columns, echo, opened, warn, write_documents
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
@@ -77,7 +77,7 @@ def _show(name: str, asked: RunOptions) -> None:
             f"run {run.id} has no results of this suite; `torchmark run overrides` makes some"
         )
     view = view_ladders(run)
-    click.echo(render_view(view, "text", columns()), nl=False)
+    echo(render_view(view, "text", columns()), nl=False)
     wrote_all = write_documents(
         asked.files,
         lambda form: render_json(run, view) if form == "json" else render_view(view, form),
@@ -202,6 +202,7 @@ def _markdown(run: Run, view: View) -> str:
         if section.pictures:
             parts.append(f"### {escaped(section.title)}")
             parts += [
-                f"{each.title}: ![{each.title}]({each.name}.png)" for each in section.pictures
+                f"{escaped(each.title)}: ![{escaped(each.title)}]({each.name}.png)"
+                for each in section.pictures
             ]
     return "\n\n".join(parts) + "\n"

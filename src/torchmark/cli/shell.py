@@ -18,6 +18,7 @@ import click
 
 from torchmark import errors
 from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
+from torchmark.printable import printable
 
 if TYPE_CHECKING:
     from torchmark.analyse.estimates import Compared
@@ -125,9 +126,14 @@ def message_of(error: TorchmarkError) -> str:
     return "\n".join(lines)
 
 
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print for people: whatever text is in it, the terminal stays as it is."""
+    click.echo(printable(text), err=err, nl=nl)
+
+
 def warn(message: str) -> None:
     """Say something beside the result."""
-    click.echo(f"torchmark: {message}", err=True)
+    echo(f"torchmark: {message}", err=True)
 
 
 def fail(message: str, code: ExitCode) -> NoReturn:
@@ -214,7 +220,7 @@ def write_documents(
         if file is None:
             continue
         if file == STANDARD_OUTPUT:
-            click.echo(render(form), nl=False)
+            echo(render(form), nl=False)
             continue
         try:
             file.write_text(render(form), encoding="utf-8")

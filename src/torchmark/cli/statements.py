@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from torchmark.cli.display import StatusLine
-from torchmark.cli.shell import ExitCode, columns, combine, import_from_here, store_option, warn
+from torchmark.cli.shell import (
+    ExitCode,
+    columns,
+    combine,
+    echo,
+    import_from_here,
+    store_option,
+    warn,
+)
 from torchmark.commands.spine import use_store
 from torchmark.commands.statements import Statements, count_statements, time_statements
 from torchmark.errors import InvalidArgumentError
@@ -19,7 +27,6 @@ from torchmark.model.case import find_language
 from torchmark.model.result import Result, Status
 from torchmark.model.run import Run
 from torchmark.report import render
-from torchmark.report.figures import printable
 
 _USUAL_START = "25 to 60 s"
 
@@ -161,7 +168,7 @@ def _report_statements(
     for result in failed:
         warn(_describe_failure(result))
     if as_json or len(failed) < len(run.results):
-        click.echo(render(run, "json" if as_json else "text", columns()), nl=False)
+        echo(render(run, "json" if as_json else "text", columns()), nl=False)
     if failed:
         sys.exit(ExitCode.CASE_FAILED)
 
@@ -173,4 +180,4 @@ def _describe_failure(result: Result) -> str:
         end = printed[-_SHOWN_OUTPUT:].strip()
         if end and not result.reason.rstrip().endswith(end):  # as that of a crash does
             texts.append(f"the end of its {name}:\n{end}")
-    return printable("\n".join(texts))
+    return "\n".join(texts)

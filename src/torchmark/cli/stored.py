@@ -27,6 +27,7 @@ from torchmark.analyse.run_differences import (
 from torchmark.cli.shell import (
     ExitCode,
     columns,
+    echo,
     fail_on_option,
     file_options,
     files_in,
@@ -71,11 +72,11 @@ def runs_command(place: str | None, as_json: bool) -> None:
     with opened(place) as store:
         runs, where = store.runs(), store.where
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(runs), indent=2))
+        echo(json.dumps(msgspec.to_builtins(runs), indent=2))
     elif runs:
-        click.echo(render_view(_view(runs, where), "text", columns()), nl=False)
+        echo(render_view(_view(runs, where), "text", columns()), nl=False)
     else:
-        click.echo(f"There are no runs in {where} yet; `torchmark run` makes one.", err=True)
+        echo(f"There are no runs in {where} yet; `torchmark run` makes one.", err=True)
 
 
 def _view(runs: Sequence[RunSummary], where: str) -> View:
@@ -135,7 +136,7 @@ def show_command(name: str, place: str | None, **arguments: Any) -> None:
     with opened(place) as store:
         run = store.run(name)
     if not any(files.values()):
-        click.echo(render(run, "text", width=columns()), nl=False)
+        echo(render(run, "text", width=columns()), nl=False)
     elif not write_documents(files, lambda form: render(run, form)):
         sys.exit(ExitCode.ENVIRONMENT)
 
@@ -169,7 +170,7 @@ def schema_command(output: Path | None) -> None:
 
 def _print_or_write(text: str, output: Path | None) -> None:
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     try:
         output.write_text(text, encoding="utf-8")
@@ -192,9 +193,9 @@ def tag_command(name: str, tag: str, place: str | None) -> None:
         run_id = store.id_of(name)
         store.tag(run_id, tag)
         others = [run.id for run in store.runs() if tag in run.tags and run.id != run_id]
-    click.echo(f"tagged {run_id} {tag}")
+    echo(f"tagged {run_id} {tag}")
     if others:
-        click.echo(f"{tag} is also a tag of {', '.join(others)}: give the id there", err=True)
+        echo(f"{tag} is also a tag of {', '.join(others)}: give the id there", err=True)
 
 
 @click.command("rm")
@@ -213,7 +214,7 @@ def rm_command(names: tuple[str, ...], place: str | None) -> None:
         for run_id in run_ids:
             store.remove(run_id)
             shutil.rmtree(artifact_folder(store.where, run_id), ignore_errors=True)
-            click.echo(f"removed {run_id}")
+            echo(f"removed {run_id}")
 
 
 class _Percent(click.FloatRange):
@@ -274,7 +275,7 @@ def compare_command(
             return render_figures(view, comparison.heading_of(before, after, differences))
         return render_view(view, form)
 
-    click.echo(render_view(view, "text", columns()), nl=False)
+    echo(render_view(view, "text", columns()), nl=False)
     if not write_documents(files, render_differences):
         sys.exit(ExitCode.ENVIRONMENT)
     code = find_regression(fail_on, [differences])

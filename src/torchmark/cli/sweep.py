@@ -11,7 +11,7 @@ import click
 
 from torchmark.analyse.sweep import rows_of
 from torchmark.cli.following import RunOptions, refuse_beside_resume, report_run, run_options
-from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, import_from_here, warn
+from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, echo, import_from_here, warn
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.axes import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
@@ -103,7 +103,7 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
     """Say where the rows are, and draw the charts of the page beside it; whether that worked."""
     csv = run.settings.get("csv")
     if csv is not None:
-        click.echo(f"{os.path.relpath(csv)}: {len(rows_of(run))} rows", err=True)
+        echo(f"{os.path.relpath(csv)}: {len(rows_of(run))} rows", err=True)
     if page is None or not page.is_file():
         return True
     charts = [section.chart for section in view_of(run).sections if section.chart]
@@ -112,7 +112,7 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
             if chart.id in _PICTURES:
                 picture = page.with_name(f"{page.stem}-{chart.id}.png")
                 picture.write_bytes(png_of(chart))
-                click.echo(f"{picture}: a picture of {page}", err=True)
+                echo(f"{picture}: a picture of {page}", err=True)
     except MissingToolError as error:
         warn(f"no pictures beside the page: {error}")
     except OSError as error:

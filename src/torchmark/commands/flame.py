@@ -63,6 +63,11 @@ class StatementStacks:
     def figures(self) -> str:
         return f"{self.amount}, {self.note}" if self.note else self.amount
 
+    @property
+    def has_one_frame(self) -> bool:
+        """Whether nothing can be seen below the statement itself."""
+        return len({frame for stack in self.stacks for frame in stack.frames}) == 1
+
 
 def check_possible(cases: Sequence[Case], how: Profiling) -> None:
     """An error for what can be known to fail before anything is started."""

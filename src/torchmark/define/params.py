@@ -13,6 +13,7 @@ import keyword
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchmark.arguments import shown
 from torchmark.define.signature import RESERVED
 from torchmark.errors import DefinitionError
 
@@ -29,11 +30,23 @@ _INT64 = range(-(2**63) + 1, 2**63)
 """Literals that C++ reads as they stand; the least of all is no literal there."""
 
 
+_MOST_POINTS = 10_000
+"""Combinations of a definition, each of which becomes several cases: more are refused before they
+are made."""
+
+
 def check_grid(params: Mapping[str, Iterable[Value]] | None) -> Grid:
     """The grid, if every value can be written in Python and C++ and none stands twice."""
-    return tuple(
+    grid = tuple(
         (_check_name(name), _check_values(name, values)) for name, values in (params or {}).items()
     )
+    number = math.prod(len(values) for _, values in grid)
+    if number > _MOST_POINTS:
+        raise DefinitionError(
+            f"params have {number:,} combinations, and at most {_MOST_POINTS:,} are expanded; give "
+            "fewer values, or measure a model with `torchmark sweep --sample`"
+        )
+    return grid
 
 
 def points(grid: Grid) -> Iterator[Point]:
@@ -74,11 +87,14 @@ def _check_name(name: str) -> str:
 def _check_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise DefinitionError(f"params[{name!r}] is a list of values, got {values!r}")
-    checked = tuple(_check_value(name, value) for value in values)
+    some = list(itertools.islice(values, _MOST_POINTS + 1))  # a range may have billions
+    if len(some) > _MOST_POINTS:
+        raise DefinitionError(f"params[{name!r}] has more than {_MOST_POINTS:,} values: the most")
+    checked = tuple(_check_value(name, value) for value in some)
     texts = [repr(value) for value in checked]  # 1, 1.0 and True are equal, but not the same
     if not checked or len(set(texts)) < len(texts):
         raise DefinitionError(
-            f"params[{name!r}] needs at least one value and none twice, got [{', '.join(texts)}]"
+            f"params[{name!r}] needs at least one value and none twice, got {shown(checked)}"
         )
     return checked
 
@@ -91,8 +107,8 @@ def _check_value(name: str, value: object) -> Value:
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise DefinitionError(
-        f"params[{name!r}] has {value!r}; a value is a bool, an int of 64 bits, a finite float, "
-        "a str or a tuple of ints, as these can be written in Python and in C++"
+        f"params[{name!r}] has {shown(value)}; a value is a bool, an int of 64 bits, a finite "
+        "float, a str or a tuple of ints, as these can be written in Python and in C++"
     )
 
 

@@ -10,6 +10,7 @@ the title, in capitals or not, or it is the whole id.
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -65,7 +66,7 @@ class _Parser:
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._tokens = _tokens(pattern)
+        self._tokens = collections.deque(_tokens(pattern))
         self._depth = 0
 
     def condition(self) -> Condition:
@@ -112,14 +113,14 @@ class _Parser:
             if not self._accept(")"):
                 self._fail("')' expected")
             return inside
-        word = self._tokens.pop(0).text
+        word = self._tokens.popleft().text
         return lambda names: word in names.title or word == names.id
 
     def _accept(self, mark: str) -> bool:
         """Whether this comes next; it is then behind us."""
         is_next = self._next.means(mark)
         if is_next:
-            self._tokens.pop(0)
+            self._tokens.popleft()
         return is_next
 
     def _fail(self, message: str) -> NoReturn:

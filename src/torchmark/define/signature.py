@@ -12,8 +12,10 @@ variable without a type is a Tensor, as in TorchScript.
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -27,6 +29,9 @@ OUTPUT_TYPES = (TENSOR, "int", "float", "bool")
 
 RESERVED = frozenset({"torch", "model", "jit_model", "compiled_model", "ivalue_inputs"})
 """Names that the statements made from a signature use themselves."""
+
+_DEEPEST = 100
+"""Brackets within each other: more than anybody writes by hand."""
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<mark>->|[(),:.\[\]])|(?P<other>\S)|$)")
 
@@ -114,14 +119,16 @@ class _Parser:
         self._start = 0
         self._ahead = ""
         self._is_name = False
+        self._depth = 0
         self._advance()
 
     def signature(self) -> Signature:
         name = self._name("the name of a function")
         self._mark("(")
-        args: list[Variable] = []
+        args: dict[str, Variable] = {}
         while self._ahead != ")":
-            args.append(self._variable({variable.name for variable in args}))
+            variable = self._variable(args)
+            args[variable.name] = variable
             if not self._accept(","):
                 break
         self._mark(")")
@@ -129,7 +136,7 @@ class _Parser:
         output = None if self._accept("None") else self._output_list(set(), end="")
         if self._ahead:
             self._fail("the end expected")
-        return Signature(name=name, args=tuple(args), output=output)
+        return Signature(name=name, args=tuple(args.values()), output=output)
 
     def _output_list(self, seen: set[str], end: str) -> Output:
         """Outputs between commas, up to the token `end`; one without a comma is no tuple."""
@@ -144,14 +151,15 @@ class _Parser:
 
     def _output(self, seen: set[str]) -> Output:
         if self._accept("("):
-            inside = self._output_list(seen, end=")")
+            with self._deeper():
+                inside = self._output_list(seen, end=")")
             self._mark(")")
             return inside
         variable = self._variable(seen, types=OUTPUT_TYPES)
         seen.add(variable.name)
         return variable
 
-    def _variable(self, seen: set[str], types: tuple[str, ...] | None = None) -> Variable:
+    def _variable(self, seen: Container[str], types: tuple[str, ...] | None = None) -> Variable:
         if self._is_name and self._ahead in seen:
             self._fail(f"{self._ahead} stands here twice:", got=False)
         if self._ahead in RESERVED:
@@ -173,10 +181,19 @@ class _Parser:
             inside: list[str] = []
             while not inside or self._ahead == ",":
                 self._advance()
-                inside.append(self._type())
+                with self._deeper():
+                    inside.append(self._type())
             self._mark("]")
             text += f"[{', '.join(inside)}]"
         return text
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self._fail(f"more than {_DEEPEST} brackets within each other:", got=False)
+        yield
+        self._depth -= 1
 
     def _name(self, what: str) -> str:
         name = self._ahead

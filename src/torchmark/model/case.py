@@ -128,7 +128,7 @@ class Case:
         ...      autograd=Autograd.FORWARD, num_threads=2).title
         'Pointwise / add · Python, eager, forward, 2 threads'
         """
-        return f"{self.name} · {', '.join(self.facts)}"
+        return " ".join(f"{self.name} · {', '.join(self.facts)}".splitlines())
 
     @property
     def name(self) -> str:

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from torchmark.model.units import select_unit
-
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    r"""Text without what would move a terminal's cursor, colour it, or be no valid page.
-
-    >>> printable("\x1b[31mred\x1b[0m\r\n")
-    'red\n'
-    """
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 def cut(text: str, width: int) -> str:

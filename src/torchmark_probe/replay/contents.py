@@ -11,7 +11,6 @@ How many floats are 0, or equal to each other, a record has only in what came ba
 decides how long an output is, contents are fitted to the recorded one.
 """
 
-import math
 from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
@@ -19,6 +18,7 @@ import torch
 from torchmark_probe.replay.records import (
     CannotRebuildError,
     DamagedRecordError,
+    as_float,
     shown,
     tensor_records,
 )
@@ -130,14 +130,11 @@ def _fill_floats(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.G
 
 
 def _ends(known: Dict[str, Any], dtype: torch.dtype) -> Tuple[float, float]:
-    ends = (known.get("min", 0.0), known.get("max", 1.0))
-    if not all(type(end) in (int, float) and math.isfinite(end) for end in ends):
-        raise DamagedRecordError(f"floats from {shown(ends[0])} to {shown(ends[1])}")
-    largest = torch.finfo(dtype).max
-    low, high = (max(-largest, min(float(end), largest)) for end in ends)
-    if low > high:
+    low, high = as_float(known.get("min", 0.0)), as_float(known.get("max", 1.0))
+    if not low <= high:
         raise DamagedRecordError(f"floats from {low} to {high}")
-    return low, high
+    largest = torch.finfo(dtype).max
+    return max(-largest, min(low, largest)), max(-largest, min(high, largest))
 
 
 def _draw(

@@ -158,18 +158,20 @@ def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor]) -> Any:
         raise DamagedRecordError(f"{shown(content)} are no pairs") from error
 
 
-def _float(content: Any) -> float:
+def as_float(content: Any) -> float:
+    """A number, or what stands for one that JSON has none for."""
     if isinstance(content, dict) and set(content) == {"float"}:
         content = content["float"]
     if content in ("inf", "-inf", "nan") or type(content) in (int, float):
-        return float(content)
+        with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+            return float(content)
     raise DamagedRecordError(f"{shown(content)} is no float")
 
 
 def _complex(content: Any) -> complex:
     if not isinstance(content, list) or len(content) != 2:
         raise DamagedRecordError(f"{shown(content)} is no complex number")
-    return complex(*map(_float, content))
+    return complex(*map(as_float, content))
 
 
 def _generator(content: Any) -> torch.Generator:
@@ -184,7 +186,7 @@ def _opaque(content: Any) -> Any:
 
 
 _PLAIN: Dict[str, Callable[[Any], Any]] = {
-    "float": _float,
+    "float": as_float,
     "complex": _complex,
     "dtype": dtype_named,
     "device": device_named,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from tests.capture.traces.files import (
 from torchmark.capture.traces import files, loading
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.capture.traces.loading import load_trace, read_trace
+from torchmark.define.recorded import plan_replay
 from torchmark.errors import NewerTraceError, TraceFileError, TraceNotFoundError
 from torchmark.model.trace import Place, RecordedCall, Step
 
@@ -225,7 +227,6 @@ def test_nothing_follows_the_end(tmp_path: Path) -> None:
 def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     for content, said in (
-        (b'{"call": NaN}\n', "NaN"),
         (b'{"call": {"op": 1, "op": 2}}\n', "same key twice"),
         (b'{"call": ' + b"[" * 100_000 + b"\n", "nested too deeply"),
         (b'{"call": ' + b"9" * 5_000 + b"}\n", "not JSON"),
@@ -308,3 +309,36 @@ def test_an_order_that_is_too_long_is_counted_and_said(
     assert trace.steps == (Step(calls=(0, 0, 0), places=(0, 0, 0)),)
     assert trace.counts == {(0, 0): 13}
     assert "order of calls" in trace.unseen[0]
+
+
+@pytest.mark.parametrize(
+    ("written_so", "said"),
+    [("NaN", "nan"), ("Infinity", "inf"), ("-Infinity", "-inf"), ("1e999", "inf")],
+)
+def test_infinities_of_other_programs_are_read_shown_and_kept(
+    tmp_path: Path, written_so: str, said: str
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    line = (
+        '{"call": {"op": "aten.full.default", "args": [[2], %s], "kwargs": {"x": [%s]}, '
+        '"outputs": {"tensor": {"shape": [2], "dtype": "float32", "values": {"max": %s}}}}}\n'
+    )
+    path.write_bytes(
+        text_of([HEADER])
+        + (line % ((written_so,) * 3)).encode()
+        + text_of([PLACE, step(0), end(1)])
+    )
+    trace = load_trace(path)
+    assert trace.calls[0].args[1] == {"float": said}
+    (settings, _) = plan_replay(trace, "trace")
+    assert settings.calls[0].signature == f"[2], {said}, x=[{said}]"
+    assert {"float": said} == strict_json(settings.calls[0].record)["args"][1]
+
+
+def strict_json(text: str) -> Any:
+    """As RFC 8259 has it, which knows no Infinity."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -71,6 +72,53 @@ def test_what_is_no_size_is_told_with_the_dimension_and_the_value(wrong: Any, na
         sizes_of("batch", wrong)
     assert named in str(raised.value)
     assert "batch" in str(raised.value) or "torch.logspace" in named
+
+
+@pytest.mark.parametrize(
+    "given_sizes",
+    [
+        "linspace(1, 2, 1000000000)",
+        "logspace(0, 10, 1000000000, base=2)",
+        "range(1, 1000000000)",
+        "1," * 20_000,
+        range(10**12),
+        itertools.count(1),
+        {"linspace": [1, 2, 10**9]},
+    ],
+)
+def test_sizes_are_bounded_before_they_are_made(given_sizes: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"batch.* 10,000 "):
+        sizes_of("batch", given_sizes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "-" * 90_000 + "1",
+        "(" * 90_000,
+        "9" * 5_000,
+        "0x" + "f" * 5_000,
+        "{[]: 1}",
+        "linspace(1, 1e300, 3)",
+        "logspace(0, 10, 3, base=1e999)",
+        [10**5_000],
+        [float("nan")],
+        [torch.ones(2)],
+        {"linspace": [float("nan"), 2, 3]},
+        {"logspace": [0, float("nan"), 3]},
+        {"logspace": [0, 10, 3, float("nan")]},
+        {"range": [10**5_000, "a"]},
+    ],
+)
+def test_numbers_without_end_and_odd_text_are_refused_in_a_line(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^the dimension 'batch'") as raised:
+        sizes_of("batch", wrong)
+    assert len(str(raised.value)) < 600
+
+
+def test_configs_that_stand_there_again_and_again_are_multiplied_once() -> None:
+    many = {"dtype": ["fp32"] * 10_000, "backend": ["pt"] * 10_000, "threads": [1] * 10_000}
+    assert configs_of(many) == (JobConfig(),)
 
 
 def test_a_setting_without_a_value_says_how_to_write_it() -> None:

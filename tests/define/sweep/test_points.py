@@ -122,3 +122,48 @@ def test_a_product_that_nobody_can_wait_for_can_be_sampled_but_not_gone_through(
     with pytest.raises(InvalidArgumentError, match=r"200,000,000 cases, about 463 days.*--sample"):
         cases(input_scales=huge)
     assert len(all_cases(spec(input_scales=huge), sample=5)) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("-" * 90_000 + "1", "within each other"),  # MemoryError in Python's parser
+        ("-" * 1_000 + "1", "within each other"),  # RecursionError where it is evaluated
+        ("not " * 9_000 + "batch", "within each other"),
+        ("(" * 1_000 + "1" + ")" * 1_000, "nested parentheses"),
+        ("+".join(["batch"] * 3_000), "within each other"),
+        ("batch and " * 20_000 + "batch", "more than 100,000 characters"),
+        ("9" * 5_000, "below 2**63"),
+        ("0x" + "f" * 5_000, "below 2**63"),
+        ("1e999 > batch", "below 2**63"),
+        ("b'x' * 10000000000 > b''", "a number or text"),
+        ("batch\0", "null"),
+        ("\ud800", "surrogates"),
+    ],
+)
+def test_a_filter_that_nobody_writes_by_hand_is_refused_in_a_few_lines(
+    text: str, said: str
+) -> None:
+    with pytest.raises(WhereError, match=r"^--where: ") as raised:
+        filter_of(text, ["batch"])({"batch": 1})
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+def test_a_filter_may_have_lines_and_letters_of_any_language() -> None:
+    assert filter_of("batch\n  == 3", ["batch"])({"batch": 3})
+    with pytest.raises(WhereError, match="there is no 'bach'") as raised:
+        filter_of("'é' == bach", ["batch"])
+    assert raised.value.position == len("'é' == ")
+
+
+def test_a_sample_is_bounded_too() -> None:
+    huge = {name: range(1, 10_001) for name in ("batch", "features", "times")}
+    with pytest.raises(InvalidArgumentError, match="4,000,000 cases"):
+        all_cases(spec(input_scales=huge), sample=2_000_000)
+    more = spec(
+        input_params=[["batch", "features", "a", "b", "c"]],
+        input_scales={**huge, "a": range(1, 10_001), "b": range(1, 10_001), "c": [1]},
+    )
+    with pytest.raises(InvalidArgumentError, match="100,000,000,000,000,000,000 combinations"):
+        all_cases(more, sample=5)

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from torchmark.capture.traces.checking import NAMES_BY_NUMBER, WrongValueError, convert, sanitize
+from torchmark.capture.traces.checking import (
+    NAMES_BY_NUMBER,
+    WrongValueError,
+    convert,
+    sanitize,
+    tag_float,
+)
 from torchmark.capture.traces.signatures import is_contiguous
 
 _LONGEST_SCHEMA = 10_000
@@ -193,8 +199,10 @@ def _plain_value(value: Any, kind: str) -> Any:
 
 
 def _float(value: Any) -> Any:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) if abs(value) <= sys.float_info.max else {"opaque": "Double"}
+    if isinstance(value, float):
+        return tag_float(value)
+    if type(value) is int and abs(value) <= sys.float_info.max:
+        return float(value)
     return {"float": value} if value in ("inf", "-inf", "nan") else {"opaque": "Double"}
 
 

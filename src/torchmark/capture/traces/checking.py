@@ -10,6 +10,7 @@ names: the tables at the end have what torch calls them.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -67,6 +68,15 @@ def sanitize(text: str, longest: int = _LONGEST_TEXT) -> str:
     """
     shown = text if len(text) <= longest else text[: longest - 1] + "…"
     return "".join(each if each.isprintable() else "?" for each in shown)
+
+
+def tag_float(number: float) -> Any:
+    """A float as tagged JSON.
+
+    >>> tag_float(1.5), tag_float(float("-inf"))
+    (1.5, {'float': '-inf'})
+    """
+    return number if math.isfinite(number) else {"float": str(number)}
 
 
 def is_operator(name: str) -> bool:

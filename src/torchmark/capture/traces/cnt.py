@@ -15,7 +15,6 @@ calls so; any other name is a value that the file does not tell, and opaque in t
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from torchmark.capture.traces.checking import (
     is_operator,
     sanitize,
     tag_attribute,
+    tag_float,
 )
 from torchmark.capture.traces.files import Line, lines_of
 from torchmark.errors import TraceFileError
@@ -261,12 +261,12 @@ class _Parser:
         if len(text) > _LONGEST_NUMBER:
             self._fail("a number is too long")
         if text.endswith("j"):
-            return {"complex": [0.0, _tag_float(text[:-1])]}
-        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else _tag_float(text)
+            return {"complex": [0.0, tag_float(float(text[:-1]))]}
+        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else tag_float(float(text))
         following = self._token
         if following.kind == "number" and following.text.endswith("j"):
             self._advance()
-            return {"complex": [number, _tag_float(following.text[:-1])]}
+            return {"complex": [number, tag_float(float(following.text[:-1]))]}
         return number
 
     def _items(self, opening: str, closing: str) -> Iterator[None]:
@@ -317,11 +317,6 @@ def _unquote(text: str) -> str:
         return chr(int(code, 16)) if code else _BLANKS.get(match[3]) or match[4]
 
     return _ESCAPE.sub(character, text[1:-1])
-
-
-def _tag_float(text: str) -> Any:
-    number = float(text)
-    return number if math.isfinite(number) else {"float": str(number)}
 
 
 def _tag_text(text: str) -> Any:

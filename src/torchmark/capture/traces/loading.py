@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -26,6 +26,7 @@ from torchmark.capture.traces.checking import (
     check_record_bytes,
     convert,
     sanitize,
+    tag_float,
 )
 from torchmark.capture.traces.cnt import read_cnt
 from torchmark.capture.traces.files import Line, first_bytes, lines_of
@@ -296,8 +297,12 @@ class _StepCollector:
 def _content_of(line: Line) -> tuple[str, Any]:
     """The one key of the line's object and what stands behind it."""
     try:
+        # Other programs write NaN and Infinity, which JSON does not know, or 1e999.
         content = json.loads(
-            line.content, object_pairs_hook=_without_repetition, parse_constant=_refuse
+            line.content,
+            object_pairs_hook=_without_repetition,
+            parse_constant=_parse_float,
+            parse_float=_parse_float,
         )
     except WrongValueError:
         raise
@@ -317,8 +322,8 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise WrongValueError(f"has {constant}, which JSON does not know")
+def _parse_float(text: str) -> Any:
+    return tag_float(float(text))
 
 
 def _show(text: str | None) -> str | None:

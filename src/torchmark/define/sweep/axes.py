@@ -20,11 +20,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchmark.arguments import shown
+from torchmark.define.sweep.expressions import ExpressionError, parse_expression
 from torchmark.errors import DefinitionError, InvalidArgumentError
 from torchmark.model.run_settings import TORCH_DTYPES, Phase
 
 _LARGEST = 2**40
 """No tensor has more elements than that along one dimension: a mistake, not a size."""
+
+MOST_SIZES = 10_000
+"""Of one dimension: more are refused before they are made."""
 
 _FORMS_TEXT = (
     "a list such as [1, 2, 4], range(1, 9), linspace(1, 100, 5) or logspace(0, 10, 11, base=2)"
@@ -37,6 +42,10 @@ def linspace(start: float, end: float, steps: int) -> list[int]:
     >>> linspace(1, 100, 4)
     [1, 34, 67, 100]
     """
+    if not max(abs(start), abs(end)) <= _LARGEST:
+        raise InvalidArgumentError(
+            f"linspace({start}, {end}, {steps}) has ends beyond ±{_LARGEST:,}, or none"
+        )
     return _rounded([start + (end - start) * at for at in _shares("linspace", steps)])
 
 
@@ -46,7 +55,10 @@ def logspace(start: float, end: float, steps: int, base: float = 10) -> list[int
     >>> logspace(0, 10, 6, base=2)
     [1, 4, 16, 64, 256, 1024]
     """
-    if base <= 0 or max(abs(start), abs(end)) * abs(math.log2(base)) > math.log2(_LARGEST):
+    is_fine = 0 < base < math.inf and (
+        max(abs(start), abs(end)) * abs(math.log2(base)) <= math.log2(_LARGEST)
+    )
+    if not is_fine:
         raise InvalidArgumentError(
             f"logspace({start}, {end}, {steps}, base={base}) goes from {base}**{start} to "
             f"{base}**{end}, as torch.logspace does; for 1 to 1024 write "
@@ -57,7 +69,11 @@ def logspace(start: float, end: float, steps: int, base: float = 10) -> list[int
 
 def _shares(name: str, steps: int) -> list[float]:
     if type(steps) is not int or steps < 1:
-        raise InvalidArgumentError(f"the steps of {name} must be 1, 2, …, got {steps!r}")
+        raise InvalidArgumentError(f"the steps of {name} must be 1, 2, …, got {shown(steps)}")
+    if steps > MOST_SIZES:
+        raise InvalidArgumentError(
+            f"{name} has {steps:,} steps; a dimension has at most {MOST_SIZES:,} sizes"
+        )
     return [at / max(1, steps - 1) for at in range(steps)]
 
 
@@ -82,7 +98,13 @@ def sizes_of(dim: str, given: Any) -> tuple[int, ...]:
         values = given
     else:
         values = [given]
-    sizes = tuple(dict.fromkeys(_whole(dim, value) for value in values))
+    some = list(itertools.islice(values, MOST_SIZES + 1))  # a range may have billions
+    if len(some) > MOST_SIZES:
+        raise InvalidArgumentError(
+            f"the dimension {dim!r} has more than {MOST_SIZES:,} sizes, which is the most; take "
+            "larger steps, or linspace or logspace"
+        )
+    sizes = tuple(dict.fromkeys(_whole(dim, value) for value in some))
     if not sizes:
         raise InvalidArgumentError(f"the dimension {dim!r} has no sizes; give it {_FORMS_TEXT}")
     return sizes
@@ -96,29 +118,37 @@ def setting(text: str) -> tuple[str, tuple[int, ...]]:
     """
     name, equals, form = text.partition("=")
     if not equals or not name.strip():
-        raise InvalidArgumentError(f"--set {text!r}: write it like batch=8 or batch=1,2,4")
+        raise InvalidArgumentError(f"--set {shown(text)}: write it like batch=8 or batch=1,2,4")
     return name.strip(), sizes_of(name.strip(), form.strip())
 
 
 def _whole(dim: str, value: Any) -> int:
-    is_number = not isinstance(value, bool | str)
-    if is_number and hasattr(value, "__index__"):
-        number = operator.index(value)  # numpy's and torch's integers too
-    elif is_number and hasattr(value, "__float__") and float(value).is_integer():
-        number = int(value)
-    else:
+    number = None if isinstance(value, bool | str) else _number(value)
+    if number is None:
         raise InvalidArgumentError(
-            f"the dimension {dim!r} has the size {value!r}, which is no whole number"
+            f"the dimension {dim!r} has the size {shown(value)}, which is no whole number"
         )
     if abs(number) > _LARGEST:
-        raise InvalidArgumentError(f"the dimension {dim!r} has the size {value}: too large")
+        raise InvalidArgumentError(f"the dimension {dim!r} has the size {shown(value)}: too large")
     return number
+
+
+def _number(value: Any) -> int | None:
+    """None for what is no whole number; numpy's and torch's integers are."""
+    try:
+        return operator.index(value)
+    except TypeError:  # also of an array of several
+        pass
+    try:
+        return int(value) if float(value).is_integer() else None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _by_name(dim: str, given: Mapping[Any, Any]) -> Iterable[int]:
     if len(given) != 1 or next(iter(given)) not in _FORMS:
         raise InvalidArgumentError(
-            f"the dimension {dim!r} has the sizes {dict(given)!r}; write one of "
+            f"the dimension {dim!r} has the sizes {shown(dict(given))}; write one of "
             + ", ".join(f"{{{name!r}: […]}}" for name in _FORMS)
         )
     ((name, arguments),) = given.items()
@@ -132,29 +162,31 @@ def _make(
 ) -> Iterable[int]:
     try:
         return _FORMS[name](*arguments, **keywords)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"the dimension {dim!r}: {error}") from error
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"the dimension {dim!r}: {name}: {error}; write it like {_FORMS_TEXT}"
+            f"the dimension {dim!r}: {name}: {error}; write {_FORMS_TEXT}"
         ) from error
 
 
 def _read(dim: str, text: str) -> Iterable[Any]:
     """Sizes from text: literals and calls of the forms, nothing else."""
-    mistake = InvalidArgumentError(
-        f"the dimension {dim!r} has the sizes {text!r}; write a number, several with commas, "
-        f"or {_FORMS_TEXT}"
-    )
+    mistake = f"the dimension {dim!r} has the sizes {shown(text)}"
     try:
-        node = ast.parse(text, mode="eval").body
+        _, node = parse_expression(text)
         if not isinstance(node, ast.Call):
             value = ast.literal_eval(node)
             return value if isinstance(value, list | tuple) else [value]
         arguments = [ast.literal_eval(argument) for argument in node.args]
         keywords = {word.arg or "": ast.literal_eval(word.value) for word in node.keywords}
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise mistake from error
-    if not isinstance(node.func, ast.Name) or node.func.id not in _FORMS:
-        raise mistake
+        if not isinstance(node.func, ast.Name) or node.func.id not in _FORMS:
+            raise ValueError("no such form")
+    except (ValueError, TypeError) as error:
+        said = f": {error}" if isinstance(error, ExpressionError) else ""
+        raise InvalidArgumentError(
+            f"{mistake}{said}; write a number, several with commas, or {_FORMS_TEXT}"
+        ) from error
     return _make(dim, node.func.id, arguments, keywords)
 
 
@@ -262,9 +294,14 @@ def _combine(fields: _Fields) -> list[JobConfig]:
     return [
         JobConfig(dtype=dtype, backend=backend, phase=phase, threads=threads)
         for dtype, backend, phase, threads in itertools.product(
-            fields.get("dtype", ["fp32"]),
-            fields.get("backend", ["pt"]),
-            phases or [None],
-            fields.get("threads", [1]),
+            *map(
+                dict.fromkeys,  # each once, before they are multiplied
+                (
+                    fields.get("dtype", ["fp32"]),
+                    fields.get("backend", ["pt"]),
+                    phases or [None],
+                    fields.get("threads", [1]),
+                ),
+            )
         )
     ]

@@ -20,11 +20,13 @@ import itertools
 import math
 import operator
 import random
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from torchmark.define.sweep.axes import JobConfig
+from torchmark.define.sweep.expressions import ExpressionError, parse_expression, position_of
 from torchmark.define.sweep.spec import CONFIG_FIELDS, SweepSpec
 from torchmark.errors import InvalidArgumentError, MarkedTextError
 from torchmark.model.case import Case
@@ -92,10 +94,11 @@ def all_cases(
     configs = configs_with_phases(spec, phases)
     if sample is not None and not where:
         total = number_of_points(spec)
+        _check_number(min(total, sample), len(configs))
         sizes = [_dims_at(spec, place) for place in _draw(total, sample)]
         found = list(_points_by_sizes(sizes, configs, lambda _: True))
     else:
-        _check_number(spec, len(configs))
+        _check_number(number_of_points(spec), len(configs))
         found = list(_points_by_sizes(_all_dims(spec), configs, _filter(spec, where)))
         if sample is not None:
             found = [found[place] for place in _draw(len(found), sample)]
@@ -147,8 +150,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def _check_number(spec: SweepSpec, configs: int) -> None:
-    points = number_of_points(spec)
+def _check_number(points: int, configs: int) -> None:
     number = points * configs
     if number > _MOST_CASES:
         raise InvalidArgumentError(
@@ -160,6 +162,11 @@ def _check_number(spec: SweepSpec, configs: int) -> None:
 
 
 def _draw(total: int, number: int) -> list[int]:
+    if total > sys.maxsize:
+        raise InvalidArgumentError(
+            f"the dimensions have {total:,} combinations, and none can be drawn from more than "
+            f"{sys.maxsize:,}; give them fewer sizes with --set"
+        )
     drawn = random.Random(0).sample(range(total), min(number, total))  # noqa: S311 - no secret
     return sorted(drawn)
 
@@ -218,28 +225,24 @@ def filter_of(text: str, names: Collection[str]) -> Callable[[Values], bool]:
     ...     {"batch": 4, "backend": "pt"})
     True
     """
-    text = text.strip()
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError) as error:
-        offset = getattr(error, "offset", None)
-        position = offset - 1 if offset else len(text)  # what ends too early has none
-        said = getattr(error, "msg", str(error))
-        raise WhereError(f"--where: {said}", text=text, position=position) from error
+        line, tree = parse_expression(text)
+    except ExpressionError as error:
+        raise WhereError(f"--where: {error}", text=text, position=error.position) from error
     for node in ast.walk(tree):
-        _check(node, text, names)
+        _check(node, line, names)
 
     def holds(values: Values) -> bool:
         try:
             return bool(_value(tree, values))
         except (TypeError, ArithmeticError, ValueError) as error:
-            raise WhereError(f"--where: {error}", text=text, position=0) from error
+            raise WhereError(f"--where: {error}", text=line, position=0) from error
 
     return holds
 
 
 def _check(node: ast.AST, text: str, names: Collection[str]) -> None:
-    position = getattr(node, "col_offset", 0)
+    position = position_of(text, node)
     if not isinstance(node, (*_LEAVES, *_BRANCHES)) and type(node) not in _OPERATORS:
         kind = _UNKNOWN.get(type(node), f"this ({type(node).__name__})")
         raise WhereError(f"--where does not know {kind}", text=text, position=position)

@@ -16,10 +16,10 @@ import msgspec
 
 from torchmark.model.codec import encode_run
 from torchmark.model.run import Run
-from torchmark.report.figures import printable
+from torchmark.printable import printable, printable_json
 from torchmark.report.view import Table, Value, View
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 """A spreadsheet takes text that begins like this for a formula, which may call programs."""
 
 
@@ -58,4 +58,4 @@ def render_figures(view: View, heading: Mapping[str, Any]) -> str:
         dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in view.data.rows
     ]
     text = msgspec.json.encode({**heading, "summary": view.summary, "table": table})
-    return f"{text.decode()}\n"
+    return printable_json(f"{text.decode()}\n")

@@ -12,7 +12,7 @@ import jinja2
 import markupsafe
 
 from torchmark import __version__
-from torchmark.report.figures import printable
+from torchmark.printable import printable
 from torchmark.report.formats.values import (
     axes_of,
     interval_text,

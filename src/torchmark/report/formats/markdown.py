@@ -10,7 +10,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from torchmark.report.figures import cut_line, printable
+from torchmark.printable import printable
+from torchmark.report.figures import cut_line
 from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
 from torchmark.report.view import Column, Detail, FactTable, Kind, Row, Section, Table, View
 
@@ -23,8 +24,13 @@ _ROWS = (1000, 300, 100, 40, 15, 5)
 _LONGEST = 400
 """Characters of a sentence or a cell."""
 
-_SPECIAL = re.compile(r"[\\|*<>&`~@#]|\](?=[(\[:])|(?<!\w)_|_(?!\w)")
-"""Would be read as Markdown, as HTML, or as the name of a person or an issue."""
+_SPECIAL = re.compile(
+    r"[\\|*<>&`~@#]|\](?=[(\[:])|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.I
+)
+"""Would be read as Markdown, as HTML, as a link, or as the name of a person or an issue."""
+
+_BEGINNING = re.compile(r"^(?:(?=[-+](?:\s|$)|[-=]{2,})|(\d{1,9})(?=[.)](?:\s|$)))")
+"""Where a line would be read as an entry of a list, or as a rule."""
 
 
 def render(view: View) -> str:
@@ -48,6 +54,11 @@ def escaped(text: str) -> str:
     a\|b \<i\> \`c\`
     """
     return _SPECIAL.sub(r"\\\g<0>", _line(text))
+
+
+def _paragraph(text: str) -> str:
+    """The same where it begins a line."""
+    return _BEGINNING.sub(r"\1\\", escaped(text))
 
 
 def _line(text: str) -> str:
@@ -88,7 +99,7 @@ def _parts(view: View, most: int) -> list[str]:
     return [
         f"**{escaped(view.summary)}**",
         _list([f"**Warning:** {escaped(text)}" for text in view.warnings], most),
-        _list([escaped(text) for text in view.notes], most),
+        _list([_paragraph(text) for text in view.notes], most),
         *(_section(section, most) for section in sections),
         _about(view, most),
     ]
@@ -100,10 +111,10 @@ def _join(parts: Iterable[str]) -> str:
 
 def _section(section: Section, most: int) -> str:
     body = [
-        *(escaped(text) for text in section.paragraphs),
+        *(_paragraph(text) for text in section.paragraphs),
         *(_table(section.table, most) if section.table else []),
-        _list([escaped(text) for text in section.listing], most),
-        *(escaped(text) for text in section.footnotes),
+        _list([_paragraph(text) for text in section.listing], most),
+        *(_paragraph(text) for text in section.footnotes),
     ]
     if not any(body):
         return ""
@@ -163,9 +174,9 @@ def _details(table: Table, row: Row, most: int) -> str:
 def _detail(detail: Detail, most: int) -> str:
     return _join(
         [
-            escaped(detail.title),
+            _paragraph(detail.title),
             _block(detail.code) if detail.code else "",
-            _list([escaped(line) for line in detail.lines], most),
+            _list([_paragraph(line) for line in detail.lines], most),
             _rows(detail.table, detail.table.rows, most) if detail.table else "",
         ]
     )
@@ -182,8 +193,8 @@ def _about(view: View, most: int) -> str:
     """Which run it was, where, and how: folded."""
     settings = [[escaped(name), escaped(value)] for name, value in view.settings]
     parts = [
-        f"{escaped(view.title)}  ",
-        "  \n".join(escaped(line) for line in view.lead),
+        f"{_paragraph(view.title)}  ",
+        "  \n".join(_paragraph(line) for line in view.lead),
         _facts(view.environments, most) if view.environments else "",
         _line_up([("setting", False), ("value", False)], settings) if settings else "",
     ]

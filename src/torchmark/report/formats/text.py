@@ -6,12 +6,14 @@ must know of them stands in the lead.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from torchmark.report.figures import cut, printable
+from torchmark.printable import printable
+from torchmark.report.figures import cut
 from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_rows, quiet_text
 from torchmark.report.view import Detail, Row, Section, Table, View
 
@@ -65,7 +67,7 @@ def _table(table: Table, width: int) -> list[str]:
     for row, cells in zip(shown, rows, strict=True):
         if row.group != group:
             group = row.group
-            lines += _heading(group or headings[0], headings, layout)
+            lines += _heading(_line(group) or headings[0], headings, layout)
         lines += layout.lines(cells, _INDENT)
         for detail in row.details:
             lines += _detail(detail, width)
@@ -76,12 +78,16 @@ def _table(table: Table, width: int) -> list[str]:
 def _headings(table: Table) -> tuple[list[str], list[bool]]:
     """The names of the columns that text has, and whether they stand at the right."""
     columns = [each for each in table.columns if not each.is_wide_only]
-    return [printable(each.name) for each in columns], [is_figure(each) for each in columns]
+    return [_line(each.name) for each in columns], [is_figure(each) for each in columns]
+
+
+def _line(text: str) -> str:
+    return re.sub(r"[\n\t]", " ", printable(text))
 
 
 def _cells(table: Table, row: Row) -> list[str]:
     cells = [
-        cell_text(column, cell).replace("\n", " ")
+        _line(cell_text(column, cell))
         for column, cell in zip(table.columns, row.cells, strict=True)
         if not column.is_wide_only
     ]

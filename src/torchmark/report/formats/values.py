@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchmark.printable import printable
 from torchmark.report.figures import (
     amount_text,
     change_text,
     instructions_text,
-    printable,
     ratio_text,
     reach,
     seconds_text,

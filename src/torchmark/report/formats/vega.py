@@ -29,7 +29,7 @@ from typing import Any
 import platformdirs
 
 from torchmark.errors import MissingToolError
-from torchmark.report.figures import printable
+from torchmark.printable import printable
 from torchmark.report.view import PALETTE, Chart
 
 HIDDEN = "torchmark_hidden"

@@ -10,12 +10,12 @@ from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result, Status
 from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, ordered_unique
+from torchmark.printable import printable
 from torchmark.report.figures import (
     environment_facts,
     environment_line,
     first_line,
     instructions_text,
-    printable,
     seconds_text,
 )
 from torchmark.report.names import name_some

@@ -1,0 +1,30 @@
+"""Somebody's text as a terminal, a table or a page may have it."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines, and what turns a line around
+    r"\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Text without what would move a terminal's cursor, colour it, or be no valid page.
+
+    >>> printable("\x1b[31mred\x1b[0m\r\n")
+    'red\n'
+    """
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def printable_json(text: str) -> str:
+    r"""The same JSON, with escapes for what `printable` would remove.
+
+    >>> printable_json('["\x9b2J"]')
+    '["\\u009b2J"]'
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

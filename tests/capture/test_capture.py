@@ -277,6 +277,24 @@ def test_what_integers_booleans_and_floats_contain() -> None:
     assert odd == {"min": 1.0, "max": 2.0, "nonfinite": True, "symmetric": True}
 
 
+@pytest.mark.parametrize(("ignored", "classes"), [(-100, 30_000), (255, 150), (255, 19)])
+def test_the_label_that_a_loss_ignores_is_told_from_the_classes(ignored: int, classes: int) -> None:
+    """As in BERT, ADE20K and Cityscapes."""
+    labels = torch.randint(0, classes, (3000,), generator=torch.Generator().manual_seed(1))
+    classes_seen = [int(labels.min()), int(labels.max())]
+    labels[:1000] = ignored
+    (argument,) = only_call("aten.clone.default", labels.clone).args[:1]
+    values = argument["tensor"]["values"]
+    assert values["apart"] == [[ignored, 1000]]
+    assert classes_seen[0] <= values["rest"][0] <= values["rest"][1] <= classes_seen[1]
+
+
+def test_random_integers_have_no_values_apart() -> None:
+    drawn = torch.randint(-500, 500, (1000,), generator=torch.Generator().manual_seed(1))
+    (argument,) = only_call("aten.clone.default", drawn.clone).args[:1]
+    assert "apart" not in argument["tensor"]["values"]
+
+
 def test_a_sparse_tensor_is_described_by_its_parts() -> None:
     sparse = torch.eye(2).to_sparse()
     (argument,) = only_call("aten._to_dense.default", sparse.to_dense).args[:1]

@@ -121,6 +121,25 @@ def test_a_script_leaves_as_it_would_and_shows_its_own_frames(folder: Path, endi
     assert done.stderr.replace(ours, "") == python.stderr
 
 
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "1 / 0"])
+def test_an_executor_that_nobody_has_shut_down_ends_with_the_script(
+    folder: Path, ending: str
+) -> None:
+    """torch.compile leaves one; its threads wait for work until Python tells them to end."""
+    (folder / "script.py").write_text(
+        "import sys, concurrent.futures, torch\n"
+        "executor = concurrent.futures.ThreadPoolExecutor(2)\n"
+        f"executor.submit(lambda: print(torch.zeros(3).cos().sum().item()))\n{ending}\n"
+    )
+    done = capture(folder, "script.py")
+    assert done.returncode == {"": 0, "sys.exit(3)": 3, "1 / 0": 1}[ending]
+    assert done.stdout == "3.0\n"
+    assert ("ZeroDivisionError" in done.stderr) == (ending == "1 / 0")
+    lines = lines_of(folder / "trace.jsonl.gz")
+    assert "end" in lines[-1]
+    assert "aten.cos.default" in {line["call"]["op"] for line in lines if "call" in line}
+
+
 def test_a_training_with_workers_forks_and_threads_is_captured(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = capture(folder, "train.py")

@@ -100,6 +100,38 @@ def test_integers_keep_their_range_order_sum_and_number_of_different_ones(
     )).shape == (sum(repeats),)  # fmt: skip
 
 
+@pytest.mark.parametrize("order", ["none", "ascending"])
+@pytest.mark.parametrize("ignored", [-100, 255])
+def test_values_that_lie_apart_are_no_ends_of_a_range(ignored: int, order: str) -> None:
+    """A label between the ignored one and the classes would be out of bounds."""
+    seen = [ignored] * 100 + [each % 19 for each in range(200)]
+    known = {
+        "min": min(seen), "max": max(seen), "sum": sum(seen), "distinct": 20, "order": order,
+        "apart": [[ignored, 100]], "rest": [0, 18],
+    }  # fmt: skip
+    made = drawn(300, dtype="int64", **known).tolist()
+    assert made.count(ignored) == 100
+    assert set(made) == {ignored, *range(19)}
+    assert sum(made) == sum(seen)
+    assert order == "none" or made == sorted(made)
+    of_rows = {**known, "apart": [[ignored, 400]], "sum": 4 * sum(seen)}
+    rows = tensor(4, 300, dtype="int64", strides=[0, 1], values=of_rows)
+    assert int((arguments("aten.clone.default", rows)[0] == ignored).sum()) == 400
+
+
+def test_only_values_apart_are_all_of_them() -> None:
+    known = {"min": -1, "max": -1, "apart": [[-1, 70]], "rest": [0, 0]}
+    assert drawn(70, dtype="int64", **known).tolist() == [-1] * 70
+
+
+@pytest.mark.parametrize(
+    "apart", [3, [3], [[1, -1]], [["a", 1]], [[1, 2**40]], [[2**70, 1]], [[1, 2, 3]]]
+)
+def test_damaged_values_apart_are_refused(apart: object) -> None:
+    with pytest.raises(DamagedRecordError):
+        drawn(70, dtype="int64", min=0, max=9, apart=apart, rest=[0, 9])
+
+
 def test_integers_that_somebody_may_divide_by_are_not_zero_unless_they_were() -> None:
     some = {"min": -9, "max": 9, "distinct": 18, "order": "none"}
     assert drawn(500, dtype="int64", **some).all()

@@ -37,6 +37,9 @@ _EXACT_DTYPES = frozenset({
 _LONGEST_LIST = 64
 """Elements that are kept one by one: small index tensors decide what an operator does."""
 
+_FAR_APART = 8
+"""Mean distances between neighbours; of random integers one gap in three thousand is as wide."""
+
 _LONGEST_SORT = 1 << 24
 """Elements that are sorted to count the different ones; more would take seconds."""
 
@@ -238,11 +241,33 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     low, high = (int(bound) for bound in torch.aminmax(flat))
     known: dict[str, Any] = {"min": low, "max": high, "sum": int(flat.sum())}
     if flat.numel() <= _LONGEST_SORT:
-        known["distinct"] = len(torch.unique(flat))
+        values, counts = torch.unique(flat, return_counts=True)
+        known["distinct"] = len(values)
+        known |= _apart(values, counts)
     known["order"] = _order(flat)
     if tensor.dim() == 1 and known["order"] == "ascending" and int(flat[0]) == 0:
         known["offsets"] = True
     return known | _list_of(flat)
+
+
+def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
+    """An end that is not of the range, such as the label that a loss ignores: -100, or 255.
+
+    It is negative where no other is, or lies far from the others.
+    """
+    if len(values) < 3:
+        return {}
+    lowest, low, high, highest = values[[0, 1, -2, -1]].tolist()
+    far = _FAR_APART * max(1.0, (high - low) / max(1, len(values) - 3))
+    first = int(lowest < 0 <= low or low - lowest > far)
+    last = len(values) - int(highest - high > far)
+    apart = [*range(first), *range(last, len(values))]
+    if not apart:
+        return {}
+    return {
+        "apart": [[int(values[each]), int(counts[each])] for each in apart],
+        "rest": [int(values[first]), int(values[last - 1])],
+    }
 
 
 def _order(flat: torch.Tensor) -> str:

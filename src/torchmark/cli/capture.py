@@ -148,33 +148,37 @@ class _Recording:
 def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExit:
     """Gives what the script wants to leave with."""
     ending = SystemExit(0)
-    failure: BaseException | None = None
-    try:
-        run()
-        _wait_for_threads()
-    except SystemExit as wanted:
-        ending = wanted
-    except ScriptNotFoundError:
-        recording.stop()
-        raise
-    except BaseException as error:  # whatever it is, Python would show it and leave
-        if error is recording.refusal:
+    for part in (run, _wait_for_threads):
+        try:
+            part()
+        except SystemExit as wanted:
+            ending = wanted
+        except ScriptNotFoundError:
+            recording.stop()
             raise
-        failure = error
-        ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+        except BaseException as error:  # whatever it is, Python would show it and leave
+            if error is recording.refusal:
+                raise
+            ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+            error = error.with_traceback(users_traceback(error))
+            sys.excepthook(type(error), error, error.__traceback__)
     try:
         recording.stop()
     except TorchmarkError as error:
         warn(str(error))
         ending = ending if ending.code else SystemExit(code_of(error))
-    if failure is not None:
-        failure = failure.with_traceback(users_traceback(failure))
-        sys.excepthook(type(failure), failure, failure.__traceback__)
     return ending
 
 
 def _wait_for_threads() -> None:
-    """Python waits for them at its end; here that is before the end of the capture."""
+    """Python waits for them at its end; here that is before the end of the capture.
+
+    As there, those come first who have to tell their threads that it is the end: a
+    ThreadPoolExecutor that nobody has shut down waits for work until then.
+    """
+    at_the_end = threading._threading_atexits  # type: ignore[attr-defined]  # noqa: SLF001
+    while at_the_end:
+        at_the_end.pop()()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

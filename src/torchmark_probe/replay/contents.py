@@ -54,7 +54,7 @@ def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator
     else:
         if type(known.get("sum")) is int:
             known = dict(known, sum=known["sum"] // repeats)
-        _copy(once, _draw_integers(once.numel(), known, generator))
+        _copy(once, _draw_integers(once.numel(), known, generator, repeats))
 
 
 def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
@@ -175,10 +175,21 @@ def _copy(tensor: torch.Tensor, contents: torch.Tensor) -> None:
         raise CannotRebuildError(f"contents of {tensor.dtype} cannot be made") from error
 
 
-def _draw_integers(count: int, known: Dict[str, Any], generator: torch.Generator) -> torch.Tensor:
-    """`count` integers as int64, in one dimension; `known` is `values` of docs/trace-format.md."""
-    low, high = _range(known)
+def _draw_integers(
+    count: int, known: Dict[str, Any], generator: torch.Generator, repeats: int = 1
+) -> torch.Tensor:
+    """`count` integers as int64, in one dimension; `known` is `values` of docs/trace-format.md.
+
+    The record counts each of them `repeats` times.
+    """
     order = known.get("order")
+    apart, known = _split_apart(known, repeats)
+    if 0 < len(apart) <= count:
+        drawn = apart
+        if len(apart) < count:
+            drawn = torch.cat([apart, _draw_integers(count - len(apart), known, generator)])
+        return _ordered(drawn[torch.randperm(count, generator=generator)], order)
+    low, high = _range(known)
     if count > _MOST:
         drawn = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
     else:
@@ -186,9 +197,39 @@ def _draw_integers(count: int, known: Dict[str, Any], generator: torch.Generator
         drawn = _with_sum(drawn, needed, known, low, high)
         if order not in ("ascending", "descending"):
             drawn = drawn[torch.randperm(count, generator=generator)]
+    return _ordered(drawn, order)
+
+
+def _ordered(drawn: torch.Tensor, order: Any) -> torch.Tensor:
     if order in ("ascending", "descending"):
-        drawn = drawn.sort(descending=order == "descending")[0]
+        return drawn.sort(descending=order == "descending")[0]
     return drawn
+
+
+def _split_apart(known: Dict[str, Any], repeats: int) -> Tuple[torch.Tensor, Dict[str, Any]]:
+    """Values that lie apart, such as the label that a loss ignores, and what is known of the rest.
+
+    They are no ends of a range: what lies between is no label.
+    """
+    apart, ends = known.get("apart", []), known.get("rest", [0, 0])
+    try:
+        values = torch.tensor([value for value, _ in apart], dtype=torch.int64)
+        counts = torch.tensor([count // repeats for _, count in apart], dtype=torch.int64)
+        low, high = ends
+        rest = dict(known, min=low, max=high)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise DamagedRecordError(f"{shown(apart)} apart from {shown(ends)}") from error
+    if not apart:
+        return values, known
+    if int(counts.min()) < 0 or int(counts.sum()) > _MOST:
+        raise DamagedRecordError(f"{shown(apart)} apart from {shown(ends)}")
+    for gone in ("apart", "rest"):
+        del rest[gone]
+    if type(known.get("sum")) is int:
+        rest["sum"] = known["sum"] - int((values * counts).sum())
+    if type(known.get("distinct")) is int:
+        rest["distinct"] = known["distinct"] - len(values)
+    return values.repeat_interleave(counts), rest
 
 
 def _range(known: Dict[str, Any]) -> Any:

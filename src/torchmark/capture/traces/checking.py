@@ -136,6 +136,8 @@ class _Content(Struct, frozen=True, forbid_unknown_fields=True):
     symmetric: bool | UnsetType = UNSET
     offsets: bool | UnsetType = UNSET
     order: Literal["ascending", "descending", "none"] | UnsetType = UNSET
+    apart: Annotated[list[tuple[int, Size]], Meta(max_length=2)] | UnsetType = UNSET
+    rest: tuple[int, int] | UnsetType = UNSET
 
     list_: Annotated[list[int | bool], Meta(max_length=64)] | UnsetType = msgspec.field(
         name="list", default=UNSET

@@ -133,6 +133,13 @@ class CaseTimeoutError(CaseFailedError, TimeoutError):
     """A case was stopped at its time limit."""
 
 
+class CopyFailedError(CaseFailedError, OSError):
+    """A case that raises only where globals are copies: one of them cannot be made there.
+
+    torch reports it as an OSError.
+    """
+
+
 class CompilerMissingError(TorchmarkError, FileNotFoundError):
     """There is no C++ compiler; the message says how to get one."""
 

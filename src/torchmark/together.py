@@ -13,7 +13,7 @@ from torchmark.engine.files import private_directory
 from torchmark.engine.machine import set_torch_threads
 from torchmark.engine.rounds import measure_in_rounds
 from torchmark.engine.user_code import users_frames_only
-from torchmark.errors import CaseFailedError, InvalidArgumentError
+from torchmark.errors import CaseFailedError, CopyFailedError, InvalidArgumentError
 from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.measurement import Measurement
 from torchmark.model.run import TIME_LIMIT
@@ -112,10 +112,19 @@ def count_together(
 def _raise(timer: Timer, error: CaseFailedError) -> NoReturn:
     """What a statement raised over there it raises here too, as the exception that it is.
 
-    It has ended over there, so it is safe to run here; if it does not raise here, the error tells.
+    It has ended over there, so it is safe to run here; if it does not raise here, a copy is at
+    fault.
     """
     if error.kind == "raised":
         timer.run_once()
+        raise CopyFailedError(
+            f"{error}\nIt raises only in the counting process, where globals are copies. If the "
+            "class of one is not found there, import it: CopyIfCallgrind(value, setup='import …')",
+            kind=error.kind,
+            traceback=error.traceback,
+            stdout=error.stdout,
+            stderr=error.stderr,
+        ) from None
     raise error
 
 

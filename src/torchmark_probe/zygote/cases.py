@@ -24,6 +24,7 @@ import os
 import random
 import resource
 import select
+import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Sequence
 
@@ -342,6 +343,8 @@ def make_globals(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, An
     for name, recipe in recipes.items():
         if recipe.get("setup"):
             run_globally(recipe["setup"], namespace)
+            # A class of the user's script was saved as one of `__main__`, and is looked for there.
+            vars(sys.modules["__main__"]).update(namespace)
         namespace[name] = _make(name, recipe, torch)
     return namespace
 
@@ -366,7 +369,7 @@ def _make(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
         return importlib.import_module(recipe["value"])
     if kind == "torch":
         return torch.load(recipe["path"], weights_only=True)
-    if kind == "module":
+    if kind == "pickle":
         # It is code, so it cannot be loaded as weights alone; the file is our own.
         return torch.load(recipe["path"], weights_only=False)
     if kind == "script":

@@ -284,6 +284,11 @@ class Timer:
             loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
 
+    def _estimate_block_size(self, min_run_time: float) -> int:
+        """torch's, which subclasses with a stop rule of their own call."""
+        with set_torch_threads(self._task_spec.num_threads):
+            return estimate_block_size(self._timeit, min_run_time)
+
     def _threaded_measurement_loop(
         self,
         number: int,

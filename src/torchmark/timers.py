@@ -19,6 +19,7 @@ from torchmark.engine.rounds import Loop, Task, time_blocks
 from torchmark.engine.user_code import (
     CopyIfCallgrind,
     as_user_error,
+    check_marked,
     describe_call,
     recipes_for,
     users_frames_only,
@@ -241,9 +242,11 @@ class Timer:
         One `CallgrindStats`, or with `repeats` a tuple of as many. The baseline is the loop with
         `pass` in it, counted once and taken off by `stats`. With `retain_out_file` callgrind's own
         text is kept, for KCachegrind and flame graphs. The first count of a process waits for the
-        zygote to start; see docs/counting.md.
+        zygote to start; see docs/counting.md. As in torch, globals are wrapped in
+        `CopyIfCallgrind`; `count_together` takes them as they are.
         """
-        check_count("repeats", repeats or 1)
+        check_count("repeats", 1 if repeats is None else repeats)
+        check_marked(self._given_globals)
         stats = count_together(
             [self] * (repeats or 1),
             number,
@@ -275,6 +278,11 @@ class Timer:
         with as_user_error():
             loop = self._timer_cls(stmt=stmt, setup=setup, timer=self._clock, globals=self._globals)
         return cast("Loop", loop)
+
+    def _estimate_block_size(self, min_run_time: float) -> int:
+        """torch's, which subclasses with a stop rule of their own call."""
+        with set_torch_threads(self._task_spec.num_threads):
+            return estimate_block_size(self._timeit, min_run_time)
 
     def _threaded_measurement_loop(
         self,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import enum
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
+from torch.utils.benchmark.utils.valgrind_wrapper import timer_interface as torchs_wrapper
 
 from torchmark import CopyIfCallgrind, Timer
-from torchmark.engine.user_code import describe_call, recipes_for
+from torchmark.engine.user_code import check_marked, describe_call, recipes_for
 from torchmark.errors import NotTransferableError
 from torchmark_probe.zygote.cases import make_globals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -29,6 +34,76 @@ def test_plain_values_arrive_as_they_were(value: Any, tmp_path: Path) -> None:
     made = there_and_back(value, tmp_path)
     assert made == value
     assert type(made) is type(value)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [math.inf, -math.inf, math.nan, complex(0, math.inf), Level.LOW, np.float64(0.5)],
+    ids=str,
+)
+def test_every_number_that_torch_copies_is_copied(value: Any, tmp_path: Path) -> None:
+    torchs_wrapper.CopyIfCallgrind(value)
+    made = there_and_back(value, tmp_path)
+    assert repr(made) == repr(value)
+    assert type(made) is type(value)
+
+
+class Local:
+    """Nothing that another process could make."""
+
+
+class Unpicklable(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.function = lambda: 1
+
+
+NOT_TRANSFERABLE: dict[str, Callable[[], Any]] = {
+    "lambda": lambda: lambda: 1,
+    "open file": lambda: open(os.devnull),  # noqa: SIM115
+    "generator": lambda: (each for each in "abc"),
+    "dict of tensors": lambda: {"x": torch.ones(2)},
+    "array": lambda: np.ones(2),
+    "object": Local,
+    "module that cannot be pickled": Unpicklable,
+}
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "plain"])
+@pytest.mark.parametrize("kind", NOT_TRANSFERABLE)
+def test_what_cannot_be_transferred_raises_an_exception_of_torchs_type(
+    kind: str, marked: bool, tmp_path: Path
+) -> None:
+    def torchs(value: Any) -> None:
+        given = torchs_wrapper.CopyIfCallgrind(value) if marked else value
+        torchs_wrapper.GlobalsBridge({"name": given}, str(tmp_path / "torchs")).construct()
+
+    def ours(value: Any) -> None:
+        given = {"name": CopyIfCallgrind(value) if marked else value}
+        check_marked(given)
+        recipes_for(given, tmp_path)
+
+    value = NOT_TRANSFERABLE[kind]()
+    with pytest.raises(Exception) as expected:
+        torchs(value)
+    with pytest.raises(expected.type) as caught:
+        ours(value)
+    if expected.type is not ValueError:
+        assert str(caught.value) == str(expected.value)
+    getattr(value, "close", lambda: None)()
+
+
+def test_a_plain_global_is_refused_in_torchs_words_and_torch_itself_is_not(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="requires") as expected:
+        torchs_wrapper.GlobalsBridge({"k": 1}, str(tmp_path))
+    with pytest.raises(NotTransferableError) as caught:
+        check_marked({"torch": torch, "__builtins__": {}, "k": 1, "m": CopyIfCallgrind(1)})
+    assert str(caught.value).startswith(str(expected.value))
+    assert "Not wrapped: k. " in str(caught.value)
 
 
 def test_a_python_module_arrives_by_its_name(tmp_path: Path) -> None:
@@ -56,11 +131,7 @@ def test_the_setup_of_a_mark_is_run_before_the_copy_is_made(tmp_path: Path) -> N
         there_and_back(CopyIfCallgrind(3, setup="1 / 0"), tmp_path)
 
 
-class Local:
-    """Nothing that another process could make."""
-
-
-@pytest.mark.parametrize("value", [Local(), lambda: 1, math.nan, [Local()], torch.float32])
+@pytest.mark.parametrize("value", [Local(), lambda: 1, [math.nan], [Local()], torch.float32])
 def test_what_cannot_be_copied_is_named_and_a_way_out_is_given(value: Any, tmp_path: Path) -> None:
     with pytest.raises(NotTransferableError, match=r"the global 'name' is a .*setup instead"):
         there_and_back(value, tmp_path)

@@ -171,7 +171,7 @@ def test_globals_are_made_again_in_the_case(plain_zygote: Zygote, tmp_path: Path
         "literal": {"kind": "literal", "value": "{1: (2, b'3')}"},
         "math": {"kind": "import", "value": "math"},
         "t": {"kind": "torch", "path": tensor},
-        "m": {"kind": "module", "path": module, "setup": "import math as known"},
+        "m": {"kind": "pickle", "path": module, "setup": "import math as known"},
         "s": {"kind": "script", "path": script},
     }
     setup = """
@@ -206,6 +206,12 @@ def test_a_case_has_the_users_directory_and_modules(
     setup = "import os, users_own_module; print(os.getcwd(), users_own_module.answer)"
     sample = plain_zygote.sample(case("pass", setup), limits=QUICK)
     assert sample.output.stdout == f"{tmp_path} 42\n"
+
+
+def test_the_code_of_a_case_may_import_torchmark(plain_zygote: Zygote) -> None:
+    """As the user's script does that defines the class of a global."""
+    setup = "import torchmark; from torchmark import Compare, Timer; r = Timer('pass').timeit(1)"
+    plain_zygote.run(PythonCase(stmt="str(Compare([r]))", setup=setup), time_limit=60)
 
 
 def test_two_cases_run_at_once(plain_zygote: Zygote, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "Objects/dictobject.c:lookdict_unicode",
+    "Objects/stringlib/eq.h:lookdict_unicode",
     "/build/Objects/dictobject.c:lookdict_unicode_nodummy [/usr/lib/libpython3.8.so]",
     "Python/ceval.c:_PyEval_EvalFrameDefault",
     "???:at::native::add(at::Tensor const&, at::Tensor const&) [/site-packages/libtorch_cpu.so]",

@@ -24,6 +24,7 @@ from typing import Any, Literal
 from torchmark.engine.machine import import_torch
 from torchmark.engine.zygote.conversation import syntax_error
 from torchmark.errors import NotTransferableError
+from torchmark.model.case import trimmed
 from torchmark_probe.loops.snippets import SOURCE_PREFIX, SnippetSyntaxError
 from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.messages import SyntaxFailed
@@ -95,7 +96,8 @@ class CopyIfCallgrind:
     """Says that a global may be replaced by a copy when instructions are counted.
 
     `setup` is run in the counting process before the copy is made, for instance the import of the
-    file that defines the class of a module. The mark itself is optional here; torch demands it.
+    file that defines the class of a module. `Timer.collect_callgrind` demands the mark, as torch's
+    does; `count_together` does not.
 
     >>> CopyIfCallgrind(3, setup="import math").value
     3
@@ -116,6 +118,22 @@ class CopyIfCallgrind:
         }
 
 
+def check_marked(globals: Mapping[str, Any]) -> None:  # noqa: A002
+    """Refuse what torch's `collect_callgrind` refuses, in its words: globals without the mark."""
+    free = ("torch", "__builtins__")
+    plain = [
+        name
+        for name, value in globals.items()
+        if name not in free and not isinstance(value, CopyIfCallgrind)
+    ]
+    if plain:
+        raise NotTransferableError(
+            "`collect_callgrind` requires that globals be wrapped in `CopyIfCallgrind` so that "
+            f"serialization is explicit. Not wrapped: {', '.join(sorted(plain))}. "
+            "`torchmark.count_together([timer])` copies them as they are"
+        )
+
+
 def recipes_for(globals: Mapping[str, Any], directory: Path) -> dict[str, dict[str, Any]]:  # noqa: A002
     """How the probe makes each global again; files are written into `directory`."""
     return {
@@ -131,7 +149,7 @@ def _recipe(name: str, given: Any, directory: Path) -> dict[str, Any]:
     kind = _kind_of(name, value)
     recipe: dict[str, Any] = {"kind": kind}
     if marked and given.setup:
-        recipe["setup"] = given.setup
+        recipe["setup"] = trimmed(given.setup)
     if kind == "literal":
         return recipe | {"value": repr(value)}
     if kind == "import":
@@ -145,19 +163,20 @@ def _recipe(name: str, given: Any, directory: Path) -> dict[str, Any]:
     return recipe | {"path": str(path)}
 
 
-def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "module", "script"]:
+def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "pickle", "script"]:
     """How a value travels, or an error that names the global."""
     torch = import_torch()
     if isinstance(value, ModuleType):
         return "import"
     if isinstance(value, (torch.jit.ScriptFunction, torch.jit.ScriptModule)):
         return "script"
-    if isinstance(value, torch.nn.Module):
-        return "module"
     if isinstance(value, torch.Tensor):
         return "torch"
     if _is_literal(value):
         return "literal"
+    # What torch takes too, so nan, numpy.float64 and members of an IntEnum as well.
+    if isinstance(value, (torch.nn.Module, str, bytes, int, float, complex)):
+        return "pickle"
     where = f"the global {name!r} is" if name else "got"
     raise NotTransferableError(
         f"{where} a {type(value).__name__}, which cannot be copied into the counting process; "
@@ -168,7 +187,8 @@ def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "mo
 def _is_literal(value: Any) -> bool:
     """Whether Python's own notation holds the value: numbers, text, bytes, and lists of them."""
     try:
-        return bool(ast.literal_eval(repr(value)) == value)
+        copy = ast.literal_eval(repr(value))
+        return type(copy) is type(value) and bool(copy == value)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return False
 

@@ -47,8 +47,11 @@ _SHORTEST_NAME = 40
 _ROWS_SHOWN = 9
 """At the top and again at the bottom of a long table."""
 
+_TORCHS_NOISE = r"(?:dictobject\.c|^\?{3}):lookdict_unicode"
+"""Until 3.10. As in torch, code that is inlined from another file (`eq.h:lookdict_unicode`) stays;
+`???` is that file without debug symbols."""
+
 _LOOKUPS_OF_NAMES = (
-    r"lookdict_unicode\w*",  # 3.8 to 3.10
     r"_Py_dict_lookup\w*",  # 3.11 on, where the next is inlined; 3.13 adds _threadsafe and others
     r"unicodekeys_lookup_unicode\w*",
     r"dictkeys_string_?lookup\w*",
@@ -57,7 +60,7 @@ _LOOKUPS_OF_NAMES = (
 
 _PROBING_LOOPS = (
     *_LOOKUPS_OF_NAMES,
-    r"lookdict\w*",  # 3.8 to 3.10: lookdict, _split; later _index
+    r"lookdict\w*",  # 3.8 to 3.10: lookdict, _unicode, _split; later _index
     r"unicodekeys_lookup_\w+",  # 3.11 on: _generic; later _split and _threadsafe
     r"dictkeys_generic_?lookup\w*",  # 3.10 on, where the compiler did not inline it
     r"find_empty_slot",  # every version: the same loop, for a key that is new
@@ -77,8 +80,8 @@ _BOOKKEEPING = (
 )
 
 
-def _any_of(names: Iterable[str]) -> re.Pattern[str]:
-    return re.compile(
+def _any_of(names: Iterable[str]) -> str:
+    return (
         # One colon before the name: `space::lookdict` in somebody's C++ is no part of CPython.
         rf"(?:^|[^:]):(?:{'|'.join(names)})"
         # What compilers (`.constprop.0`), callgrind (`'2`) and callgrind_annotate (` [lib.so]`)
@@ -87,8 +90,8 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str]:
     )
 
 
-_NOISE = _any_of(_LOOKUPS_OF_NAMES)
-_LAYOUT = _any_of((*_PROBING_LOOPS, *_MISSED_TYPE_CACHE, *_BOOKKEEPING))
+_NOISE = re.compile(f"{_TORCHS_NOISE}|{_any_of(_LOOKUPS_OF_NAMES)}")
+_LAYOUT = re.compile(_any_of((*_PROBING_LOOPS, *_MISSED_TYPE_CACHE, *_BOOKKEEPING)))
 
 
 class FunctionCount(NamedTuple):

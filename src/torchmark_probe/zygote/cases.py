@@ -24,6 +24,7 @@ import os
 import random
 import resource
 import select
+import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -375,7 +376,18 @@ def make_globals(recipes: Dict[str, Dict[str, Any]], torch: Any) -> Dict[str, An
     for name, recipe in recipes.items():
         if recipe.get("setup"):
             run_globally(recipe["setup"], namespace)
-        namespace[name] = _make(name, recipe, torch)
+            # A class of the user's script was saved as one of `__main__`, and is looked for there.
+            vars(sys.modules["__main__"]).update(namespace)
+        try:
+            namespace[name] = _make(name, recipe, torch)
+        except Exception as error:
+            # As of torch. The case's own mistakes keep their types.
+            raise OSError(
+                "the global {!r} cannot be copied into this process: {}: {}. If its class is not "
+                "found here, import it: CopyIfCallgrind(value, setup='import …')".format(
+                    name, type(error).__name__, error
+                )
+            ) from error
     return namespace
 
 
@@ -399,7 +411,7 @@ def _make(name: str, recipe: Dict[str, Any], torch: Any) -> Any:
         return importlib.import_module(recipe["value"])
     if kind == "torch":
         return torch.load(recipe["path"], weights_only=True)
-    if kind == "module":
+    if kind == "pickle":
         # It is code, so it cannot be loaded as weights alone; the file is our own.
         return torch.load(recipe["path"], weights_only=False)
     if kind == "script":

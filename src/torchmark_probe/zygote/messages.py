@@ -70,7 +70,7 @@ class PythonCase(Message):
 
     globals: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)
     """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
-    {"kind": "torch", "module" or "script", "path": ...}."""
+    {"kind": "torch", "pickle" or "script", "path": ...}."""
 
 
 class NativeCase(Message):

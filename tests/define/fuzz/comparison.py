@@ -64,6 +64,12 @@ def assert_same_tensor(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     assert ours.shape == theirs.shape
     assert ours.dtype == theirs.dtype
     assert ours.device == theirs.device
+    assert ours.layout == theirs.layout
+    if ours.is_sparse:
+        assert ours.is_coalesced() == theirs.is_coalesced()
+        assert torch.equal(ours._indices(), theirs._indices())
+        assert torch.equal(ours._values(), theirs._values())
+        return
     assert ours.stride() == theirs.stride()
     assert torch.equal(ours, theirs)
 

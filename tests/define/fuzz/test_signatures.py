@@ -11,7 +11,7 @@ import torchmark.define.fuzz
 
 from .comparison import OURS, THEIRS
 
-ADDED = {"FuzzedTensor": ["device"], "FuzzedSparseTensor": ["device"]}
+ADDED = {"FuzzedTensor": ["device"], "FuzzedSparseTensor": ["device", "stored_share"]}
 """Keywords that torch's classes do not have."""
 
 

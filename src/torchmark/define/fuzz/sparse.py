@@ -1,15 +1,15 @@
 """A sparse COO tensor whose shape and number of stored positions are drawn.
 
-Contract: exactly the number of positions asked for is stored, each of them once if coalesced and
-twice if not. torch.utils.benchmark draws positions independently and lets duplicates fall together,
-so a density of one half ends as 39 %. Here positions are drawn by the same calls, and only where
-some coincide are others drawn in their place.
+By `density` the tensor is torch.utils.benchmark's for the same seed: the number of positions drawn
+is the density times the *sum* of the sizes, and those that coincide fall together. By `nnz`, which
+torch ignores, or `stored_share`, which it does not have, exactly the number asked for is stored:
+positions are drawn by the same calls, and where some coincide others are drawn in their place.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,17 +34,20 @@ class FuzzedSparseTensor(FuzzedTensor):
     A string names a parameter, anything else is the value itself:
 
     - `sparse_dim`: how many of the leading dimensions are sparse; all of them by default.
-    - `nnz`: the number of stored positions; goes before `density`.
-    - `density`: the share of all positions of the sparse dimensions that is stored.
+    - `density`: as in torch, the drawn positions are this share of the sum of all sizes, and
+      positions may coincide.
+    - `nnz`: the number of stored positions, all different; goes before `density`.
+    - `stored_share`: the share of all positions of the sparse dimensions that is stored; goes
+      before both.
     - `coalesced`: whether every position is stored once, the default; otherwise it is stored twice.
 
-    Where `sparse_dim`, `density` or `coalesced` is None, a parameter of that very name is used if
-    the Fuzzer has one.
+    Where `density` or `coalesced` is None, a parameter of that very name is used if the Fuzzer has
+    one.
 
     >>> from torchmark.define.fuzz import FuzzedParameter, FuzzedSparseTensor, Fuzzer
     >>> fuzzer = Fuzzer(
     ...     parameters=[FuzzedParameter("share", distribution={0.1: 0.5, 0.2: 0.5})],
-    ...     tensors=[FuzzedSparseTensor("x", size=(10, 20), density="share")],
+    ...     tensors=[FuzzedSparseTensor("x", size=(10, 20), stored_share="share")],
     ...     seed=0,
     ... )
     >>> [(params["share"], tensors["x"].values().numel()) for tensors, _, params in fuzzer.take(2)]
@@ -66,6 +69,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         cuda: bool = False,
         *,
         device: str | torch.device | None = None,
+        stored_share: str | float | None = None,
     ) -> None:
         super().__init__(
             name=name,
@@ -81,6 +85,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         self._nnz = nnz
         self._density = density
         self._coalesced = coalesced
+        self._stored_share = stored_share
 
     @staticmethod
     def sparse_tensor_constructor(
@@ -90,21 +95,15 @@ class FuzzedSparseTensor(FuzzedTensor):
         nnz: int,
         is_coalesced: bool,
     ) -> torch.Tensor:
-        """`nnz` distinct positions, stored once if coalesced and twice if not."""
+        """torch's: `nnz` positions, of which some may coincide; stored twice if not coalesced."""
         sizes = [size] * sparse_dim if isinstance(size, int) else list(size)
-        values = random_values([nnz, *sizes[sparse_dim:]], dtype)
-        indices = _distinct_positions(sizes[:sparse_dim], nnz)
-        if is_coalesced:
-            return _coo_tensor(indices, values, sizes).coalesce()
-        normal = dtype.is_floating_point or dtype.is_complex
-        again = torch.randn_like(values) if normal else random_values(values.shape, dtype)
-        return _coo_tensor(torch.cat([indices, indices], 1), torch.cat([values, again]), sizes)
+        return _make_coo(sizes, dtype, sparse_dim, nnz, is_coalesced, _independent_positions)
 
     def check_parameters(self, names: Collection[str]) -> None:
         self._check_references(names)
-        if self._nnz is None and self._density is None and "density" not in names:
+        if not self._is_exact and self._density is None and "density" not in names:
             raise self._error(
-                "nothing says how many positions are stored; give nnz or density, "
+                "nothing says how many positions are stored; give stored_share, nnz or density, "
                 "or the Fuzzer a parameter named 'density'"
             )
 
@@ -116,9 +115,13 @@ class FuzzedSparseTensor(FuzzedTensor):
         size, _ = self._size_and_steps(params)
         sparse_dim, nnz, density = self._storage(size, params)
         coalesced = bool(self._argument("coalesced", self._coalesced, params, default=True))
-        tensor = self._move(
-            self.sparse_tensor_constructor(size, self._dtype, sparse_dim, nnz, coalesced)
-        )
+        if self._is_exact:
+            made = _make_coo(
+                list(size), self._dtype, sparse_dim, nnz, coalesced, _distinct_positions
+            )
+        else:
+            made = self.sparse_tensor_constructor(size, self._dtype, sparse_dim, nnz, coalesced)
+        tensor = self._move(made)
         return tensor, {
             "numel": int(tensor.numel()),
             "shape": tensor.size(),
@@ -133,31 +136,41 @@ class FuzzedSparseTensor(FuzzedTensor):
 
     def broken_limit(self, params: Mapping[str, Any]) -> str | None:
         broken = super().broken_limit(params)
-        if broken is None and self._nnz is not None:
+        if broken is None and self._is_exact:
             size, _ = self._size_and_steps(params)
             sparse_dim, nnz, _ = self._storage(size, params)
             if nnz > math.prod(size[:sparse_dim]):
                 return f"room for {nnz} stored positions"
         return broken
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the positions are as many as was asked for; torch's need not be."""
+        return self._stored_share is not None or self._nnz is not None
+
     def _storage(self, size: tuple[int, ...], params: Mapping[str, Any]) -> tuple[int, int, float]:
-        """How many leading dimensions are sparse, how many of their positions are stored, and the
+        """How many leading dimensions are sparse, how many of their positions are drawn, and the
         same as a share, as it was asked for.
         """
         if not size:
             raise self._error("a sparse tensor needs at least one dimension")
-        asked = self._argument("sparse_dim", self._sparse_dim, params, default=len(size))
+        asked = len(size) if self._sparse_dim is None else self._sparse_dim
         sparse_dim = min(self._whole("sparse_dim", asked, params, at_least=1), len(size))
         positions = math.prod(size[:sparse_dim])
+        if self._stored_share is not None:
+            share = self._share("stored_share", self._stored_share, params)
+            return sparse_dim, math.ceil(share * positions), share
         if self._nnz is not None:
             nnz = self._whole("nnz", self._nnz, params, at_least=0)
-            density = nnz / positions if positions else 0.0
-        else:
-            density = self._argument("density", self._density, params, default=None)
-            if not is_finite_number(density) or not 0 <= density <= 1:
-                raise self._error(f"density must lie between 0 and 1, not {density!r}")
-            nnz = math.ceil(density * positions)
-        return sparse_dim, nnz, density
+            return sparse_dim, nnz, nnz / positions if positions else 0.0
+        density = self._share("density", self._density, params)
+        return sparse_dim, math.ceil(sum(size) * density), density
+
+    def _share(self, role: str, given: Any, params: Mapping[str, Any]) -> float:
+        share = self._argument(role, given, params, default=None)
+        if not is_finite_number(share) or not 0 <= share <= 1:
+            raise self._error(f"{role} must lie between 0 and 1, not {share!r}")
+        return share
 
     def _argument(self, role: str, given: Any, params: Mapping[str, Any], default: Any) -> Any:
         if given is None:
@@ -170,6 +183,27 @@ class FuzzedSparseTensor(FuzzedTensor):
         yield "nnz", self._nnz
         yield "density", self._density
         yield "coalesced", self._coalesced
+        yield "stored_share", self._stored_share
+
+
+def _make_coo(
+    size: list[int],
+    dtype: torch.dtype,
+    sparse_dim: int,
+    nnz: int,
+    is_coalesced: bool,
+    draw_positions: Callable[[Sequence[int], int], torch.Tensor],
+) -> torch.Tensor:
+    """A tensor with values of torch's draws at `nnz` positions; each is stored twice unless
+    coalesced.
+    """
+    values = random_values([nnz, *size[sparse_dim:]], dtype)
+    indices = draw_positions(size[:sparse_dim], nnz)
+    if is_coalesced:
+        return _coo_tensor(indices, values, size).coalesce()
+    normal = dtype.is_floating_point or dtype.is_complex
+    again = torch.randn_like(values) if normal else random_values(values.shape, dtype)
+    return _coo_tensor(torch.cat([indices, indices], 1), torch.cat([values, again]), size)
 
 
 def _coo_tensor(indices: torch.Tensor, values: torch.Tensor, size: list[int]) -> torch.Tensor:
@@ -178,19 +212,24 @@ def _coo_tensor(indices: torch.Tensor, values: torch.Tensor, size: list[int]) ->
     return torch.sparse_coo_tensor(indices, values, size, device="cpu")
 
 
+def _independent_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
+    """One column of indices for every position, by torch's calls."""
+    lengths = torch.tensor(sizes, device="cpu").unsqueeze(1)
+    # In the default dtype, as torch's: with another one the same seed gives other positions.
+    shares = torch.rand(len(sizes), count, device="cpu")
+    # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
+    return torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
+
+
 def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
-    """One column of indices for every position, no two of them equal."""
+    """The same, no two of them equal."""
     positions = math.prod(sizes)
     if count > positions:
         raise FuzzerDefinitionError(
             f"{count} stored positions asked for, but sparse dimensions of {tuple(sizes)} "
             f"have {positions}"
         )
-    lengths = torch.tensor(sizes, device="cpu").unsqueeze(1)
-    # Not the default dtype, which may be too coarse: the draws depend on the seed alone.
-    shares = torch.rand(len(sizes), count, dtype=torch.float32, device="cpu")
-    # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
-    indices = torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
+    indices = _independent_positions(sizes, count)
     taken = np.unique(np.ravel_multi_index(indices.numpy(), tuple(sizes)))
     if len(taken) == count:
         return indices

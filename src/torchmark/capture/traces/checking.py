@@ -209,7 +209,10 @@ def check_call(body: Any) -> RecordedCall:
 
 def _check_value(value: Any, depth: int = 0) -> None:
     """A WrongValueError unless it is tagged JSON."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, str):
+        _check_text(value)
+        return
+    if value is None or isinstance(value, (bool, int, float)):
         return
     if depth >= _DEEPEST:
         raise WrongValueError(f"has values nested deeper than {_DEEPEST}")
@@ -223,8 +226,16 @@ def _check_value(value: Any, depth: int = 0) -> None:
     if tag not in _TYPES:
         raise WrongValueError(f"has a value of the unknown kind {sanitize(repr(tag), 80)}")
     convert(content, _TYPES[tag], tag)
-    if tag in ("tuple", "dict"):
+    if tag in ("tuple", "dict", "opaque"):
         _check_value(content, depth + 1)
+
+
+def _check_text(text: str) -> None:
+    """JSON can write half of a character, a lone surrogate, which is no text anywhere else."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise WrongValueError("has text with half of a character in it") from error
 
 
 def convert(value: Any, kind: type[T] | Any, what: str) -> T:
@@ -238,6 +249,8 @@ def convert(value: Any, kind: type[T] | Any, what: str) -> T:
         raise WrongValueError(f"has a wrong {what} ({sanitize(reason, 200)})") from error
     except RecursionError as error:
         raise WrongValueError(f"has a {what} that is nested too deeply") from error
+    except UnicodeError as error:
+        raise WrongValueError(f"has a {what} with half of a character in it") from error
     return converted
 
 

@@ -138,8 +138,6 @@ def test_a_module_of_a_users_script_travels_once_its_class_is_imported(tmp_path:
     )
     failed, *_, counted = done.stdout.splitlines()
     assert failed.startswith("OSError the case raised: OSError: the global 'model' cannot be")
-        "OSError the case raised: OSError: the global 'model' cannot be copied"
-    )
     assert "AttributeError: Can't get attribute 'Doubling'" in done.stdout
     assert "import it: CopyIfCallgrind(value, setup=" in done.stdout
     assert counted == "True"

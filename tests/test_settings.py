@@ -117,3 +117,13 @@ def test_a_table_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool]\ntorchmark = 3")
     with pytest.raises(SettingsError, match=r"tool\.torchmark must be a table"):
         settings_for(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["[" * 3_000, "9" * 5_000], ids=["nested", "long"])
+def test_what_the_reader_of_toml_cannot_take_is_an_error_of_the_file(
+    tmp_path: Path, value: str
+) -> None:
+    """Python's raises a RecursionError and a plain ValueError."""
+    (tmp_path / "torchmark.toml").write_text(f"suites = {value}\n")
+    with pytest.raises(SettingsError, match="is not valid TOML"):
+        settings_for(tmp_path)

@@ -231,6 +231,7 @@ def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
         (b'{"call": ' + b"[" * 100_000 + b"\n", "nested too deeply"),
         (b'{"call": ' + b"9" * 5_000 + b"}\n", "not JSON"),
         (b'{"call": "\xff"}\n', "not JSON"),
+        (b'{"call": "\\ud800"}\n', "half of a character"),
         (b"\n", "not JSON"),
     ):
         path.write_bytes(text_of([HEADER]) + content)

@@ -171,6 +171,7 @@ def test_a_config_has_its_own_phase_and_threads() -> None:
         ([{"device": "cpu"}], "'device'"),
         ([{"threads": 0}], "threads=0"),
         ([], "[]"),
+        ({"dtype": []}, "{'dtype': []}"),
     ],
 )
 def test_a_wrong_config_is_told_by_its_word(wrong: Any, named: str) -> None:

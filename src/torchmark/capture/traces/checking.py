@@ -240,6 +240,8 @@ def convert(value: Any, kind: type[T] | Any, what: str) -> T:
         raise WrongValueError(f"has a wrong {what} ({sanitize(reason, 200)})") from error
     except RecursionError as error:
         raise WrongValueError(f"has a {what} that is nested too deeply") from error
+    except UnicodeError as error:
+        raise WrongValueError(f"has a {what} with half of a character in it") from error
     return converted
 
 

@@ -232,7 +232,10 @@ def configs_of(given: Any) -> tuple[JobConfig, ...]:
             for kind, values in fields.items():
                 merged.setdefault(kind, []).extend(values)
         entries = [merged]
-    return tuple(dict.fromkeys(config for fields in entries for config in _combine(fields)))
+    configs = tuple(dict.fromkeys(config for fields in entries for config in _combine(fields)))
+    if not configs:
+        raise DefinitionError(f"job_configs is {shown(given)}, which has an empty list and so none")
+    return configs
 
 
 _Fields = dict[str, list[Any]]

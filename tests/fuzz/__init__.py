@@ -1,0 +1,1 @@
+"""Every parser against text that nobody means: it returns, or it raises a TorchmarkError."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torchmark.model.units import select_unit
+from torchmark.model.units import first_line, select_unit
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -152,16 +152,6 @@ def instructions_text(count: float, sign: str = "") -> str:
     if count == int(count):
         return f"{int(count):{sign},}"
     return f"{float(count):{sign},.{1 if abs(count) >= 100 else 2}f}"
-
-
-def first_line(text: str) -> str:
-    r"""The first line that says something, with the next where it only announces that.
-
-    >>> first_line("does not compile:\n  'y' was not declared\n    x + y")
-    "does not compile: 'y' was not declared"
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 Phrases: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"

@@ -25,7 +25,8 @@ from torchmark.model.result import (
     TimeSummary,
     Timing,
 )
-from torchmark.report.figures import cut_line, first_line, printable, seconds_text
+from torchmark.model.units import first_line
+from torchmark.report.figures import cut_line, printable, seconds_text
 
 if TYPE_CHECKING:
     _Row = TimeRow | CountRow | Result

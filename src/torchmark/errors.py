@@ -242,6 +242,9 @@ class SuiteFileError(TorchmarkError, ImportError):
         self.text = text
         """That line, as it stands in the file."""
 
+        self.column = column
+        """Where in that line, counted from 1; None if that is not known."""
+
         self.reason = reason
         """What is wrong, without the place."""
 

@@ -16,6 +16,7 @@ from torchmark.analyse.ab import judge
 from torchmark.analyse.estimates import Verdict
 from torchmark.cli import overrides as cli_overrides
 from torchmark.commands import overrides
+from torchmark.define.expansion import expand
 from torchmark.define.grouped import GroupedStmts
 from torchmark.define.suites.loading import LoadedSuite
 from torchmark.define.suites.overrides import SUITE
@@ -53,7 +54,7 @@ def test_a_slower_dispatch_is_found_drawn_and_reported(
         call: {kind: SUITE["overrides"][call][kind] for kind in kinds}
         for call in ("torch.add", "F.relu")
     }
-    suite = LoadedSuite(name="overrides", parts=({"overrides": few},))
+    suite = LoadedSuite(name="overrides", parts=(expand({"overrides": few}),))
     monkeypatch.setattr(overrides, "load_suite", lambda _: suite)
     monkeypatch.setattr(overrides, "IMPORTED_BY_DISPATCH", ())
     patch = sitecustomize(
@@ -122,8 +123,8 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cal
     light = light_torch.put_into(tmp_path / "light")
     suite = LoadedSuite(
         name="overrides",
-        parts=({"overrides": {"call": {"Quick": GroupedStmts("sum(range(9))"),
-                                       "Other": GroupedStmts("len('abc')")}}},),
+        parts=(expand({"overrides": {"call": {"Quick": GroupedStmts("sum(range(9))"),
+                                              "Other": GroupedStmts("len('abc')")}}}),),
     )  # fmt: skip
     monkeypatch.setattr(overrides, "load_suite", lambda _: suite)
     monkeypatch.setattr(overrides, "IMPORTED_BY_DISPATCH", ())

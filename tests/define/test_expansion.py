@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.define.expansion import features_asked, materialize
+from torchmark.define.expansion import expand, features_asked, materialize
 from torchmark.define.grouped import (
     GroupedModules,
     GroupedSetup,
@@ -147,7 +147,7 @@ def test_the_id_follows_from_what_runs_and_not_from_the_day() -> None:
 def test_a_skipped_case_keeps_its_id_and_says_why() -> None:
     condition = skip_if(torch="<2.0", missing="torch.func", reason="not there yet")
     suite = {"a": GroupedStmts("x", skip=condition), "b": TimerArgs("x")}
-    assert features_asked(suite) == {"torch.func"}
+    assert features_asked(expand(suite)) == {"torch.func"}
     old = EnvironmentFacts(torch="1.13.1", features={"torch.func": False})
     skipped, other = materialize(suite, facts=old)
     assert (skipped.skip, other.skip) == ("not there yet", None)

@@ -16,7 +16,7 @@ from torchmark.model.case import Case
 from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status, TimeSummary
 from torchmark.model.run import Run
 from torchmark.model.run_settings import Dims, Phase, point_of
-from torchmark.model.units import collect, ordered_unique
+from torchmark.model.units import collect, first_line, ordered_unique
 
 EAGER = "pt"
 """The backend that the others are compared with."""
@@ -167,7 +167,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
     facts, times = result.facts, _time_summary(result)
     is_done = result.status is Status.DONE
-    reason = " ".join(facts.remarks) if is_done else result.reason
+    reason = " ".join(facts.remarks) if is_done else first_line(result.reason)
     return SweepRow(
         case_id=result.case.id,
         model=result.case.label[0],

@@ -6,6 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from torchmark.define.selection import selected
@@ -13,6 +14,7 @@ from torchmark.define.skips import EnvironmentFacts, find_known_break
 from torchmark.define.suites import standard
 from torchmark.define.suites.loading import LoadedSuite, cases_of, load_suite
 from torchmark.engine.under_test import UnderTest, Workers
+from torchmark.engine.user_files import LOAD_SECONDS, read_suites
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, Language
 from torchmark.model.result import Metric, PlannedResult, ResultKey
@@ -38,11 +40,14 @@ def installed_facts() -> EnvironmentFacts:
         return EnvironmentFacts()
 
 
-def load_suites(names: Iterable[str]) -> list[LoadedSuite]:
-    """The suites by their names; what lies beside them can be imported by their cases."""
+def load_suites(names: Iterable[str], *, time_limit: float = LOAD_SECONDS) -> list[LoadedSuite]:
+    """The suites by their names; what lies beside them can be imported by their cases.
+
+    A file that takes longer than the limit to load has failed.
+    """
     wanted = ordered_unique(names)
     let_cases_import(wanted)
-    return [load_suite(name) for name in wanted]
+    return [load_suite(name, partial(read_suites, time_limit=time_limit)) for name in wanted]
 
 
 def let_cases_import(suites: Iterable[str]) -> None:

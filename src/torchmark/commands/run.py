@@ -90,7 +90,7 @@ def run(
     )
     wanted = [Metric(metric) for metric in metrics]
     # Before a worker imports torch: a suite that cannot be read is told at once.
-    loaded = load_suites(() if resume is not None else suites)
+    loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
         here = describe_environment(workers.facts())
         if resume is not None:

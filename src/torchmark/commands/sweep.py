@@ -37,7 +37,7 @@ from torchmark.define.sweep.points import (
     number_of_points,
     seconds_for,
 )
-from torchmark.define.sweep.spec import SweepSpec, read_spec, spec_of
+from torchmark.define.sweep.spec import SweepSpec, spec_of
 from torchmark.engine.cores import Division
 from torchmark.engine.machine import import_torch
 from torchmark.engine.sweeping import (
@@ -47,6 +47,7 @@ from torchmark.engine.sweeping import (
     measure_in_workers,
 )
 from torchmark.engine.under_test import Workers, describe_environment
+from torchmark.engine.user_files import read_sweep
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import Environment, Progress, Run, RunKind, Stage
@@ -104,7 +105,7 @@ def sweep(
                 here = _environment(workers, run.plan[0].case.num_threads)
                 run.check_same_environments((here,))
                 return _carry_out(run, read, workers, kept, tell)
-    read = (spec_of(**named) if spec is None else read_spec(Path(spec))).with_sizes(
+    read = (spec_of(**named) if spec is None else read_sweep(Path(spec))).with_sizes(
         {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
     )
     drawn = None if sample is None else check_count("sample", sample)
@@ -186,7 +187,7 @@ def _spec_of_run(run: Run, named: Mapping[str, Any]) -> SweepSpec:
             f"run {run.id} was measured from Python, which alone has its model; call "
             f"torchmark.sweep(model=…, resume={run.id!r}) with the names it began with"
         )
-    read = spec_of(**named) if file is None else read_spec(Path(file))
+    read = spec_of(**named) if file is None else read_sweep(Path(file))
     if read.model_source != run.plan[0].case.setup:
         raise InvalidArgumentError(
             f"the code of {read.model_name} has changed since run {run.id} began; start a new run"

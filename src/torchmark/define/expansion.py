@@ -9,12 +9,19 @@ runs is text, so expansion needs no torch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchmark.define.grouped import GroupedBenchmark, TimerArgs, check_threads
 from torchmark.define.params import points
-from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts, check_skips, skip_reason
+from torchmark.define.skips import (
+    NOTHING_KNOWN,
+    EnvironmentFacts,
+    SkipCondition,
+    check_skips,
+    skip_reason,
+)
 from torchmark.define.snippets import snippet_of
 from torchmark.errors import DefinitionError
 from torchmark.model.case import Autograd, Case, Language, Runtime
@@ -88,28 +95,44 @@ def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tup
     Math / add · C++, eager, forward
     Math / add · C++, eager, forward, 2 threads
     """
-    cases: dict[str, Case] = {}
+    return judge_skips(expand(suite), facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionalCase:
+    """A case, and where it is left out."""
+
+    case: Case
+    skip: tuple[SkipCondition, ...] = ()
+
+
+def expand(suite: Suite) -> tuple[ConditionalCase, ...]:
+    """All cases of a suite, before anything is known of the environment."""
+    cases: dict[str, ConditionalCase] = {}
     for label, definition in label_definitions(suite):
-        for case in _cases_of(label, definition, facts):
-            if cases.setdefault(case.id, case) is not case:
+        skip = check_skips(definition.skip)
+        for case in _cases_of(label, definition):
+            if case.id in cases:
                 raise DefinitionError(f"the suite has the same case twice: {case.title}")
+            cases[case.id] = ConditionalCase(case=case, skip=skip)
     return tuple(cases.values())
 
 
-def features_asked(suite: Suite) -> frozenset[str]:
-    """The features of torch on which a skip in the suite depends: what EnvironmentFacts needs."""
+def judge_skips(cases: Iterable[ConditionalCase], facts: EnvironmentFacts) -> tuple[Case, ...]:
+    """The cases, with the reason for which each is left out there, if there is one."""
+    return tuple(replace(each.case, skip=skip_reason(each.skip, facts)) for each in cases)
+
+
+def features_asked(cases: Iterable[ConditionalCase]) -> frozenset[str]:
+    """The features of torch on which a skip depends: what EnvironmentFacts needs."""
     return frozenset(
-        condition.missing
-        for _, definition in label_definitions(suite)
-        for condition in check_skips(definition.skip)
-        if condition.missing
+        condition.missing for each in cases for condition in each.skip if condition.missing
     )
 
 
-def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> Iterator[Case]:
-    skip = skip_reason(check_skips(definition.skip), facts)
+def _cases_of(label: Label, definition: Definition) -> Iterator[Case]:
     if isinstance(definition, GroupedBenchmark):
-        yield from _expand_group(label, definition, skip)
+        yield from _expand_group(label, definition)
         return
     assert isinstance(definition.language, Language), "TimerArgs has looked the name up"
     for threads in check_threads(definition.num_threads):
@@ -120,11 +143,10 @@ def _cases_of(label: Label, definition: Definition, facts: EnvironmentFacts) -> 
             global_setup=definition.global_setup,
             language=definition.language,
             num_threads=threads,
-            skip=skip,
         )
 
 
-def _expand_group(label: Label, benchmark: GroupedBenchmark, skip: str | None) -> Iterator[Case]:
+def _expand_group(label: Label, benchmark: GroupedBenchmark) -> Iterator[Case]:
     passes = [Autograd.FORWARD, *([Autograd.FORWARD_BACKWARD] if benchmark.autograd else [])]
     for point in points(benchmark.params):
         for (language, runtime), autograd, threads in itertools.product(
@@ -142,7 +164,6 @@ def _expand_group(label: Label, benchmark: GroupedBenchmark, skip: str | None) -
                 num_threads=threads,
                 params=tuple((name, str(value)) for name, value in point),
                 model=snippet.model,
-                skip=skip,
             )
 
 

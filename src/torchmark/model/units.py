@@ -148,3 +148,18 @@ def _column_sums(values: Sequence[float], rows: int) -> list[float]:
 
 def _added(left: Sequence[float], right: Sequence[float]) -> list[float]:
     return list(map(add, left, right))
+
+
+_LONGEST_LINE = 240
+"""Characters: those of an exception's headline, and of what announces it."""
+
+
+def first_line(text: str) -> str:
+    r"""The first line that says something, with the next where it only announces that.
+
+    >>> first_line("does not compile:\n  'y' was not declared\n    x + y")
+    "does not compile: 'y' was not declared"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"

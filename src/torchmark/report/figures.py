@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torchmark.model.units import select_unit
+from torchmark.model.units import first_line, select_unit
 
 
 def cut(text: str, width: int) -> str:
@@ -139,16 +139,6 @@ def instructions_text(count: float, sign: str = "") -> str:
     if count == int(count):
         return f"{int(count):{sign},}"
     return f"{float(count):{sign},.{1 if abs(count) >= 100 else 2}f}"
-
-
-def first_line(text: str) -> str:
-    r"""The first line that says something, with the next where it only announces that.
-
-    >>> first_line("does not compile:\n  'y' was not declared\n    x + y")
-    "does not compile: 'y' was not declared"
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 Phrases: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"

@@ -25,8 +25,9 @@ from torchmark.model.result import (
     TimeSummary,
     Timing,
 )
+from torchmark.model.units import first_line
 from torchmark.printable import printable
-from torchmark.report.figures import cut_line, first_line, seconds_text
+from torchmark.report.figures import cut_line, seconds_text
 
 if TYPE_CHECKING:
     _Row = TimeRow | CountRow | Result

@@ -18,7 +18,7 @@ from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import ReferenceLoop, sample
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
 from torchmark_probe.replay.calls import Call, rebuild, settle
-from torchmark_probe.zygote.handlers import Surroundings, answers
+from torchmark_probe.zygote.handlers import Surroundings, answers, headline_of
 from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _FEWEST_PASSES = 5
@@ -52,7 +52,7 @@ def _prepare_calls(
             operator, args, kwargs = rebuild(text, seed)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
-            left_out.append(LeftOut(number, f"{type(error).__name__}: {error}"))
+            left_out.append(LeftOut(number, headline_of(error)))
             calls.append(None)
         else:
             calls.append((operator, args, kwargs))

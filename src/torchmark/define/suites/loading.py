@@ -10,6 +10,9 @@ What a file defines:
 
 A file that cannot be loaded costs its own definitions alone and is reported as a value. The name
 of a file is no part of a label, so that results survive the renaming of files.
+
+A file is the user's own code. Whoever loads it says in which process it runs: `read_here` runs it
+in this one, `torchmark.engine.user_files` in another.
 """
 
 from __future__ import annotations
@@ -19,21 +22,38 @@ import linecache
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TypeAlias
 
 from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
-from torchmark.define.expansion import Suite, features_asked, holds_a_definition, materialize
+from torchmark.define.expansion import (
+    ConditionalCase,
+    Suite,
+    expand,
+    features_asked,
+    holds_a_definition,
+    judge_skips,
+)
 from torchmark.define.recorded import definitions_of
 from torchmark.define.skips import NOTHING_KNOWN, EnvironmentFacts
 from torchmark.define.suites import SHIPPED
 from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError, TorchmarkError
 from torchmark.model.case import Case
+from torchmark_probe.zygote.handlers import full_text
 
 _PATTERN = "bench_*.py"
+
+Source: TypeAlias = Path | str
+"""A file, or a module by its name."""
+
+CasesOfFile: TypeAlias = tuple[ConditionalCase, ...]
+
+Reader: TypeAlias = Callable[[Sequence[Source]], Iterable[CasesOfFile | SuiteFileError]]
+"""What each source defines, in their order, or why that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +63,8 @@ class LoadedSuite:
     name: str
     """As it was asked for."""
 
-    parts: tuple[Suite, ...]
-    """The definitions of each file that could be loaded; each expands without a mistake."""
+    parts: tuple[CasesOfFile, ...]
+    """The cases of each file that could be loaded."""
 
     failures: tuple[SuiteFileError, ...] = ()
     """One for each file that could not."""
@@ -54,27 +74,37 @@ class LoadedSuite:
         return frozenset[str]().union(*map(features_asked, self.parts))
 
 
-def load_suite(name: str) -> LoadedSuite:
-    """The definitions behind a name; a SuiteNotFoundError if nothing goes by it.
+def read_here(sources: Sequence[Source]) -> Iterator[CasesOfFile | SuiteFileError]:
+    """Run the files in this process, and import the modules."""
+    for source in sources:
+        try:
+            module = run_file(source) if isinstance(source, Path) else _import(source)
+            yield _cases_in(module, file=str(source))
+        except SuiteFileError as error:
+            yield error
+
+
+def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
+    """The cases behind a name; a SuiteNotFoundError if nothing goes by it.
 
     A name that ends like a trace's is never a module's: a file that is missing must not make
     Python import another one.
     """
     if name in SHIPPED:
-        return _load_parts(name, [SHIPPED[name]])
+        return _load_parts(name, [SHIPPED[name]], read_here)
     path = Path(name)
     if path.is_dir():
         files = sorted(path.glob(_PATTERN))
         if not files:
             raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
-        return _load_parts(name, files)
+        return _load_parts(name, files, read)
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
-        return LoadedSuite(name=name, parts=(definitions_of(load_trace(path)),))
+        return LoadedSuite(name=name, parts=(expand(definitions_of(load_trace(path))),))
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")
-        return _load_parts(name, [path])
-    return _load_parts(name, [name])
+        return _load_parts(name, [path], read)
+    return _load_parts(name, [name], read)
 
 
 def cases_of(
@@ -85,26 +115,22 @@ def cases_of(
         case.id: case
         for suite in suites
         for part in suite.parts
-        for case in materialize(part, facts=facts)
+        for case in judge_skips(part, facts)
     }
     return tuple(cases.values())
 
 
-def _load_parts(name: str, sources: Iterable[Path | str]) -> LoadedSuite:
-    """The definitions of files and of modules, which are given by name."""
-    parts: list[Suite] = []
-    failures: list[SuiteFileError] = []
-    for source in sources:
-        try:
-            module = run_file(source) if isinstance(source, Path) else _import(source)
-            parts.append(_suite_in(module, file=str(source)))
-        except SuiteFileError as error:
-            failures.append(error)
-    return LoadedSuite(name=name, parts=tuple(parts), failures=tuple(failures))
+def _load_parts(name: str, sources: Sequence[Source], read: Reader) -> LoadedSuite:
+    found = list(read(sources))
+    return LoadedSuite(
+        name=name,
+        parts=tuple(each for each in found if not isinstance(each, SuiteFileError)),
+        failures=tuple(each for each in found if isinstance(each, SuiteFileError)),
+    )
 
 
-def _suite_in(module: ModuleType, *, file: str) -> Suite:
-    """What the module defines, if it expands to cases."""
+def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
+    """What the module defines, as cases."""
     names = vars(module)
     if "SUITE" in names:
         suite: Suite = names["SUITE"]
@@ -121,10 +147,9 @@ def _suite_in(module: ModuleType, *, file: str) -> Suite:
             file=file,
         )
     try:
-        materialize(suite)
+        return expand(suite)
     except DefinitionError as error:
         raise SuiteFileError(str(error), file=file) from error
-    return suite
 
 
 def run_file(path: Path) -> ModuleType:
@@ -180,9 +205,8 @@ def _failing_as(file: str) -> Iterator[None]:
         ) from error
     except (Exception, SystemExit) as error:
         line, text = _place_of(error, file)
-        said = "".join(traceback.format_exception_only(error)).strip()
-        if isinstance(error, TorchmarkError):  # whose class adds nothing to its text
-            said = str(error)
+        # The class of a TorchmarkError adds nothing to its text.
+        said = str(error) if isinstance(error, TorchmarkError) else full_text(error)
         raise SuiteFileError(said, file=file, line=line, text=text) from error
 
 

@@ -38,9 +38,10 @@ _INTEGERS = ("int64", "int32")
 class SweepSpec:
     """What is swept: checked, and in one form whatever it was written in."""
 
-    model: Any
-    """A class of modules, a function that returns a module, a function of the inputs, or a
-    module."""
+    model_name: str
+    model_source: str
+    """The text of the model, so that a changed model is another case; its name, where Python does
+    not know the text."""
 
     init: tuple[str, ...]
     """The dimensions that initialise the model."""
@@ -53,20 +54,9 @@ class SweepSpec:
     file: Path | None = None
     """Where it was written; None for the arguments of `Sweep`."""
 
-    @property
-    def model_name(self) -> str:
-        return str(getattr(self.model, "__name__", type(self.model).__name__))
-
-    @property
-    def model_source(self) -> str:
-        """The text of the model, so that a changed model is another case; its name, where Python
-        does not know the text.
-        """
-        model = self.model if hasattr(self.model, "__qualname__") else type(self.model)
-        try:
-            return inspect.getsource(model)
-        except (OSError, TypeError):
-            return f"{model.__module__}.{model.__qualname__}"
+    model: Any = None
+    """A class of modules, a function that returns a module, a function of the inputs, or a module;
+    None for that of a file, which only the processes that measure it run."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -107,7 +97,9 @@ def spec_of(
             '{"batch": [1, 8, 64], "features": range(128, 1025, 128)}'
         )
     spec = SweepSpec(
-        model=model,
+        model_name=str(getattr(model, "__name__", type(model).__name__)),
+        model_source=_source_of(model),
+        model=model if file is None else None,
         init=_init_names(model_init_params),
         inputs=_inputs(input_params),
         scales={str(name): sizes_of(str(name), sizes) for name, sizes in input_scales.items()},
@@ -142,6 +134,14 @@ def indices(*dims: str | int, below: str | int, dtype: str = "int64") -> dict[st
     {'dims': ['batch', 'bag'], 'dtype': 'int64', 'below': 'rows'}
     """
     return {"dims": list(dims), "dtype": dtype, "below": below}
+
+
+def _source_of(model: Any) -> str:
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _inputs(given: Any) -> tuple[Input, ...]:

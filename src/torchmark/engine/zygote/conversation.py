@@ -344,12 +344,15 @@ def _silent(ending: Ending) -> CaseFailedError:
     elif "bad_alloc" in stderr:
         kind, what = "memory", "ran out of memory"
     else:
-        number = os.WTERMSIG(status)
-        names = {each.value: each.name for each in signal.Signals}
-        name = names.get(number, f"signal {number}")  # a real-time signal has no name
-        kind, what = "crashed", f"crashed its process with {name}"
+        kind, what = "crashed", f"crashed its process with {signal_name(os.WTERMSIG(status))}"
     said = f"; it wrote:\n{stderr[-2000:]}" if stderr else ""
     return _failure(ending, kind, f"the case {what}{said}")
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; a real-time signal has no name."""
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(number, f"signal {number}")
 
 
 def _failure(

@@ -12,7 +12,8 @@ from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PythonCalls, Result, Status
 from torchmark.model.run import Run
-from torchmark.report.figures import confidence_text, cut_line, first_line, share_text
+from torchmark.model.units import first_line
+from torchmark.report.figures import confidence_text, cut_line, share_text
 from torchmark.report.names import Names, full_name, name_rows
 from torchmark.report.view import (
     Cell,

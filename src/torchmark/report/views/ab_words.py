@@ -14,12 +14,11 @@ from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import can_be_judged
 from torchmark.model.result import PairedTiming, Result, Status
 from torchmark.model.run import FEWEST_REPLICATES, Environment
-from torchmark.model.units import collect
+from torchmark.model.units import collect, first_line
 from torchmark.report.figures import (
     change_text,
     cut_line,
     environment_facts,
-    first_line,
     number_text,
     tell_facts,
 )

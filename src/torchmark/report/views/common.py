@@ -9,12 +9,11 @@ from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, 
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result, Status
 from torchmark.model.run import Environment, Run
-from torchmark.model.units import collect, ordered_unique
+from torchmark.model.units import collect, first_line, ordered_unique
 from torchmark.printable import printable
 from torchmark.report.figures import (
     environment_facts,
     environment_line,
-    first_line,
     instructions_text,
     seconds_text,
 )

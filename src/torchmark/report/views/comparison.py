@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from torchmark.analyse.estimates import CountChange, MeasuredTime
 from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
 from torchmark.model.run import Environment, Run
-from torchmark.report.figures import environment_facts, first_line, ratio_text, seconds_text
+from torchmark.model.units import first_line
+from torchmark.report.figures import environment_facts, ratio_text, seconds_text
 from torchmark.report.names import group_of, name_in_group, short_names
 from torchmark.report.view import (
     Cell,
@@ -254,4 +255,4 @@ def _count_values(change: CountChange) -> dict[str, Value]:
 
 
 def _unmatched_values(each: Unmatched) -> dict[str, Value]:
-    return {"metric": each.metric.value, "verdict": each.why, "reason": each.reason}
+    return {"metric": each.metric.value, "verdict": each.why, "reason": first_line(each.reason)}

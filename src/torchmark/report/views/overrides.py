@@ -20,7 +20,8 @@ from torchmark.flame.svg import difference_svg, flame_svg
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PairedProfile, Result
 from torchmark.model.run import Run
-from torchmark.report.figures import first_line, instructions_text, seconds_text
+from torchmark.model.units import first_line
+from torchmark.report.figures import instructions_text, seconds_text
 from torchmark.report.view import (
     Cell,
     Chart,

@@ -20,10 +20,9 @@ from torchmark.analyse.replay import (
 from torchmark.model.result import Status
 from torchmark.model.run import MachineSpeeds, Run
 from torchmark.model.run_settings import Backend, ReplayMode
-from torchmark.model.units import collect
+from torchmark.model.units import collect, first_line
 from torchmark.report.figures import (
     amount_text,
-    first_line,
     number_text,
     seconds_text,
     share_text,

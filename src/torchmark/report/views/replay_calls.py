@@ -9,8 +9,8 @@ from torchmark.analyse.estimates import MeasuredTime
 from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
 from torchmark.model.result import Facts, Status
 from torchmark.model.run_settings import Backend
+from torchmark.model.units import first_line
 from torchmark.report.figures import (
-    first_line,
     reach,
     seconds_text,
     short_seconds_text,

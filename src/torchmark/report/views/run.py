@@ -7,8 +7,7 @@ from torchmark.analyse.processes import detectable_in
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result
 from torchmark.model.run import Run
-from torchmark.model.units import collect
-from torchmark.report.figures import first_line
+from torchmark.model.units import collect, first_line
 from torchmark.report.names import group_of, name_in_group, short_names
 from torchmark.report.view import (
     Cell,

@@ -29,8 +29,8 @@ from torchmark.analyse.sweep import (
 from torchmark.model.result import KernelCalls, Metric
 from torchmark.model.run import Run
 from torchmark.model.run_settings import dims_text
-from torchmark.model.units import collect, ordered_unique
-from torchmark.report.figures import environment_facts, first_line, number_text, short_seconds_text
+from torchmark.model.units import collect, first_line, ordered_unique
+from torchmark.report.figures import environment_facts, number_text, short_seconds_text
 from torchmark.report.names import name_some
 from torchmark.report.view import (
     Cell,

@@ -1,0 +1,210 @@
+"""Suites and sweeps that people write are run in a process of their own, and come back as data.
+
+What a file defines are cases, text and plain values, so only they have to come back: one line of
+JSON for each file. The control side never runs the file itself. One that aborts, hangs or imports
+torch costs nobody else, and what it prints goes to standard error. One process reads all files of
+a suite; if it dies, another goes on with those after the culprit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from torchmark.define.expansion import ConditionalCase
+from torchmark.define.suites.loading import CasesOfFile, Source, read_here
+from torchmark.define.sweep.spec import SweepSpec, read_spec
+from torchmark.engine.zygote.conversation import signal_name
+from torchmark.errors import SuiteFileError, SuiteNotFoundError
+from torchmark_probe.zygote.serving import die_with_parent
+
+LOAD_SECONDS = 60.0
+"""How long a file may take to load where the command has no limit of its own: several times what
+the import of torch takes on a busy machine."""
+
+_PROGRAM = """
+import sys
+path, sys.argv[1:] = sys.argv[1:], []
+sys.path[:] = path
+from torchmark.engine.user_files import serve
+serve()
+"""
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the other process is to read."""
+
+    sources: tuple[tuple[str, bool], ...]
+    """Files and modules by their names, and whether each is a file."""
+
+    is_sweep: bool
+    descriptor: int
+    """Where the answers go."""
+
+
+class _Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a SuiteFileError."""
+
+    reason: str
+    file: str
+    line: int | None
+    text: str
+    column: int | None
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of one source."""
+
+    sys_path: list[str]
+    """Where modules are found after it: a suite may add a folder for its cases."""
+
+    cases: CasesOfFile = ()
+    spec: SweepSpec | None = None
+    failure: _Failure | None = None
+    not_found: str = ""
+    """The text of a SuiteNotFoundError."""
+
+
+def read_suites(
+    sources: Sequence[Source], *, time_limit: float = LOAD_SECONDS
+) -> Iterator[CasesOfFile | SuiteFileError]:
+    """The cases of each source, or why there are none; a module that is not there is an error."""
+    for answer in _read_all(sources, time_limit, is_sweep=False):
+        yield answer if isinstance(answer, SuiteFileError) else answer.cases
+
+
+def read_sweep(file: Path, *, time_limit: float = LOAD_SECONDS) -> SweepSpec:
+    """The sweep that a file defines; a SuiteFileError if it defines none."""
+    (answer,) = _read_all([file], time_limit, is_sweep=True)
+    if isinstance(answer, SuiteFileError):
+        raise answer
+    assert answer.spec is not None
+    return replace(answer.spec, file=file)
+
+
+def _read_all(
+    sources: Sequence[Source], time_limit: float, *, is_sweep: bool
+) -> Iterator[_Answer | SuiteFileError]:
+    left = list(sources)
+    while left:
+        for answer in _read_in_one_process(tuple(left), time_limit, is_sweep=is_sweep):
+            left.pop(0)
+            yield answer
+
+
+def _read_in_one_process(
+    sources: Sequence[Source], time_limit: float, *, is_sweep: bool
+) -> Iterator[_Answer | SuiteFileError]:
+    """One answer for each source, up to the one that ends the process."""
+    own, theirs = os.pipe()
+    named = tuple((str(source), isinstance(source, Path)) for source in sources)
+    request = _Request(sources=named, is_sweep=is_sweep, descriptor=theirs)
+    with tempfile.TemporaryFile() as file, open(own, "rb", buffering=0):
+        file.write(msgspec.json.encode(request))
+        file.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
+            [sys.executable, "-c", _PROGRAM, *map(str, sys.path)],
+            stdin=file,
+            stdout=2,  # standard output is for the result
+            pass_fds=[theirs],
+            start_new_session=True,  # Ctrl-C is for this process, which then ends it
+        )
+        os.close(theirs)
+        received = bytearray()
+        try:
+            for source in sources:
+                if not _receive_line(own, received, time.monotonic() + time_limit):
+                    yield _how_it_ended(process, str(source), time_limit)
+                    return
+                line, _, rest = received.partition(b"\n")
+                received[:] = rest
+                yield _understand(bytes(line))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _receive_line(descriptor: int, received: bytearray, deadline: float) -> bool:
+    """Read until there is a whole line; False if the time is up or nothing more will come."""
+    while b"\n" not in received:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            return False
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            return False
+        received += data
+    return True
+
+
+def _how_it_ended(process: subprocess.Popen[bytes], file: str, time_limit: float) -> SuiteFileError:
+    try:
+        status = process.wait(1.0)  # the pipe closes a little before the process is gone
+    except subprocess.TimeoutExpired:
+        reason = f"was stopped after {time_limit:g} s: it does not come to its end"
+    else:
+        ended = f"crashed with {signal_name(-status)}" if status < 0 else f"exited with {status}"
+        reason = f"{ended} while it was loaded"
+    return SuiteFileError(reason, file=file)
+
+
+def _understand(line: bytes) -> _Answer | SuiteFileError:
+    answer = msgspec.json.decode(line, type=_Answer)
+    sys.path[:] = answer.sys_path
+    if answer.not_found:
+        raise SuiteNotFoundError(answer.not_found)
+    if answer.failure is not None:
+        return SuiteFileError(**msgspec.structs.asdict(answer.failure))
+    return answer
+
+
+def serve() -> NoReturn:
+    """Be the other process: read the sources one after the other."""
+    die_with_parent(signal.SIGKILL)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    with open(request.descriptor, "wb") as answers:
+        for name, is_file in request.sources:
+            answer = _read_here(Path(name) if is_file else name, is_sweep=request.is_sweep)
+            answers.write(msgspec.json.encode(answer) + b"\n")
+            answers.flush()
+    os._exit(0)  # whatever the files have left behind
+
+
+def _read_here(source: Source, *, is_sweep: bool) -> _Answer:
+    cases: tuple[ConditionalCase, ...] = ()
+    spec, failure, not_found = None, None, ""
+    try:
+        if is_sweep:
+            spec = replace(read_spec(Path(source)), file=None)
+        else:
+            (found,) = read_here([source])
+            if isinstance(found, SuiteFileError):
+                raise found
+            cases = found
+    except SuiteNotFoundError as error:
+        not_found = str(error)
+    except SuiteFileError as error:
+        failure = _Failure(
+            reason=error.reason,
+            file=error.file,
+            line=error.line,
+            text=error.text,
+            column=error.column,
+        )
+    return _Answer(sys_path=sys.path, cases=cases, spec=spec, failure=failure, not_found=not_found)

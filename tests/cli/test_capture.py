@@ -121,6 +121,16 @@ def test_a_script_leaves_as_it_would_and_shows_its_own_frames(folder: Path, endi
     assert done.stderr.replace(ours, "") == python.stderr
 
 
+def test_a_script_that_is_terminated_leaves_a_whole_trace(folder: Path) -> None:
+    (folder / "script.py").write_text(
+        "import os, signal, torch\ntorch.ones(3).sum()\nos.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = capture(folder, "script.py")
+    assert done.returncode == 143
+    assert "written to trace.jsonl.gz" in done.stderr
+    assert "end" in lines_of(folder / "trace.jsonl.gz")[-1]
+
+
 def test_a_training_with_workers_forks_and_threads_is_captured(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = capture(folder, "train.py")

@@ -291,7 +291,26 @@ def test_a_full_disk_is_told() -> None:
     assert "cannot write the output" in done.stderr
 
 
-def test_ctrl_c_while_timing_says_interrupted() -> None:
-    done = torchmark_command("time", "import os, signal; os.kill(os.getpid(), signal.SIGINT)")
-    assert done.returncode == 130
-    assert "interrupted" in done.stderr
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("SIGINT", 130, "interrupted"),
+        ("SIGTERM", 143, "terminated"),
+        ("SIGHUP", 129, "terminated"),
+    ],
+)
+def test_a_signal_while_timing_says_so_and_has_the_code_that_shells_give(
+    name: str, code: int, said: str
+) -> None:
+    done = torchmark_command("time", f"import os, signal; os.kill(os.getpid(), signal.{name})")
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1] == f"torchmark: {said}"
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    """As nohup has it."""
+    command = f"trap '' HUP; exec {sys.executable} -m torchmark time "
+    command += f"'import os, signal; os.kill(os.getpid(), signal.SIGHUP)' {' '.join(QUICK)}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
+    assert done.returncode == 0, done.stderr

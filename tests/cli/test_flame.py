@@ -143,7 +143,12 @@ def test_instructions_are_counted_and_compared(here: Path, light: dict[str, str]
     assert "unicode_upper" in (here / "d.svg").read_text()
 
 
-def test_ctrl_c_ends_all_and_leaves_no_file(here: Path, light: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
+def test_a_signal_ends_all_and_leaves_no_file(
+    here: Path, light: dict[str, str], number: signal.Signals, word: str
+) -> None:
     pid_file = here / "pid"
     with subprocess.Popen(
         [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark", "flame", "--stmt", "pass",
@@ -156,10 +161,10 @@ def test_ctrl_c_ends_all_and_leaves_no_file(here: Path, light: dict[str, str]) -
     ) as process:  # fmt: skip
         wait_until(lambda: bool(traced_by(pid_file)))
         loop, tracer = int(pid_file.read_text()), traced_by(pid_file)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=900)
-    assert process.returncode == 130
-    assert "interrupted" in said
+    assert process.returncode == 128 + number
+    assert word in said
     wait_until(lambda: is_gone(loop) and is_gone(tracer))
     assert list(here.iterdir()) == [pid_file]
 

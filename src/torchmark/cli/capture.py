@@ -26,7 +26,7 @@ from torchmark.capture.user_program import (
     users_traceback,
     when_imported,
 )
-from torchmark.cli.shell import ExitCode, check_writable, code_of, warn
+from torchmark.cli.shell import check_writable, code_of, end_of, warn
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
         if error is recording.refusal:
             raise
         failure = error
-        ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+        ending = SystemExit(end_of(error)[1] if isinstance(error, KeyboardInterrupt) else 1)
     try:
         recording.stop()
     except TorchmarkError as error:

@@ -15,7 +15,6 @@ import click
 
 from torchmark.arguments import check_count
 from torchmark.cli.display import StatusLine
-from torchmark.cli.following import heed_signals
 from torchmark.cli.shell import check_writable, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
@@ -106,7 +105,6 @@ def flame_command(
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
     check_writable([file])
-    heed_signals()
     with StatusLine() as line:
         read = [read_stacks(base)] if isinstance(base, Path) else []
         seen = [*collect_stacks(cases, how, line.tell), *read]

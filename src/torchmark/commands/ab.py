@@ -31,12 +31,12 @@ from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
 from torchmark.model.units import ordered_unique
 
 Measure: TypeAlias = Callable[
-    [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, None]
+    [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, object]
 ]
 """Measures what a run lacks in these environments, on these cores."""
 
@@ -285,9 +285,13 @@ def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = F
 
 def measure_pairs(
     sides: Sequence[UnderTest], run: Run, division: Division
-) -> Generator[Progress | Run, None, None]:
-    """Each environment compared with the first; the run itself where there is more to note."""
+) -> Generator[Progress | Run, None, tuple[Run, list[Result]]]:
+    """Each environment compared with the first; the run itself where there is more to note.
+
+    Returns the run and what was measured. Ctrl-C leaves what was measured of the cases under way.
+    """
     first, *others = sides
+    results: list[Result] = []
     for other in others:
         pair = (first.name, other.name)
         comparison = Comparison(
@@ -302,15 +306,22 @@ def measure_pairs(
             division=division,
             timed_before=_timed_in(run, pair),
         )
-        with contextlib.closing(comparison.results()) as news:
-            for each in news:
-                notes = remarks_of(comparison.sentries, first.describe(), other.describe())
-                notes += [each.text] if isinstance(each, Note) else []
-                new = [note for note in notes if note not in run.notes]
-                if new:
-                    run = msgspec.structs.replace(run, notes=(*run.notes, *new))
-                    yield run
-                yield each
+        try:
+            with contextlib.closing(comparison.results()) as news:
+                for each in news:
+                    notes = remarks_of(comparison.sentries, first.describe(), other.describe())
+                    notes += [each.text] if isinstance(each, Note) else []
+                    new = [note for note in notes if note not in run.notes]
+                    if new:
+                        run = msgspec.structs.replace(run, notes=(*run.notes, *new))
+                        yield run
+                    if isinstance(each, Result):
+                        results.append(each)
+                    yield each
+        except KeyboardInterrupt:
+            yield from comparison.partial_results()
+            raise
+    return run, results
 
 
 def _timed_in(run: Run, pair: Pair) -> int:

@@ -206,6 +206,27 @@ def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_com
     assert (tmp_path / "light" / "torch" / "utils_backport").is_dir()
 
 
+def test_a_statement_that_hangs_on_one_side_is_a_failed_case_and_the_others_go_on(
+    tmp_path: Path, light: str
+) -> None:
+    """One in its first run, one after many thousands."""
+    hangs = "os.environ.get('HANG')"
+    done = ab(
+        "--A", light, "--B", f"{light} HANG=1", "--setup", "import os; n = 0",
+        "--stmt", f"while {hangs}: pass",
+        "--stmt", f"n += 1\nwhile n > 200_000 and {hangs}: pass",
+        "--stmt", "sum(range(50))", *QUICK, "--timeout", "8", "--json", "ab.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    run = run_in(tmp_path / "ab.json")
+    assert run.settings["effort"]["timeout"] == 8
+    found = {each.case.stmt[0]: each for each in planned_in(run)}
+    assert found["s"].status is Status.DONE
+    for name in "wn":
+        assert found[name].status is Status.FAILED
+        assert found[name].reason == "in B: the case was stopped at its limit of 8 s"
+
+
 def cut_short(number: signal.Signals, tmp_path: Path, light: str) -> tuple[str, str, Run]:
     """Two comparisons, ended by a signal after the first result; what was said and is stored."""
     store = tmp_path / "store.db"

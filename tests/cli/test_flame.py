@@ -77,6 +77,16 @@ def test_a_statement_becomes_a_picture_of_its_loop(here: Path, light: dict[str, 
     assert [file.name for file in here.iterdir()] == ["f-1000.svg"]
 
 
+@pytest.mark.parametrize("how", [(), ("--instructions",)], ids=["sampled", "counted"])
+def test_a_statement_that_never_ends_is_stopped_at_the_limit(
+    here: Path, light: dict[str, str], how: tuple[str, ...]
+) -> None:
+    done = flame("--stmt", "while True: pass", "--timeout", "2", *how, cwd=here, **light)
+    assert done.returncode == 3
+    assert "the case was stopped at its limit of 2 s" in done.stderr
+    assert not list(here.iterdir())
+
+
 def test_the_ending_decides_the_format(here: Path, light: dict[str, str]) -> None:
     for name in ("a.folded", "a.txt", "a.json", "a.png"):
         done = flame("--stmt", "f(1000)", *SPIN, "-o", name, cwd=here, **light)

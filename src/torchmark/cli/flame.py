@@ -13,8 +13,9 @@ from pathlib import Path
 
 import click
 
-from torchmark.arguments import check_count
+from torchmark.arguments import check_count, check_positive
 from torchmark.cli.display import StatusLine
+from torchmark.cli.following import timeout_option
 from torchmark.cli.shell import check_writable, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
@@ -33,6 +34,7 @@ from torchmark.define.suites.loading import cases_of
 from torchmark.engine.files import write_whole
 from torchmark.errors import AmbiguousCaseError, InvalidArgumentError, UnknownCaseError
 from torchmark.model.case import Case
+from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import settings_for
 
 _LONGEST_NAME = 60
@@ -58,6 +60,7 @@ _SHOWN = 10
 )
 @click.option("--suite", "suites", multiple=True, metavar="SUITE", help="Where cases are found.")
 @click.option("--seconds", default=3, show_default=True, help="How long the loop is looked at.")
+@timeout_option
 @click.option(
     "-o",
     "--output",
@@ -73,6 +76,7 @@ def flame_command(
     against: str | None,
     suites: tuple[str, ...],
     seconds: int,
+    timeout: float | None,
     output: Path | None,
 ) -> None:
     """Draw a flame graph of the measured loop alone, without the import of torch.
@@ -88,7 +92,10 @@ def flame_command(
     """
     import_from_here()
     how = Profiling(
-        native=native, instructions=instructions, seconds=check_count("--seconds", seconds)
+        native=native,
+        instructions=instructions,
+        seconds=check_count("--seconds", seconds),
+        timeout=TIME_LIMIT if timeout is None else check_positive("--timeout", timeout),
     )
     if output is not None:
         check_ending(output, is_difference=against is not None)

@@ -41,7 +41,7 @@ from torchmark.errors import (
     TorchmarkError,
 )
 from torchmark.model.result import Metric, Status
-from torchmark.model.run import Run
+from torchmark.model.run import TIME_LIMIT, Run
 from torchmark.report import render
 from torchmark.report.names import headline_of
 
@@ -50,6 +50,13 @@ metric_options = combine(
     click.option(
         "--count", is_flag=True, help="Count instructions, and take no times unless asked."
     ),
+)
+
+timeout_option = click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help=f"Stop a case after S seconds.  [default: {TIME_LIMIT:g}]",
 )
 
 

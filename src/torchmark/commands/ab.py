@@ -79,6 +79,7 @@ def ab(
     metrics: Sequence[Metric | str] | None = None,
     budget: float | None = None,
     detect: float | None = None,
+    timeout: float = TIME_LIMIT,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -104,7 +105,8 @@ def ab(
     are those of `suites` (narrowed down by `pattern`, without C++ unless `cpp`), or `statements`
     that run in both, or `a_stmt` in A and `b_stmt` in B. A case gets `budget` seconds (10) at most;
     with `detect` (0.005 is half a per cent) as long as it takes until such a change would be
-    found, and `budget` (120) bounds that. Every result is in the store the moment it
+    found, and `budget` (120) bounds that. What takes more than `timeout` seconds in one process is
+    a failed case. Every result is in the store the moment it
     exists, and the `Run` with all of them is returned. `resume` names a run that was cut short: it
     activates the same environments and measures what is missing.
 
@@ -133,6 +135,7 @@ def _compare_environments(
     metrics: Sequence[Metric | str] | None = None,
     budget: float | None = None,
     detect: float | None = None,
+    timeout: float = TIME_LIMIT,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -173,7 +176,7 @@ def _compare_environments(
             plan,
             environments=described,
             settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
-            effort=effort or _effort(budget, detect),
+            effort=effort or _effort(budget, detect, timeout),
             notes=[
                 *said,
                 *why_not,
@@ -184,17 +187,20 @@ def _compare_environments(
         return carry_out_on_cores(run, kept, partial(measure_pairs, sides), progress)
 
 
-def _effort(budget: float | None, detect: float | None) -> Effort:
+def _effort(budget: float | None, detect: float | None, timeout: float) -> Effort:
     """What every case gets: so many seconds, or as many as the wanted size of change takes."""
+    limit = check_positive("timeout", timeout)
     if detect is None:
-        return Effort(budget=BUDGET if budget is None else check_positive("budget", budget))
+        seconds = BUDGET if budget is None else check_positive("budget", budget)
+        return Effort(budget=seconds, timeout=limit)
     least = ALLOWANCE
     if check_positive("detect", detect) <= least:
         raise InvalidArgumentError(
             f"a change of {detect * 100:g} % cannot be told from what environments differ for "
             f"nothing (up to {least * 100:g} %); ask for more"
         )
-    return Effort(budget=DETECT_BUDGET if budget is None else budget, detect=detect)
+    seconds = DETECT_BUDGET if budget is None else budget
+    return Effort(budget=seconds, detect=detect, timeout=limit)
 
 
 def resume_comparison(

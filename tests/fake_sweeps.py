@@ -48,6 +48,9 @@ class FakeSweep:
         self.interrupt_after: int | None = None
         """Cases after which Ctrl-C comes."""
 
+        self.time_limits: list[float] = []
+        """What a case might take, for each call."""
+
         self.torch = "2.13.0"
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +65,10 @@ class FakeSweep:
     def start(self, _threads: int, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(start=lambda: {"torch": self.torch, "python": "3.11.7"})
 
-    def _measure(self, _spec: object, wanted: Sequence[WantedCase], *_: Any, **__: Any) -> News:
+    def _measure(
+        self, _spec: object, wanted: Sequence[WantedCase], *_: Any, time_limit: float
+    ) -> News:
+        self.time_limits.append(time_limit)
         for number, each in enumerate(wanted):
             if number == self.interrupt_after:
                 raise KeyboardInterrupt

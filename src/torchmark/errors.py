@@ -24,6 +24,14 @@ class RunInterruptedError(KeyboardInterrupt):
         self.run_id = run_id
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: what a cancelled job or a closed terminal sends. It ends all as Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"terminated by signal {number}")
+        self.number = number
+
+
 class InvalidArgumentError(TorchmarkError, ValueError):
     """A number, a name or a combination of arguments that means nothing here."""
 

@@ -22,6 +22,7 @@ from benchmarks.instruction_counts.main import arguments_for_torchmark
 from tests import light_torch
 from tests.cli.test_cli import HEEDING_CTRL_C, site, torchmark_command
 from tests.engine.test_old_torch import OLD_PYTHON
+from tests.engine.zygote_cases import wait_until
 from tests.patched_torch import sitecustomize
 from torchmark.analyse.ab import judge_counts
 from torchmark.cli import ab as ab_module
@@ -205,6 +206,27 @@ def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_com
     assert (tmp_path / "light" / "torch" / "utils_backport").is_dir()
 
 
+def test_a_statement_that_hangs_on_one_side_is_a_failed_case_and_the_others_go_on(
+    tmp_path: Path, light: str
+) -> None:
+    """One in its first run, one after many thousands."""
+    hangs = "os.environ.get('HANG')"
+    done = ab(
+        "--A", light, "--B", f"{light} HANG=1", "--setup", "import os; n = 0",
+        "--stmt", f"while {hangs}: pass",
+        "--stmt", f"n += 1\nwhile n > 200_000 and {hangs}: pass",
+        "--stmt", "sum(range(50))", *QUICK, "--timeout", "8", "--json", "ab.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    run = run_in(tmp_path / "ab.json")
+    assert run.settings["effort"]["timeout"] == 8
+    found = {each.case.stmt[0]: each for each in planned_in(run)}
+    assert found["s"].status is Status.DONE
+    for name in "wn":
+        assert found[name].status is Status.FAILED
+        assert found[name].reason == "in B: the case was stopped at its limit of 8 s"
+
+
 def cut_short(number: signal.Signals, tmp_path: Path, light: str) -> tuple[str, str, Run]:
     """Two comparisons, ended by a signal after the first result; what was said and is stored."""
     store = tmp_path / "store.db"
@@ -253,6 +275,56 @@ def test_who_interrupts_gets_what_is_there_and_can_go_on(tmp_path: Path, light: 
     assert len(run.results) == 1
     assert "b compared with a" in (tmp_path / "ab.md").read_text()
     finish(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "terminated")],
+)
+def test_what_was_measured_of_the_cases_under_way_is_kept_and_shown_and_measured_again(
+    tmp_path: Path, light: str, number: signal.Signals, said: str
+) -> None:
+    """Each process of a case writes a byte: 4 tries, then four bytes for a crossover."""
+    file = tmp_path / "processes"
+    setup = f"open({str(file)!r}, 'a').write('.')"
+    running = subprocess.Popen(
+        [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark", "ab", "--A", light, "--B", light,
+         "--stmt", "1", "--stmt", "sum(range(50))", "--setup", setup, "--time",
+         "--store", "store.db", "--json", "ab.json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": site()},
+    )  # fmt: skip
+    wait_until(lambda: file.exists() and file.stat().st_size >= 4 + 4 * 6)
+    running.send_signal(number)
+    shown, told = running.communicate(timeout=900)
+    assert running.returncode == 128 + number, told
+    assert "Traceback" not in told
+    assert f"torchmark: {said}; 0 of 2 results are stored, and 2 in part\nResume with: " in told
+    with open_store(tmp_path / "store.db") as store:
+        run = store.run("latest")
+        assert [(each.partial, each.done) for each in store.runs()] == [(2, 0)]
+    assert run_in(tmp_path / "ab.json") == run
+    assert [each.status for each in run.results] == [Status.PARTIAL] * 2
+    for each in run.results:
+        replicates = timing_of(each).replicates
+        assert sum(map(len, replicates)) >= 2
+        assert each.reason.startswith(f"cut short after {len(replicates)} replicate")
+    text = " ".join(shown.split())
+    assert "2 cut short; 0 skipped, 0 failed." in text
+    assert "--resume measures it again." in text
+    assert "of 2 cases" in text
+
+    done = ab("--resume", run.id, "--store", "store.db", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 measurements left" in done.stderr
+    assert "cut short" not in done.stdout
+    with open_store(tmp_path / "store.db") as store:
+        whole = planned_in(store.run(run.id))
+    assert [each.status for each in whole] == [Status.DONE] * 2
+    assert all(len(timing_of(each).replicates) >= FEWEST_REPLICATES for each in whole)
 
 
 def test_a_run_that_was_killed_goes_on_with_what_is_missing(tmp_path: Path, light: str) -> None:

@@ -140,6 +140,16 @@ def test_an_executor_that_nobody_has_shut_down_ends_with_the_script(
     assert "aten.cos.default" in {line["call"]["op"] for line in lines if "call" in line}
 
 
+def test_a_script_that_is_terminated_leaves_a_whole_trace(folder: Path) -> None:
+    (folder / "script.py").write_text(
+        "import os, signal, torch\ntorch.ones(3).sum()\nos.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = capture(folder, "script.py")
+    assert done.returncode == 143
+    assert "written to trace.jsonl.gz" in done.stderr
+    assert "end" in lines_of(folder / "trace.jsonl.gz")[-1]
+
+
 def test_a_training_with_workers_forks_and_threads_is_captured(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = capture(folder, "train.py")

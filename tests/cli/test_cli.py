@@ -320,3 +320,34 @@ def test_a_full_disk_is_told() -> None:
                           env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
     assert done.returncode == 4
     assert "cannot write the output" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("SIGINT", 130, "interrupted"),
+        ("SIGTERM", 143, "terminated"),
+        ("SIGHUP", 129, "terminated"),
+    ],
+)
+def test_a_signal_while_timing_says_so_and_has_the_code_that_shells_give(
+    name: str, code: int, said: str
+) -> None:
+    done = time_while_signalled(name)
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1] == f"torchmark: {said}"
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    """As nohup has it."""
+    done = time_while_signalled("SIGHUP", "trap '' HUP")
+    assert done.returncode == 0, done.stderr
+
+
+def time_while_signalled(name: str, before: str = ":") -> subprocess.CompletedProcess[str]:
+    """The statement sends the signal to the process of the command."""
+    stmt = f'import os, signal; os.kill(int(os.environ["TORCHMARK_PID"]), signal.{name})'
+    command = f"{before}; export TORCHMARK_PID=$$; exec {sys.executable} -m torchmark time "
+    return subprocess.run(["bash", "-c", f"{command} '{stmt}' {' '.join(QUICK)}"],
+                          capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": site()})  # fmt: skip

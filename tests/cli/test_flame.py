@@ -92,6 +92,16 @@ def test_cases_of_every_suite_that_ships_are_known_and_the_message_says_where_th
     assert "near to it:\n    " in said
 
 
+@pytest.mark.parametrize("how", [(), ("--instructions",)], ids=["sampled", "counted"])
+def test_a_statement_that_never_ends_is_stopped_at_the_limit(
+    here: Path, light: dict[str, str], how: tuple[str, ...]
+) -> None:
+    done = flame("--stmt", "while True: pass", "--timeout", "2", *how, cwd=here, **light)
+    assert done.returncode == 3
+    assert "the case was stopped at its limit of 2 s" in done.stderr
+    assert not list(here.iterdir())
+
+
 def test_the_ending_decides_the_format(here: Path, light: dict[str, str]) -> None:
     for name in ("a.folded", "a.txt", "a.json", "a.png"):
         done = flame("--stmt", "f(1000)", *SPIN, "-o", name, cwd=here, **light)
@@ -158,7 +168,12 @@ def test_instructions_are_counted_and_compared(here: Path, light: dict[str, str]
     assert "unicode_upper" in (here / "d.svg").read_text()
 
 
-def test_ctrl_c_ends_all_and_leaves_no_file(here: Path, light: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
+def test_a_signal_ends_all_and_leaves_no_file(
+    here: Path, light: dict[str, str], number: signal.Signals, word: str
+) -> None:
     pid_file = here / "pid"
     with subprocess.Popen(
         [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark", "flame", "--stmt", "pass",
@@ -171,10 +186,10 @@ def test_ctrl_c_ends_all_and_leaves_no_file(here: Path, light: dict[str, str]) -
     ) as process:  # fmt: skip
         wait_until(lambda: bool(traced_by(pid_file)))
         loop, tracer = int(pid_file.read_text()), traced_by(pid_file)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=900)
-    assert process.returncode == 130
-    assert "interrupted" in said
+    assert process.returncode == 128 + number
+    assert word in said
     wait_until(lambda: is_gone(loop) and is_gone(tracer))
     assert list(here.iterdir()) == [pid_file]
 

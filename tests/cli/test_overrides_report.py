@@ -27,7 +27,7 @@ from torchmark.model.run import Effort, RunKind, RunState
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from click.testing import Result as Called
@@ -110,11 +110,17 @@ def _look_at(seen: Visit) -> None:
     assert after["width"] > before["width"]
 
 
-def measure_at_once(_sides: object, run: Run, _division: object) -> Iterator[Result]:
+def measure_at_once(
+    _sides: object, run: Run, _division: object
+) -> Generator[Result, None, tuple[Run, list[Result]]]:
     """Times that are the same, without a process that takes them."""
-    for planned in run.missing():
-        if planned.metric is Metric.TIME:
-            yield ab_records.timed(planned.case, 1.0, environments=planned.environments)
+    results = [
+        ab_records.timed(planned.case, 1.0, environments=planned.environments)
+        for planned in run.missing()
+        if planned.metric is Metric.TIME
+    ]
+    yield from results
+    return run, results
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def test_who_interrupts_is_told_how_to_go_on_and_resume_does(
     store = tmp_path / "marks.db"
     running = started(str(suite), "--time", "--store", str(store), cwd=tmp_path)
     after = stopped_after(running, 3, how)
-    assert running.returncode == 130
+    assert running.returncode == 128 + how
     with open_store(store) as opened:
         run = opened.run("latest")
     assert run.state is RunState.INTERRUPTED

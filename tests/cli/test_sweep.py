@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import torchmark
 from tests.fake_sweeps import SPEC, FakeSweep
 from torchmark.analyse.sweep import rows_of
-from torchmark.cli import following, stored, sweep
+from torchmark.cli import stored, sweep
 from torchmark.cli.shell import ExitCode, code_of
 from torchmark.errors import TorchmarkError
 from torchmark.model.run import Run, RunState
@@ -32,7 +32,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSweep:
 
 @pytest.fixture(autouse=True)
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(following, "heed_signals", lambda: None)
     monkeypatch.setattr(html, "load_bundle", lambda: "")  # it takes seconds to make
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
@@ -90,6 +89,18 @@ def test_ctrl_c_says_how_to_go_on(fake: FakeSweep) -> None:
     done = CliRunner().invoke(sweep.sweep_command, ["--resume", "latest", "--store", "s.db"])
     assert done.exit_code == 0, done.output
     assert len(csv_rows()) == len(fake.measured) == 6
+
+
+def test_the_time_limit_of_a_case_is_kept_with_the_run(fake: FakeSweep) -> None:
+    fake.interrupt_after = 2
+    swept("--timeout", "7")
+    CliRunner().invoke(sweep.sweep_command, ["--resume", "latest", "--store", "s.db"])
+    swept()
+    swept("--timeout", "9")
+    swept()
+    assert fake.time_limits == [7.0, 7.0, 7.0, 9.0, 9.0]
+    assert len(latest().results) == 6
+    assert "timeout must be finite and above zero" in str(failure("--timeout", "-1"))
 
 
 def test_sizes_filter_and_sample_choose_the_cases(fake: FakeSweep) -> None:

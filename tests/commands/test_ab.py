@@ -60,6 +60,8 @@ class World:
         self.ends_before: str | None = None
         self.ends_with: BaseException = KeyboardInterrupt()
         """Raised in place of this statement's result."""
+        self.partial: list[Result] = []
+        """What there is of cases that are cut short."""
         self.sentries: list[Result] = []
         self.has_control = False
         """Whether a comparison ends with its first case compared with itself."""
@@ -73,8 +75,13 @@ class World:
         self, plan: Sequence[PlannedResult], *_: object, timed_before: int, **__: object
     ) -> SimpleNamespace:
         self.plans.append(list(plan))
+        keys = {each.key for each in plan}
         self.judged_together.append(timed_before)
-        return SimpleNamespace(sentries=self.sentries, results=lambda: self._results(plan))
+        return SimpleNamespace(
+            sentries=self.sentries,
+            results=lambda: self._results(plan),
+            partial_results=lambda: (each for each in self.partial if each.key in keys),
+        )
 
     def _results(self, plan: Sequence[PlannedResult]) -> Generator[Progress, None, None]:
         for planned in plan:
@@ -114,6 +121,29 @@ def compare(store: Store, *statements: str, **options: Any) -> Run:
 
 def key_of(result: Result | PlannedResult) -> tuple[str, str]:
     return result.case.stmt, result.environments[1]
+
+
+def test_ctrl_c_while_a_result_is_kept_loses_nothing_of_the_cases_under_way(
+    world: World, store: Store
+) -> None:
+    """It comes where results are told, not where they are measured."""
+
+    def interrupt(news: object) -> None:
+        if isinstance(news, Began):
+            (planned,) = world.plans[0]
+            timing = PairedTiming(a_seconds=1e-6, replicates=(((0.0, 0.0), (0.0, 0.0)),))
+            world.partial.append(planned.finish(Status.PARTIAL, payload=timing))
+            raise KeyboardInterrupt
+
+    with pytest.raises(RunInterruptedError) as raised:
+        compare(store, "1", progress=interrupt)
+    cut_short = store.run(raised.value.run_id)
+    assert [each.status for each in cut_short.results] == [Status.PARTIAL]
+    assert [each.key for each in cut_short.missing()] == [each.key for each in cut_short.plan]
+    whole = torchmark.ab(resume=cut_short.id, store=store)
+    assert [each.status for each in whole.results] == [Status.DONE]
+    store.add(whole.id, world.partial[0])
+    assert store.run(whole.id).results == whole.results, "what is done stays"
 
 
 def test_every_environment_is_compared_with_the_first_in_one_run(

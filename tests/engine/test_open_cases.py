@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ import pytest
 
 from tests.cli.test_cli import site
 from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
+from torchmark.engine.paired.pairing import Side, SideFailedError, _ProcessPair
 from torchmark.engine.zygote.cases import NativeCase
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
@@ -272,6 +275,28 @@ def test_a_statement_that_moves_its_output_keeps_it_as_it_wants(
 def test_a_session_has_a_time_limit(plain_zygote: Zygote) -> None:
     with pytest.raises(CaseTimeoutError):
         plain_zygote.session(case("while True: pass"), limits=QUICK, time_limit=1.0)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("stuck", [0, 1])
+def test_of_two_that_alternate_the_one_that_hangs_is_blamed(
+    plain_zygote: Zygote, tmp_path: Path, stuck: int, first: int
+) -> None:
+    """The other waits for it all the time, and its own time is up first or last."""
+    file = tmp_path / "now"
+    cases = [case("pass"), case("pass")]
+    cases[stuck] = case(f"while os.path.exists({str(file)!r}): pass", "import os")
+    a, b = (Side(plain_zygote, each) for each in cases)
+    pair = _ProcessPair((a, b), first, 0, (), 1.0, 0.01)
+    batons = (tmp_path / "a", tmp_path / "b")
+    for baton in batons:
+        os.mkfifo(baton)
+    with closing(pair):
+        pair.open()
+        file.touch()
+        with pytest.raises(SideFailedError, match="limit of 1 s") as caught:
+            pair.rounds(random.Random(0), batons)
+    assert caught.value.is_a is (stuck == 0)
 
 
 def test_the_process_that_a_loop_names_is_the_one_that_runs_the_statement(

@@ -114,6 +114,7 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
         done=1,
         failed=1,
         skipped=1,
+        partial=0,
         environments=run.environments,
     )
     assert (second.done, second.planned, second.state) == (0, 2, RunState.RUNNING)

@@ -145,7 +145,7 @@ def judge(run: Run, pair: Pair) -> Judged:
         results=tuple(compared),
         times=tuple(sorted(_time_rows(timings), key=_time_order)),
         counts=tuple(sorted(map(judge_counts, counted), key=_count_order)),
-        gaps=tuple(each for each in compared if each.status is not Status.DONE),
+        gaps=tuple(each for each in compared if each.status in (Status.FAILED, Status.SKIPPED)),
         control=_control(mine),
         missing=sum(
             planned.environments == pair and planned.key not in there for planned in run.plan

@@ -16,7 +16,7 @@ import traceback
 import click
 
 from torchmark import __version__
-from torchmark.cli.shell import ExitCode, code_of, echo, fail, message_of
+from torchmark.cli.shell import ExitCode, code_of, echo, end_of, fail, heed_signals, message_of
 from torchmark.errors import TorchmarkError
 
 _COMMANDS = {
@@ -89,14 +89,15 @@ def cli(ctx: click.Context) -> None:
 def main() -> None:
     """What the `torchmark` script calls: a mistake of the user ends in one message, not a trace."""
     try:
+        heed_signals()
         sys.exit(cli.main(prog_name="torchmark", standalone_mode=False) or 0)
     except click.ClickException as error:
         said = io.StringIO()
         error.show(said)  # it repeats what was typed
         echo(said.getvalue(), err=True, nl=False)
         sys.exit(error.exit_code)
-    except click.Abort:
-        fail("interrupted", ExitCode.INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as interrupt:
+        fail(*end_of(interrupt))
     except TorchmarkError as error:
         fail(message_of(error), code_of(error))
     except OSError as error:

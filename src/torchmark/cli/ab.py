@@ -9,11 +9,19 @@ import click
 
 from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
-from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
+from torchmark.cli.following import (
+    RunOptions,
+    metric_options,
+    metrics_of,
+    report_run,
+    run_options,
+    timeout_option,
+)
 from torchmark.cli.shell import Percent, echo, fail_on_option, find_regression, import_from_here
 from torchmark.commands.ab import ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
+from torchmark.model.run import TIME_LIMIT
 
 
 @click.command("ab")
@@ -59,6 +67,7 @@ from torchmark.errors import InvalidArgumentError
     metavar="X%",
     help="Time each case until a change of X % would be found; says how long before it starts.",
 )
+@timeout_option
 @fail_on_option
 @run_options("fail_on")
 def ab_command(
@@ -101,6 +110,7 @@ def _wanted(
     patch_a: bool,
     patch_b: bool,
     budget: float | None,
+    timeout: float | None,
     **others: Any,
 ) -> dict[str, Any]:
     """What the command is called with; a mistake is told before anything starts."""
@@ -111,6 +121,7 @@ def _wanted(
         "cpp": not no_cpp,
         "patch": [name for name, given in (("A", patch_a), ("B", patch_b)) if given],
         "budget": budget if budget is None else check_positive("--budget", budget),
+        "timeout": TIME_LIMIT if timeout is None else check_positive("--timeout", timeout),
     }
 
 

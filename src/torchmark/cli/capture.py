@@ -26,7 +26,7 @@ from torchmark.capture.user_program import (
     users_traceback,
     when_imported,
 )
-from torchmark.cli.shell import ExitCode, check_writable, code_of, warn
+from torchmark.cli.shell import check_writable, code_of, end_of, warn
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
         except BaseException as error:  # whatever it is, Python would show it and leave
             if error is recording.refusal:
                 raise
-            ending = SystemExit(ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+            ending = SystemExit(end_of(error)[1] if isinstance(error, KeyboardInterrupt) else 1)
             error = error.with_traceback(users_traceback(error))
             sys.excepthook(type(error), error, error.__traceback__)
     try:

@@ -57,7 +57,8 @@ class Display:
                 self._total += len(news.plan) - self._planned
             self._planned = len(news.plan)
         elif isinstance(news, Result):
-            self._done += news.metric is not Metric.CONTROL  # which nobody planned
+            # Nobody planned a control, and what is partial is not done.
+            self._done += news.metric is not Metric.CONTROL and news.status is not Status.PARTIAL
             self._show_result(news)
         elif isinstance(news, Stage):
             self._show_stage(news)

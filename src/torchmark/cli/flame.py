@@ -14,9 +14,9 @@ from pathlib import Path
 
 import click
 
-from torchmark.arguments import check_count
+from torchmark.arguments import check_count, check_positive
 from torchmark.cli.display import StatusLine
-from torchmark.cli.following import heed_signals
+from torchmark.cli.following import timeout_option
 from torchmark.cli.shell import check_writable, echo, import_from_here, warn
 from torchmark.commands.flame import (
     ENDINGS,
@@ -35,6 +35,7 @@ from torchmark.define.suites.loading import cases_of
 from torchmark.engine.files import write_whole
 from torchmark.errors import AmbiguousCaseError, InvalidArgumentError, UnknownCaseError
 from torchmark.model.case import Case
+from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import settings_for
 
 _LONGEST_NAME = 60
@@ -63,6 +64,7 @@ _SHOWN = 10
 )
 @click.option("--suite", "suites", multiple=True, metavar="SUITE", help="Where cases are found.")
 @click.option("--seconds", default=3, show_default=True, help="How long the loop is looked at.")
+@timeout_option
 @click.option(
     "-o",
     "--output",
@@ -78,6 +80,7 @@ def flame_command(
     against: str | None,
     suites: tuple[str, ...],
     seconds: int,
+    timeout: float | None,
     output: Path | None,
 ) -> None:
     """Draw a flame graph of the measured loop alone, without the import of torch.
@@ -94,7 +97,10 @@ def flame_command(
     """
     import_from_here()
     how = Profiling(
-        native=native, instructions=instructions, seconds=check_count("--seconds", seconds)
+        native=native,
+        instructions=instructions,
+        seconds=check_count("--seconds", seconds),
+        timeout=TIME_LIMIT if timeout is None else check_positive("--timeout", timeout),
     )
     if output is not None:
         check_ending(output, is_difference=against is not None)
@@ -111,7 +117,6 @@ def flame_command(
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
     check_writable([file])
-    heed_signals()
     with StatusLine() as line:
         read = [read_stacks(base)] if isinstance(base, Path) else []
         seen = [*collect_stacks(cases, how, line.tell), *read]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import shlex
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from torchmark.cli.shell import (
     columns,
     combine,
     echo,
+    end_of,
     fail,
     file_options,
     files_in,
@@ -42,7 +42,7 @@ from torchmark.errors import (
     TorchmarkError,
 )
 from torchmark.model.result import Metric, Status
-from torchmark.model.run import Run
+from torchmark.model.run import TIME_LIMIT, Run
 from torchmark.report import render
 from torchmark.report.names import headline_of
 
@@ -51,6 +51,13 @@ metric_options = combine(
     click.option(
         "--count", is_flag=True, help="Count instructions, and take no times unless asked."
     ),
+)
+
+timeout_option = click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help=f"Stop a case after S seconds.  [default: {TIME_LIMIT:g}]",
 )
 
 
@@ -132,7 +139,6 @@ def report_run(
     means that only failures are shown. `text_of` replaces the usual text. `write_more` writes what
     a command makes beside the usual files, and says whether it could.
     """
-    heed_signals()
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
     try:
         with make_display(quiet=asked.quiet) as display:
@@ -168,12 +174,6 @@ def report_run(
         sys.exit(ExitCode.CASE_FAILED)
 
 
-def heed_signals() -> None:
-    """A cancelled job or a closed terminal ends a run like Ctrl-C."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-
-
 def _show_failures(run: Run) -> None:
     for result in run.results:
         if result.status is Status.FAILED:
@@ -185,12 +185,15 @@ def _say_how_to_go_on(
 ) -> NoReturn:
     store = f" --store {shlex.quote(place)}" if place is not None else ""
     done = len(run.plan) - len(run.missing())
-    is_interrupt = isinstance(cause, RunInterruptedError)
+    partial = sum(each.status is Status.PARTIAL for each in run.results)
+    what, code = (
+        end_of(cause) if isinstance(cause, RunInterruptedError) else (str(cause), code_of(cause))
+    )
     fail(
-        f"{'interrupted' if is_interrupt else cause}; "
-        f"{done} of {len(run.plan)} results are stored\n"
+        f"{what}; {done} of {len(run.plan)} results are stored"
+        f"{f', and {partial} in part' if partial else ''}\n"
         f"Resume with: torchmark {run.kind.value} --resume {run.id}{store}",
-        ExitCode.INTERRUPTED if isinstance(cause, RunInterruptedError) else code_of(cause),
+        code,
     )
 
 

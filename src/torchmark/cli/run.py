@@ -16,6 +16,7 @@ from torchmark.cli.following import (
     metrics_of,
     report_run,
     run_options,
+    timeout_option,
 )
 from torchmark.cli.shell import Percent, import_from_here
 from torchmark.commands.planning import default_suites
@@ -46,9 +47,7 @@ _NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_pos
     metavar="X%",
     help="Repeat each case until a change of X % between runs would be found.",
 )
-@click.option(
-    "--timeout", type=float, metavar="S", help="Stop a case after S seconds.  [default: 300]"
-)
+@timeout_option
 @run_options()
 def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> None:
     """Time and count the cases of suites, in Python and C++.

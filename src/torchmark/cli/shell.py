@@ -9,6 +9,7 @@ import enum
 import math
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import click
 
 from torchmark import errors
-from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
+from torchmark.errors import (
+    InvalidArgumentError,
+    StatementSyntaxError,
+    TerminatedError,
+    TorchmarkError,
+)
 from torchmark.printable import printable
 
 if TYPE_CHECKING:
@@ -76,11 +82,17 @@ class ExitCode(enum.IntEnum):
     DEFECT = 70
     """torchmark itself is at fault: sysexits.h calls it an internal software error."""
 
+    HUNG_UP = 129
+    """SIGHUP, as shells have it: the terminal was closed."""
+
     INTERRUPTED = 130
     """Ctrl-C, as shells have it."""
 
     PIPE_CLOSED = 141
     """The reader of the output has left, as shells have it."""
+
+    TERMINATED = 143
+    """SIGTERM, as shells have it: the job was cancelled."""
 
 
 _STATEMENT_AT_FAULT = (
@@ -108,6 +120,27 @@ def code_of(error: TorchmarkError) -> ExitCode:
     if isinstance(error, _ENVIRONMENT_AT_FAULT):
         return ExitCode.ENVIRONMENT
     return ExitCode.USAGE
+
+
+def heed_signals() -> None:
+    """A cancelled job or a closed terminal ends a command like Ctrl-C; nohup's wish is left."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _raise_terminated)
+
+
+def _raise_terminated(number: int, _frame: object) -> NoReturn:
+    raise TerminatedError(number)
+
+
+def end_of(interrupt: BaseException) -> tuple[str, ExitCode]:
+    """What to say of what cut a command short, and the code to leave with."""
+    cause: BaseException | None = interrupt
+    while cause is not None and not isinstance(cause, TerminatedError):
+        cause = cause.__cause__
+    if cause is None:
+        return "interrupted", ExitCode.INTERRUPTED
+    return "terminated", ExitCode(128 + cause.number)
 
 
 def message_of(error: TorchmarkError) -> str:

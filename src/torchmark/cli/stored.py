@@ -102,6 +102,7 @@ def _values(run: RunSummary) -> list[Value]:
                 f"{_state(run)} {run.done}/{run.planned}",
                 *([f"{run.failed} failed"] if run.failed else []),
                 *([f"{run.skipped} skipped"] if run.skipped else []),
+                *([f"{run.partial} partial"] if run.partial else []),
             ]
         ),
         ", ".join(ordered_unique(str(version) for version in torch if version)),

@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from torchmark.analyse.sweep import rows_of
-from torchmark.cli.following import RunOptions, refuse_beside_resume, report_run, run_options
+from torchmark.cli.following import (
+    RunOptions,
+    refuse_beside_resume,
+    report_run,
+    run_options,
+    timeout_option,
+)
 from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, echo, import_from_here, warn
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.axes import setting
@@ -45,6 +51,7 @@ _PICTURES = ("scaling", "speedup", "roofline")
 @click.option(
     "--kernels", is_flag=True, help="Also write calls and time by kernel to a second CSV."
 )
+@timeout_option
 @run_options()
 def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> None:
     """Measure a model over input scales and job configs: pt, compile and ort; fp32, fp16, ….

@@ -31,12 +31,12 @@ from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric, PlannedResult, Status
+from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
 from torchmark.model.units import ordered_unique
 
 Measure: TypeAlias = Callable[
-    [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, None]
+    [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, object]
 ]
 """Measures what a run lacks in these environments, on these cores."""
 
@@ -79,6 +79,7 @@ def ab(
     metrics: Sequence[Metric | str] | None = None,
     budget: float | None = None,
     detect: float | None = None,
+    timeout: float = TIME_LIMIT,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -104,7 +105,8 @@ def ab(
     are those of `suites` (narrowed down by `pattern`, without C++ unless `cpp`), or `statements`
     that run in both, or `a_stmt` in A and `b_stmt` in B. A case gets `budget` seconds (10) at most;
     with `detect` (0.005 is half a per cent) as long as it takes until such a change would be
-    found, and `budget` (120) bounds that. Every result is in the store the moment it
+    found, and `budget` (120) bounds that. What takes more than `timeout` seconds in one process is
+    a failed case. Every result is in the store the moment it
     exists, and the `Run` with all of them is returned. `resume` names a run that was cut short: it
     activates the same environments and measures what is missing.
 
@@ -133,6 +135,7 @@ def _compare_environments(
     metrics: Sequence[Metric | str] | None = None,
     budget: float | None = None,
     detect: float | None = None,
+    timeout: float = TIME_LIMIT,
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
@@ -173,7 +176,7 @@ def _compare_environments(
             plan,
             environments=described,
             settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
-            effort=effort or _effort(budget, detect),
+            effort=effort or _effort(budget, detect, timeout),
             notes=[
                 *said,
                 *why_not,
@@ -184,17 +187,20 @@ def _compare_environments(
         return carry_out_on_cores(run, kept, partial(measure_pairs, sides), progress)
 
 
-def _effort(budget: float | None, detect: float | None) -> Effort:
+def _effort(budget: float | None, detect: float | None, timeout: float) -> Effort:
     """What every case gets: so many seconds, or as many as the wanted size of change takes."""
+    limit = check_positive("timeout", timeout)
     if detect is None:
-        return Effort(budget=BUDGET if budget is None else check_positive("budget", budget))
+        seconds = BUDGET if budget is None else check_positive("budget", budget)
+        return Effort(budget=seconds, timeout=limit)
     least = ALLOWANCE
     if check_positive("detect", detect) <= least:
         raise InvalidArgumentError(
             f"a change of {detect * 100:g} % cannot be told from what environments differ for "
             f"nothing (up to {least * 100:g} %); ask for more"
         )
-    return Effort(budget=DETECT_BUDGET if budget is None else budget, detect=detect)
+    seconds = DETECT_BUDGET if budget is None else budget
+    return Effort(budget=seconds, detect=detect, timeout=limit)
 
 
 def resume_comparison(
@@ -285,9 +291,13 @@ def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = F
 
 def measure_pairs(
     sides: Sequence[UnderTest], run: Run, division: Division
-) -> Generator[Progress | Run, None, None]:
-    """Each environment compared with the first; the run itself where there is more to note."""
+) -> Generator[Progress | Run, None, tuple[Run, list[Result]]]:
+    """Each environment compared with the first; the run itself where there is more to note.
+
+    Returns the run and what was measured. Ctrl-C leaves what was measured of the cases under way.
+    """
     first, *others = sides
+    results: list[Result] = []
     for other in others:
         pair = (first.name, other.name)
         comparison = Comparison(
@@ -302,15 +312,22 @@ def measure_pairs(
             division=division,
             timed_before=_timed_in(run, pair),
         )
-        with contextlib.closing(comparison.results()) as news:
-            for each in news:
-                notes = remarks_of(comparison.sentries, first.describe(), other.describe())
-                notes += [each.text] if isinstance(each, Note) else []
-                new = [note for note in notes if note not in run.notes]
-                if new:
-                    run = msgspec.structs.replace(run, notes=(*run.notes, *new))
-                    yield run
-                yield each
+        try:
+            with contextlib.closing(comparison.results()) as news:
+                for each in news:
+                    notes = remarks_of(comparison.sentries, first.describe(), other.describe())
+                    notes += [each.text] if isinstance(each, Note) else []
+                    new = [note for note in notes if note not in run.notes]
+                    if new:
+                        run = msgspec.structs.replace(run, notes=(*run.notes, *new))
+                        yield run
+                    if isinstance(each, Result):
+                        results.append(each)
+                    yield each
+        except KeyboardInterrupt:
+            yield from comparison.partial_results()
+            raise
+    return run, results
 
 
 def _timed_in(run: Run, pair: Pair) -> int:

@@ -40,6 +40,9 @@ class Profiling:
     seconds: int = 3
     """How long a loop is sampled."""
 
+    timeout: float = TIME_LIMIT
+    """Seconds that a case may take until its loop is warm, or is counted."""
+
     @property
     def unit(self) -> str:
         return COUNTED_UNIT if self.instructions else SAMPLED_UNIT
@@ -95,7 +98,7 @@ def collect_stacks(
         yield
 
     with contextlib.closing(Workers()) as workers:
-        models = Models(workers, cores=(), kept=None, time_limit=TIME_LIMIT)
+        models = Models(workers, cores=(), kept=None, time_limit=how.timeout)
         with contextlib.closing(models):
             ready = {
                 each.id: what
@@ -116,15 +119,17 @@ def _stacks_of(
     progress("importing torch")
     zygote = workers.start(case.num_threads, under_callgrind=False)
     if how.instructions:
-        zygote.run(ready)  # what fails does so in seconds here
+        zygote.run(ready, time_limit=how.timeout)  # what fails does so in seconds here
         progress("starting the counter, 25 to 60 s")
         zygote = workers.start(case.num_threads, under_callgrind=True)
         progress(f"counting {case.name}")
-        stacks, instructions = counted_stacks(zygote, ready)
+        stacks, instructions = counted_stacks(zygote, ready, time_limit=how.timeout)
         amount = f"{instructions:,.0f} instructions a run"
         return StatementStacks(name=case.title, stacks=stacks, amount=amount)
     progress(f"looking at {case.name} for {how.seconds} s")
-    recording = record(zygote, ready, seconds=how.seconds, native=how.native)
+    recording = record(
+        zygote, ready, seconds=how.seconds, native=how.native, time_limit=how.timeout
+    )
     return StatementStacks(
         name=case.title,
         stacks=recording.per_run(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 
@@ -81,13 +80,7 @@ def _measure(
     sides: Sequence[UnderTest], run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
     """Times of every case, then the stacks of those that are worth a flame graph."""
-    results: list[Result] = []
-    with contextlib.closing(measure_pairs(sides, run, division)) as news:
-        for each in news:
-            if isinstance(each, Result):
-                results.append(each)
-            yield each
-            run = each if isinstance(each, Run) else run
+    run, results = yield from measure_pairs(sides, run, division)
     run, wanted = _plan_profiles(run, results)
     if wanted:
         yield run

@@ -115,7 +115,7 @@ def reserve_cores(threads: int) -> Iterator[Division]:
 def carry_out(
     run: Run,
     store: Store,
-    measure: Callable[[Run], Generator[Progress | Run, None, None]],
+    measure: Callable[[Run], Generator[Progress | Run, None, object]],
     progress: Listener | None = None,
 ) -> Run:
     """Measure what the run lacks and return the run with all its results.
@@ -126,18 +126,21 @@ def carry_out(
     """
     tell = progress or (lambda _news: None)
     state = RunState.INTERRUPTED
+
+    def keep(each: Progress | Run) -> None:
+        if isinstance(each, Result):
+            store.add(run.id, each)
+        elif isinstance(each, Run):
+            store.update(each)
+        tell(each)
+
     try:
         with own_run(run.id):
             store.finish(run.id, RunState.RUNNING)
             try:
                 tell(run)
                 with contextlib.closing(measure(run)) as news:
-                    for each in news:
-                        if isinstance(each, Result):
-                            store.add(run.id, each)
-                        elif isinstance(each, Run):
-                            store.update(each)
-                        tell(each)
+                    _keep_all(news, keep)
                 state = RunState.FINISHED
             finally:
                 store.finish(run.id, state)
@@ -149,10 +152,26 @@ def carry_out(
     return store.run(run.id)
 
 
+def _keep_all(
+    news: Generator[Progress | Run, None, object], keep: Callable[[Progress | Run], None]
+) -> None:
+    """Keep whatever comes; after Ctrl-C also what whoever measures has and did not hand on yet."""
+    try:
+        for each in news:
+            keep(each)
+    except KeyboardInterrupt as interrupt:
+        # It may have come while something was kept. Where it came in there, this raises it again.
+        with contextlib.suppress(StopIteration):
+            keep(news.throw(interrupt))
+        for each in news:
+            keep(each)
+        raise
+
+
 def carry_out_on_cores(
     run: Run,
     store: Store,
-    measure: Callable[[Run, Division], Generator[Progress | Run, None, None]],
+    measure: Callable[[Run, Division], Generator[Progress | Run, None, object]],
     progress: Listener | None,
     *,
     threads: int | None = None,

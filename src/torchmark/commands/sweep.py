@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from torchmark.analyse.sweep import SweepRow, rows_of
-from torchmark.arguments import check_count
+from torchmark.arguments import check_count, check_positive
 from torchmark.commands.spine import (
     Listener,
     LiveFile,
@@ -72,6 +72,7 @@ def sweep(
     sample: int | None = None,
     phases: Sequence[str | Phase] = (Phase.FORWARD,),
     kernels: bool = False,
+    timeout: float | None = None,
     csv: str | os.PathLike[str] | None = None,
     store: Place = None,
     tags: Iterable[str] = (),
@@ -83,7 +84,8 @@ def sweep(
     `spec` is a Python file that defines the five names; its cases are measured in processes of
     their own. Without it the five names are arguments, the model may be anything that can be
     called, and cases are measured in this process, as `Timer` does. `set` gives dimensions other
-    sizes.
+    sizes. A case in a process of its own may take `timeout` seconds (300); one that takes longer
+    has failed.
 
     With `csv` rows are in that file while they come, and a call with the same file goes on with the
     run that wrote it: what is measured is kept, what failed or was skipped is tried again. `resume`
@@ -108,6 +110,11 @@ def sweep(
     read = (spec_of(**named) if spec is None else read_sweep(Path(spec))).with_sizes(
         {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
     )
+    if timeout is not None and read.file is None:
+        raise InvalidArgumentError(
+            "timeout needs a SPEC.py: a sweep from Python runs in this process, which nobody stops"
+        )
+    limit = None if timeout is None else check_positive("timeout", timeout)
     drawn = None if sample is None else check_count("sample", sample)
     ran = tuple(map(Phase, phases))
     cases = all_cases(read, where=where, sample=drawn, phases=ran)
@@ -118,8 +125,9 @@ def sweep(
         here = _environment(workers, cases[0].point.threads)
         options = {"where": where, "sample": sample, "phases": [phase.value for phase in ran]}
         run = find_or_begin(
-            kept, read, cases, here, file, kernels=kernels, options=options, tags=tuple(tags)
-        )
+            kept, read, cases, here, file,
+            kernels=kernels, timeout=limit, options=options, tags=tuple(tags),
+        )  # fmt: skip
         if run.results:
             tell(Stage(text=_known_text(run, cases)))
         return _carry_out(run, read, workers, kept, tell)

@@ -16,6 +16,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
 from torchmark.define.sweep.points import SweepCase
@@ -23,7 +25,7 @@ from torchmark.define.sweep.spec import SweepSpec
 from torchmark.engine.files import check_free, write_whole
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.model.result import Metric, PlannedResult, Status
-from torchmark.model.run import Effort, Environment, Run, RunKind
+from torchmark.model.run import TIME_LIMIT, Effort, Environment, Run, RunKind
 from torchmark.model.run_settings import dims_text, point_of, sizes_setting
 from torchmark.report.formats.data import render_csv
 from torchmark.report.views.sweep import case_table, kernel_table
@@ -42,10 +44,14 @@ def find_or_begin(
     file: Path | None,
     *,
     kernels: bool,
+    timeout: float | None,
     options: Mapping[str, Any],
     tags: Sequence[str],
 ) -> Run:
-    """The run of this sweep; an error if the file has rows that would be lost."""
+    """The run of this sweep; an error if the file has rows that would be lost.
+
+    A run that goes on keeps its time limit unless another is given.
+    """
     metrics = (Metric.TIME, Metric.PROFILE) if kernels else (Metric.TIME,)
     wanted = [PlannedResult(case=case, metric=metric) for metric in metrics for case, _ in cases]
     settings = {
@@ -58,6 +64,9 @@ def find_or_begin(
     if known is not None and _goes_on(known, wanted, settings["spec"]):
         for tag in tags:
             store.tag(known.id, tag)
+        if timeout is not None:
+            effort = {**known.settings["effort"], "timeout": timeout}
+            store.update(replace(known, settings={**known.settings, "effort": effort}))
         return store.run(known.id)
     done = [] if known is None else [
         each
@@ -75,7 +84,7 @@ def find_or_begin(
         ],
         environments=[here],
         settings={**settings, **sizes_setting([*points, *cases])},
-        effort=Effort(),
+        effort=Effort(timeout=TIME_LIMIT if timeout is None else timeout),
         tags=tags,
         results=done,
     )

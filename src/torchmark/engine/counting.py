@@ -120,9 +120,13 @@ def _loop_profile(zygote: Zygote, number: int) -> Profile:
         return profiles[number]
 
 
-def counted_stacks(zygote: Zygote, case: Ready) -> tuple[list[Stack], float]:
+def counted_stacks(
+    zygote: Zygote, case: Ready, *, time_limit: float = TIME_LIMIT
+) -> tuple[list[Stack], float]:
     """Where the instructions of one run go, exact to the instruction, and their number."""
-    profile = count_in(zygote, case, number=_STACKS_NUMBER, without_loop=False).profile
+    profile = count_in(
+        zygote, case, number=_STACKS_NUMBER, time_limit=time_limit, without_loop=False
+    ).profile
     stacks = average_stacks(profile, _STACKS_NUMBER)
     # What evaluates a statement in Python, or calls one in C++, is the loop. That of C++ would not
     # go by its name: callgrind takes it for a part of libffi, which calls it with its own stack.

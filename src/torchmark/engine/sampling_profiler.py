@@ -85,7 +85,7 @@ def record(
     patience = _SYMBOLS_SECONDS + _BEHIND * seconds
     with private_directory() as directory:
         file = directory / "stacks"
-        with zygote.loop(case, time_limit=time_limit + patience) as loop:
+        with zygote.loop(case, time_limit=time_limit, patience=patience) as loop:
             command = _command(program, loop.pid, file, seconds, native)
             watching = begin(lambda: _watch(command, patience), "py-spy")
             loop.listen_until(watching.done)

@@ -42,6 +42,8 @@ class Status(enum.Enum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
+    PARTIAL = "partial"
+    """Cut short: it has the figures there were by then, and a resumed run measures it again."""
 
 
 class Timing(Record, frozen=True, kw_only=True, tag="timing"):
@@ -254,14 +256,14 @@ class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):
     """What it took to get, from the hand-over to the end."""
 
     reason: str = ""
-    """Why it failed or was skipped, for a person; the first line says the most."""
+    """Why it failed, was skipped or is partial, for a person; the first line says the most."""
 
     stdout: str = ""
     """What the case printed; likewise `stderr`."""
 
     stderr: str = ""
     payload: Payload | None = None
-    """The figures, of a result that is DONE."""
+    """The figures, of a result that is DONE or PARTIAL."""
 
     facts: Facts = Facts()
 

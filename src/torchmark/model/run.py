@@ -180,9 +180,12 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     def missing(self) -> list[PlannedResult]:
         """What of the plan is not done: a failure is tried again, because its cause may be gone.
 
-        In a sweep what was skipped is tried again too: its backend may be installed by now.
+        What is partial is measured again from the start. In a sweep what was skipped is tried again
+        too: its backend may be installed by now.
         """
-        retried = {Status.FAILED, *([Status.SKIPPED] if self.kind is RunKind.SWEEP else [])}
+        retried = {Status.FAILED, Status.PARTIAL}
+        if self.kind is RunKind.SWEEP:
+            retried.add(Status.SKIPPED)
         there = {each.key for each in self.results if each.status not in retried}
         return [planned for planned in self.plan if planned.key not in there]
 

@@ -69,11 +69,12 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Names that people gave it, oldest first."""
 
     planned: int
-    """Results that were to be; the next three are those that there are, by status."""
+    """Results that were to be; the next four are those that there are, by status."""
 
     done: int
     failed: int
     skipped: int
+    partial: int
     environments: tuple[Environment, ...]
 
 
@@ -147,9 +148,9 @@ class Store:
     def add(self, run_id: str, result: Result) -> bool:
         """Keep a result; False if the run has it already and it is done.
 
-        Two results are the same if their case, metric and environments are. One that failed or was
-        skipped is replaced, so that a resumed run can try again; one that is done is held once,
-        even if two processes go on with the same run.
+        Two results are the same if their case, metric and environments are. One that failed, was
+        skipped or is partial is replaced, so that a resumed run can try again; one that is done is
+        held once, even if two processes go on with the same run.
         """
         with self._changing(run_id) as connection:
             return _add_result(connection, run_id, result)

@@ -27,6 +27,7 @@ from torchmark.engine.cores import Division, begin, on_cores
 from torchmark.engine.cpp.compiler import stop_compilers
 from torchmark.engine.execution import reason_to_skip
 from torchmark.engine.paired.counting import Counting, count_cases, sentries
+from torchmark.engine.paired.pairing import SideFailedError
 from torchmark.engine.paired.timing import (
     CaseTiming,
     Control,
@@ -142,6 +143,9 @@ class Comparison:
     sentries: list[Result] = field(default_factory=list)
     """What the sentry cases gave, once counts have been taken."""
 
+    _under_way: list[CaseTiming] = field(default_factory=list)
+    """Cases whose times have begun and are not handed on yet."""
+
     def results(self) -> Generator[Progress, None, None]:
         """What begins and what comes out, until every planned result is there."""
         wanted = []
@@ -200,6 +204,7 @@ class Comparison:
         lane = self.division.lanes[0]
         for threads, group in groups:
             timings = [CaseTiming(*each, same_files=same_files) for each in group]
+            self._under_way = list(timings)
             for news in take_replicates(
                 timings,
                 starter(self.a, self.b, threads=threads, everywhere=self.division.everything),
@@ -210,19 +215,39 @@ class Comparison:
                 in_background=bool(self.division.others),
                 control=Control(timings, control_starter(self.a, self.b, threads=threads)),
             ):
-                yield self._time_result(news) if isinstance(news, CaseTiming) else news
+                if not isinstance(news, CaseTiming):
+                    yield news
+                    continue
+                yield self._time_result(news)
+                if news in self._under_way:  # no control
+                    self._under_way.remove(news)
+
+    def partial_results(self) -> Iterator[Result]:
+        """What there is of the cases whose times were cut short, as far as it has an interval."""
+        for case in self._under_way:
+            if case.failure is not None:
+                yield self._failed(case, case.failure)
+            elif case.cut_short():
+                count = len(case.replicates)
+                reason = f"cut short after {count} replicate{'s' if count > 1 else ''}"
+                yield case.planned.finish(
+                    Status.PARTIAL, reason=reason, payload=case.timing(), seconds=case.seconds
+                )
 
     def _time_result(self, case: CaseTiming) -> Result:
         if case.failure is not None:
-            side = self.a if case.failure.is_a else self.b
-            reason = f"in {side.name}: {case.failure.error}"
-            return case.planned.finish(Status.FAILED, reason=reason, seconds=case.seconds)
+            return self._failed(case, case.failure)
         timing = case.timing()
         is_control = case.planned.metric is Metric.CONTROL
         if not is_control and judge_alone(timing).verdict.is_change:
             calls = self._python_calls(case)
             timing = msgspec.structs.replace(timing, python_calls=calls)
         return case.planned.finish(payload=timing, seconds=case.seconds)
+
+    def _failed(self, case: CaseTiming, failure: SideFailedError) -> Result:
+        side = self.a if failure.is_a else self.b
+        reason = f"in {side.name}: {failure.error}"
+        return case.planned.finish(Status.FAILED, reason=reason, seconds=case.seconds)
 
     def _python_calls(self, case: Counting | CaseTiming) -> tuple[PythonCalls, ...]:
         return compare_python_calls(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from torchmark.engine.cores import begin
 from torchmark.engine.files import private_directory
-from torchmark.errors import CaseFailedError, EmptyMeasurementError
+from torchmark.errors import CaseFailedError, CaseTimeoutError, EmptyMeasurementError
 from torchmark_probe.loops.intervals import median
 from torchmark_probe.loops.sampling import Limits
 from torchmark_probe.zygote.cases import warm_up_runs
@@ -268,12 +268,20 @@ class _ProcessPair:
         order = _order(count, rng)
         for role in (1, 0):
             self._opened[role].begin(order, role, numbers[role], batons)
-        a, b = (_blocks(role, self._opened[role]) for role in (0, 1))
+        a, b = self._blocks_of_both()
         rounds = list(zip(a.seconds, b.seconds, strict=True))
         if numbers == (1, 1):
             rounds = _with_warm_ups(rounds, list(zip(a.warm_ups, b.warm_ups, strict=True)))
         settled = rounds[_unsettled(rounds) :]
         return [(one / numbers[0], other / numbers[1]) for one, other in settled]
+
+    def _blocks_of_both(self) -> tuple[BlockTimes, BlockTimes]:
+        try:
+            return _blocks(0, self._opened[0]), _blocks(1, self._opened[1])
+        except SideFailedError as failure:
+            if failure.is_a and isinstance(failure.error, CaseTimeoutError):
+                _blocks(1, self._opened[1])  # raises if A's time was spent waiting for B
+            raise
 
     def _numbers(self) -> tuple[int, int]:
         """Runs in a block of each; of two that are alike the one that was disturbed less knows."""

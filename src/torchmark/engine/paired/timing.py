@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from torchmark.analyse.mixed_model import FEWEST_CROSSOVERS
 from torchmark.analyse.pairs import Forecast, detectable_among, forecast, is_decided
 from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import (
@@ -223,6 +224,14 @@ class CaseTiming:
             same_files=self.same_files,
             forecast=None if self.forecast is None else self.forecast.detectable,
         )
+
+    def cut_short(self) -> bool:
+        """End it with what there is; whether that is enough for an interval."""
+        if self._present:
+            self.replicates.append(tuple(self._present))
+            self._present.clear()
+        self.end()
+        return self.crossovers >= FEWEST_CROSSOVERS
 
     def control(self) -> CaseTiming:
         """The same case, to be compared in A and in A."""

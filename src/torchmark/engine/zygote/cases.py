@@ -48,6 +48,9 @@ LOOP_FRAME = "statement"
 _LOOK_SECONDS = 0.05
 """Between two looks at whether those who look at a loop have seen enough."""
 
+_ANSWER_SECONDS = 5.0
+"""What a process that only waits for its baton takes at most to answer when nobody holds it."""
+
 _TOO_EARLY = "the case ended before it was told to"
 
 
@@ -104,7 +107,12 @@ class Session(Conversation):
         self.say(blocks_of_role(order, role, number, batons))
 
     def blocks(self) -> BlockTimes:
-        """What each block took; what the statement raises is a CaseFailedError."""
+        """What each block took; what the statement raises is a CaseFailedError.
+
+        One whose time is up may have waited for the other: it answers once that is gone.
+        """
+        if self.remaining <= 0:
+            self.wait(_ANSWER_SECONDS)
         return self.next_message(BlockTimes, _TOO_EARLY)
 
 

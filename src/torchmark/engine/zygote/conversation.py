@@ -190,6 +190,15 @@ class Conversation:
         """The time that the case may take begins again: it does one thing after the other."""
         self._began = time.monotonic()
 
+    def allow_more(self, seconds: float) -> None:
+        """Let the case take so much longer."""
+        self._limit += seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the case may still take."""
+        return self._began + self._limit - time.monotonic()
+
     def say(self, message: messages.Message) -> None:
         """Send what comes next to a case that is told several things."""
         self._send(wire.encode(message))
@@ -197,7 +206,7 @@ class Conversation:
     def next_message(self, kind: type[Said], otherwise: str) -> Said:
         """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
         while not self._replies:
-            remaining = self._began + self._limit - time.monotonic()
+            remaining = self.remaining
             if remaining <= 0 or self._answer is not None or self.has_ended:
                 outcome_of(self.finish(), messages.Done)
                 raise CaseFailedError(otherwise, kind="lost")

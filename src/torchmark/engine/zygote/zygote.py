@@ -196,10 +196,17 @@ class Zygote:
         where = () if beside else cores
         return self.open(Session, work, cores=where, time_limit=time_limit, in_haste=True)
 
-    def loop(self, case: Ready, *, time_limit: float = TIME_LIMIT) -> Loop:
-        """The case in a process of its own, set up and warm, that runs until it is stopped."""
-        work = messages.Loop(case, _BEFORE_A_LOOP, time_limit)
-        return self.open(Loop, work, time_limit=time_limit)
+    def loop(
+        self, case: Ready, *, time_limit: float = TIME_LIMIT, patience: float = TIME_LIMIT
+    ) -> Loop:
+        """The case in a process of its own, set up and warm, that runs until it is stopped.
+
+        It has the limit to become warm, and then runs for as long as there is patience.
+        """
+        work = messages.Loop(case, _BEFORE_A_LOOP, patience)
+        loop = self.open(Loop, work, time_limit=time_limit)
+        loop.allow_more(patience)
+        return loop
 
     def hold(
         self,

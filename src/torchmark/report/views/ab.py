@@ -161,8 +161,14 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
             quiet_text=f"{len(same)} cases are the same "
             f"(detectable: {share_text(max(same, default=0.0))} or less)",
         ),
-        footnotes=(_LEVEL.format(level), _DETECTABLE),
+        footnotes=(_LEVEL.format(level), _DETECTABLE, *_list_partial(judged)),
     )
+
+
+def _list_partial(judged: Judged) -> list[str]:
+    """The cases whose times were cut short, so that nobody takes them for the whole."""
+    partial = [each for each in judged.results if each.status is Status.PARTIAL]
+    return [f"{text}; --resume measures it again." for text in list_by_reason(partial, "cut short")]
 
 
 def _ratio_cell(row: TimeRow) -> Cell:

@@ -116,8 +116,10 @@ def count_share_text(row: CountRow) -> str:
 def _tell_rest(judged: Judged) -> list[str]:
     statuses = Counter(gap.status for gap in judged.gaps)
     few = len(find_too_few(judged))
+    partial = sum(each.status is Status.PARTIAL for each in judged.results)
     return [
         f"{few} with too few crossovers" if few else "",
+        f"{partial} cut short" if partial else "",
         f"{statuses[Status.SKIPPED]} skipped, {statuses[Status.FAILED]} failed",
         f"{judged.missing} not measured" if judged.missing else "",
     ]

@@ -117,6 +117,9 @@ def results_in_order(run: Run) -> list[Result]:
     return [found[key] for key in keys if key in found]
 
 
+_NOT_DONE = ("failed", "skipped", "partial", "not measured")
+
+
 def count_statuses(run: Run) -> str:
     """What came of the measurements: "12 done, 1 failed, 3 not measured".
 
@@ -126,9 +129,7 @@ def count_statuses(run: Run) -> str:
     counts = Counter(result.status.value for result in results)
     there = {result.key for result in results}
     counts["not measured"] = len({planned.key for planned in run.plan} - there)
-    told = [
-        f"{counts[word]} {word}" for word in ("failed", "skipped", "not measured") if counts[word]
-    ]
+    told = [f"{counts[word]} {word}" for word in _NOT_DONE if counts[word]]
     return ", ".join([f"{counts['done']} done", *told])
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
+SITE = str(Path(torchmark.__file__).resolve().parent.parent)
 FIRST, SECOND = "20261115-221530-aaaaaa", "20261116-080000-bbbbbb"
 
 
@@ -386,3 +387,31 @@ def test_a_schema_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["schema", "-o", str(tmp_path / "none" / "schema.json")])
     assert isinstance(done.exception, InvalidArgumentError)
     assert "cannot be written" in str(done.exception)
+
+
+def test_an_export_to_a_full_disk_leaves_the_file_that_was_there(
+    place: str, tmp_path: Path
+) -> None:
+    """In a process of its own, whose files can take no more than 40 kB."""
+    file = tmp_path / "before.json"
+    file.write_text("the old one")
+    script = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "
+        "from torchmark.cli import main; main()"
+    )
+    for arguments in (
+        ["export", "before", "--format", "html", "-o", str(file)],
+        ["show", "before", "--html", str(file)],
+        ["compare", "before", "after", "--html", str(file)],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments, "--store", place],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": SITE},
+        )
+        assert done.returncode == ExitCode.ENVIRONMENT, done.stderr
+        assert f"{file} cannot be written: File too large" in done.stderr
+        assert file.read_text() == "the old one"

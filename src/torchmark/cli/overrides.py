@@ -21,6 +21,7 @@ from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.files import replacing, write_whole
 from torchmark.flame.svg import png_of
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import Run, RunKind, RunState
@@ -32,8 +33,10 @@ from torchmark.report.views.overrides import keep_suite, view_ladders
 
 MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
 
-_OURS = re.compile(r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)")
-"""The files of a report."""
+_OURS = re.compile(
+    r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)|\.torchmark-.*\.part"
+)
+"""The files of a report, and what a killed process leaves of one."""
 
 
 @click.group("overrides", epilog="torchmark overrides COMMAND --help tells more.")
@@ -181,16 +184,20 @@ def _write_folder(path: Path, run: Run) -> None:
     """
     view = view_of(run)
     pictures = [picture for section in view.sections for picture in section.pictures]
-    (path / MARKDOWN).write_text(_markdown(run, view), encoding="utf-8")
-    (path / PAGE).write_text(render(run, "html"), encoding="utf-8")
+    write_whole(path / MARKDOWN, _markdown(run, view).encode())
+    write_whole(path / PAGE, render(run, "html").encode())
     for picture in pictures:
-        (path / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+        write_whole(path / f"{picture.name}.svg", picture.svg.encode())
     try:
         for picture in pictures:
-            (path / f"{picture.name}.png").write_bytes(png_of(picture.svg))
+            write_whole(path / f"{picture.name}.png", png_of(picture.svg))
     finally:
-        with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in sorted(path.iterdir()):
+        files = sorted(path.glob("[!.]*"))
+        with (
+            replacing(path / ZIP) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for file in files:
                 if file.name != ZIP:
                     archive.write(file, f"{path.name}/{file.name}")
 

@@ -18,6 +18,7 @@ import click
 
 from torchmark import errors
 from torchmark.errors import InvalidArgumentError, StatementSyntaxError, TorchmarkError
+from torchmark.files import can_be_written, write_whole
 
 if TYPE_CHECKING:
     from torchmark.analyse.estimates import Compared
@@ -194,9 +195,10 @@ def check_writable(files: Iterable[Path | None]) -> None:
     for file in filter(None, files):
         if file == STANDARD_OUTPUT:
             continue
-        place = file if file.exists() else file.absolute().parent
-        if not file.name or file.is_dir() or not os.access(place, os.W_OK):
-            raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
+        if not file.name or file.is_dir() or not can_be_written(file):
+            raise InvalidArgumentError(
+                f"{file} cannot be written; is its folder there, and may this user write to both?"
+            )
 
 
 def write_documents(
@@ -217,7 +219,7 @@ def write_documents(
             click.echo(render(form), nl=False)
             continue
         try:
-            file.write_text(render(form), encoding="utf-8")
+            write_whole(file, render(form).encode())
         except OSError as error:
             wrote_all = False
             warn(f"{file} cannot be written: {error.strerror}; {remedy(form)}")

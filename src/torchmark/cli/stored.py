@@ -26,6 +26,7 @@ from torchmark.analyse.run_differences import (
 )
 from torchmark.cli.shell import (
     ExitCode,
+    check_writable,
     columns,
     fail_on_option,
     file_options,
@@ -36,7 +37,8 @@ from torchmark.cli.shell import (
     write_documents,
 )
 from torchmark.engine.files import check_free, is_owned
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import OutputFileError
+from torchmark.files import write_whole
 from torchmark.model.codec import json_schema
 from torchmark.model.run import RunState
 from torchmark.model.units import ordered_unique
@@ -171,11 +173,12 @@ def _print_or_write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    check_writable([output])
     try:
-        output.write_text(text, encoding="utf-8")
+        write_whole(output, text.encode())
     except OSError as error:
-        raise InvalidArgumentError(
-            f"{output} cannot be written: {error.strerror}; name another file with -o"
+        raise OutputFileError(
+            f"{output} cannot be written: {error.strerror}; make room, or name another with -o"
         ) from error
 
 

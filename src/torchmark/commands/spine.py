@@ -17,10 +17,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from torchmark.engine.cores import Division, on_cores, reserve_lanes, usable_cores
-from torchmark.engine.files import check_free, own_run, write_whole
+from torchmark.engine.files import check_free, own_run
 from torchmark.engine.machine import measure_speeds
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
+from torchmark.files import write_whole
 from torchmark.model.result import PlannedResult, Result, ResultKey, utc_now
 from torchmark.model.run import Effort, Environment, Progress, Run, RunKind, RunState, Stage
 from torchmark.report import render

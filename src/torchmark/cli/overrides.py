@@ -17,7 +17,7 @@ import click
 from torchmark.analyse.ab import judge
 from torchmark.analyse.overheads import SUITE
 from torchmark.cli.following import RunOptions, counting_works, metrics_of, report_run, run_options
-from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
+from torchmark.cli.shell import ExitCode, columns, opened, store_hint, warn, write_documents
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
@@ -73,18 +73,22 @@ def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> N
 
 def _show(name: str, asked: RunOptions) -> None:
     """The ladder of a run of any kind, and the exit code that says how the cases went."""
-    with opened(asked.place) as store:
+    with opened(asked.place, read_only=True) as store:
         run = keep_suite(store.run(name))
+    option = store_hint(asked.place)
     if not run.results:
         raise InvalidArgumentError(
-            f"run {run.id} has no results of this suite; `torchmark run overrides` makes some"
+            f"run {run.id} has no results of this suite; `torchmark run overrides{option}` makes "
+            "some"
         )
     view = view_ladders(run)
     click.echo(render_view(view, "text", columns()), nl=False)
     wrote_all = write_documents(
         asked.files,
         lambda form: render_json(run, view) if form == "json" else render_view(view, form),
-        remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
+        remedy=lambda form: (
+            f"torchmark overrides ladder --run {run.id} --{form} FILE{option} writes it"
+        ),
     )
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
@@ -127,7 +131,7 @@ def report_command(
         partial(report, base or "", branch or "", all_flames=all_flames),
         judge=_find_problem,
         text_of=lambda run: f"{_describe(run)}{folder}: {MARKDOWN}, {PAGE}, {ZIP}\n",
-        write_more=lambda run: _write(folder, run),
+        write_more=lambda run: _write(folder, run, store_hint(asked.place)),
     )
 
 
@@ -164,7 +168,7 @@ def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
     return path.resolve()
 
 
-def _write(folder: Path, run: Run) -> bool:
+def _write(folder: Path, run: Run, option: str) -> bool:
     try:
         _write_folder(folder, run)
     except MissingToolError as error:
@@ -173,7 +177,8 @@ def _write(folder: Path, run: Run) -> bool:
         problem = f"{folder} cannot be written: {error.strerror}"
     else:
         return True
-    warn(f"{problem}; torchmark overrides report --resume {run.id} -o FOLDER writes it again")
+    command = f"torchmark overrides report --resume {run.id} -o FOLDER{option}"
+    warn(f"{problem}; {command} writes it again")
     return False
 
 

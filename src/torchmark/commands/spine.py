@@ -27,6 +27,7 @@ from torchmark.model.run import Effort, Environment, Progress, Run, RunKind, Run
 from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
+from torchmark.store.database import option_for
 
 Place: TypeAlias = Store | str | os.PathLike[str] | None
 """A store, its path or URL; None for that of the settings here, or the user's own."""
@@ -89,7 +90,7 @@ def find_run(store: Store, name: str, kind: RunKind) -> Run:
     if run.kind is not kind:
         raise InvalidArgumentError(
             f"{run.id} is a run of `torchmark {run.kind.value}`; resume it with "
-            f"torchmark {run.kind.value} --resume {run.id}"
+            f"torchmark {run.kind.value} --resume {run.id}{option_for(store.where)}"
         )
     check_free(run.id)
     return run

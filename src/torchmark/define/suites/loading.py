@@ -114,16 +114,16 @@ def _suite_in(module: ModuleType, *, file: str) -> Suite:
             for name, value in names.items()
             if not name.startswith("_") and holds_a_definition(value)
         }
-    if not holds_a_definition(suite):
+    try:
+        cases = materialize(suite)
+    except DefinitionError as error:
+        raise SuiteFileError(str(error), file=file) from error
+    if not cases:
         raise SuiteFileError(
             "defines no benchmarks: give it a dictionary SUITE, or variables that hold "
             "GroupedStmts, GroupedModules, GroupedVariants or TimerArgs",
             file=file,
         )
-    try:
-        materialize(suite)
-    except DefinitionError as error:
-        raise SuiteFileError(str(error), file=file) from error
     return suite
 
 

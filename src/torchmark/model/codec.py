@@ -28,7 +28,7 @@ from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Case, ScriptedModel, TaskSpec
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
-from torchmark.model.result import Record, Result
+from torchmark.model.result import PlannedResult, Record, Result, Timing
 from torchmark.model.run import Run
 from torchmark_probe.loops.sampling import Sampling
 
@@ -91,8 +91,8 @@ _ORIGINALS = {record: original for original, record in _RECORDS.items()}
 _DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
 """Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
 
-_HOLDERS = (*_DATACLASSES, msgspec.Struct)
-"""What a dataclass may be in."""
+_HOLDERS = (*_DATACLASSES, Run, PlannedResult, Timing, MeasurementRecord, StatsRecord)
+"""What holds one or is one. Nothing else is looked through: functions are most of a record."""
 
 
 class _Kind(NamedTuple):
@@ -251,23 +251,20 @@ def _decoded(name: str, text: str | bytes) -> Record:
 
 
 def _refuse_unknown_keys(content: msgspec.Raw, record: Any, path: str) -> None:
-    """Do for the dataclasses in a record what msgspec does for Structs.
-
-    Only what may hold one is read a second time: samples and functions are most of a record.
-    """
+    """Do for the dataclasses in a record what msgspec does for Structs."""
     if isinstance(record, tuple):
         if record and isinstance(record[0], _HOLDERS):  # a list holds one kind of thing
             parts = msgspec.json.decode(content, type=list[msgspec.Raw])
             for index, (value, part) in enumerate(zip(parts, record, strict=True)):
                 _refuse_unknown_keys(value, part, f"{path}[{index}]")
         return
-    if isinstance(record, _DATACLASSES):
-        fields = {field.name: field.name for field in dataclasses.fields(record)}
-    elif isinstance(record, msgspec.Struct):
+    if not isinstance(record, _HOLDERS):
+        return
+    if isinstance(record, msgspec.Struct):
         names, attributes = record.__struct_encode_fields__, record.__struct_fields__
         fields = dict(zip(names, attributes, strict=True))
     else:
-        return  # a mapping whose keys people chose, or a plain value
+        fields = {field.name: field.name for field in dataclasses.fields(record)}
     for name, value in msgspec.json.decode(content, type=dict[str, msgspec.Raw]).items():
         if name in fields:
             _refuse_unknown_keys(value, getattr(record, fields[name]), f"{path}.{name}")

@@ -26,6 +26,7 @@ from torchmark.errors import (
     TorchmarkError,
 )
 from torchmark.model.result import Metric, Status
+from torchmark.model.run import RunKind
 from torchmark.store import default_path, open_store
 from torchmark.store.store import LARGEST_RECORD
 
@@ -155,6 +156,16 @@ def test_a_damaged_result_costs_itself_alone_and_can_be_measured_again(
             records.count_result(ADD),
         )
         assert not store.add(RUN.id, records.time_result(ADD, 9e-6)), "what is done is held once"
+
+
+def test_a_run_that_cannot_be_resumed_is_not_told_to_be(sqlite_path: Path) -> None:
+    damage = "UPDATE torchmark_results SET record = 'x'"
+    with open_store(sqlite_path) as store:
+        run = records.run_of(ADD, kind=RunKind.TIME, results=(records.time_result(ADD),))
+        store.create(run)
+        execute(sqlite_path, damage)
+        assert "--resume" not in store.run("latest").results[0].reason
+        assert f"torchmark rm {run.id} --store {sqlite_path}" in store.damage[0]
 
 
 def test_a_damaged_result_that_nobody_planned_is_told(sqlite_path: Path) -> None:

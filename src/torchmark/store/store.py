@@ -278,8 +278,11 @@ class Store:
         try:
             return _result(row.record)
         except _UNREADABLE as error:
-            command = f"torchmark {run.kind.value} --resume {run.id}{option_for(self.where)}"
-            reason = f"its record in the store is damaged ({error}); measure it again: {command}"
+            store = option_for(self.where)
+            remedy = f"measure it again: torchmark {run.kind.value} --resume {run.id}{store}"
+            if run.kind in (RunKind.TIME, RunKind.COUNT):  # which cannot be resumed
+                remedy = f"remove the run: torchmark rm {run.id}{store}"
+            reason = f"its record in the store is damaged ({error}); {remedy}"
             planned = [
                 each
                 for each in run.plan

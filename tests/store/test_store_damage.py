@@ -25,6 +25,7 @@ from torchmark.errors import (
     StoreUnavailableError,
     TorchmarkError,
 )
+from torchmark.model.codec import encode_result
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import RunKind
 from torchmark.store import default_path, open_store
@@ -126,7 +127,8 @@ def test_a_damaged_run_is_told_and_can_be_removed(sqlite_path: Path, record: byt
         assert store.runs() == []
 
 
-BOMB = zlib.compress(b"[" + b" " * LARGEST_RECORD + b"]")
+BOMB = zlib.compress(encode_result(records.time_result(ADD)).encode() + b" " * LARGEST_RECORD)
+"""A record that could be read if it were not for its size."""
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,16 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "run.json").read_text())["record"]["results"]) == 7
 
 
+def test_a_suite_that_cannot_be_loaded_makes_no_run(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("SUITE = {'a': 3}\n")
+    (tmp_path / "empty.py").write_text("x = 5\n")
+    done = torchmark_command("run", "broken.py", "empty.py", "--store", "new.db", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the suite at 'a' holds 3, of type int" in done.stderr
+    assert "empty.py: defines no benchmarks" in done.stderr
+    assert not (tmp_path / "new.db").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "cancelled"])
 def test_who_interrupts_is_told_how_to_go_on_and_resume_does(
     tmp_path: Path, suite: Path, how: signal.Signals

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import platform
+import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 import torchmark
 from tests import records
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
+SITE = str(Path(torchmark.__file__).resolve().parent.parent)
 FIRST, SECOND = "20261115-221530-aaaaaa", "20261116-080000-bbbbbb"
 
 
@@ -108,13 +112,41 @@ def test_runs_lists_them_the_oldest_first(
     monkeypatch.setenv("COLUMNS", "80")
     done = call("runs", "--store", place)
     assert done.out.splitlines()[:4] == [
-        "run                       kind  state                   torch   tags",
-        "  20261115-221530-aaaaaa  run   finished 3/4            2.13.0  before",
-        "  20261116-080000-bbbbbb  run   finished 2/4, 1 failed  2.13.0  after",
-        "",
+        "run                        date  kind  suite           state              tags",
+        "  20261115-221530-aaaaaa  11-15  run   Pointwise / a…  finished 3/4       before",
+        "  20261116-080000-bbbbbb  11-16  run   Pointwise / a…  finished 2/4, 1    after",
+        "                                                         failed",
     ]
     assert "2 runs in" in done.out
+    assert done.out.endswith("; torch 2.13.0.\n")
     assert (done.code, done.err) == (0, "")
+    newest = call("runs", "--limit", "1", "--store", place).out
+    assert FIRST not in newest
+    assert SECOND in newest
+    assert "The newest 1 of 2 runs" in newest
+    assert [
+        each["id"]
+        for each in json.loads(call("runs", "--json", "--limit", "1", "--store", place).out)
+    ] == [SECOND]
+
+
+def test_runs_has_columns_for_host_and_torch_where_they_differ_or_there_is_room(
+    call: Callable[..., Done], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Environment(facts={"machine": {"host": "far"}, "torch": {"version": "2.13.0"}})
+    with open_store(place) as store:
+        settings = {"suites": ["standard", "/home/me/bench_mine.py"]}
+        run = records.run_of(id="20261117-000000-cccccc", started="2026-11-17T00:00:00Z")
+        store.create(replace(run, environments=(elsewhere,), settings=settings))
+    lines = call("runs", "--limit", "1", "--store", place).out.splitlines()
+    assert lines[0].split() == ["run", "date", "kind", "suite", "state", "tags"]
+    lines = call("runs", "--store", place).out.splitlines()
+    assert lines[0].split()[-2:] == ["host", "tags"]
+    assert max(map(len, lines[:-2])) <= 80
+    monkeypatch.setenv("COLUMNS", "140")
+    lines = call("runs", "--limit", "1", "--store", place).out.splitlines()
+    assert lines[0].split()[-3:] == ["host", "torch", "tags"]
+    assert "standard, bench_mine.py" in lines[1]
 
 
 def test_runs_never_breaks_an_id_in_two(call: Callable[..., Done], place: str) -> None:
@@ -138,8 +170,10 @@ def test_every_kind_of_run_is_listed_tagged_and_removed(
     with open_store(place) as store:
         store.create(records.run_of(ADD, id=FIRST, kind=kind, environments=environments))
     listed = call("runs", "--store", place).out
-    assert f"{FIRST}  {kind.value}" in listed  # in one line
-    assert "2.12.0, 2.13.0\n" in listed
+    assert FIRST in listed
+    assert all(word in listed for word in kind.value.split())
+    assert max(map(len, listed.splitlines()[:-2])) <= 80
+    assert "torch 2.12.0, 2.13.0." in " ".join(listed.split())
     (record,) = json.loads(call("runs", "--store", place, "--json").out)
     assert record["kind"] == kind.value
     assert [each["name"] for each in record["environments"]] == ["A", "B", "C"]
@@ -232,7 +266,8 @@ def test_compare_writes_every_format(call: Callable[..., Done], place: str) -> N
         (["before", "after", "--fail-on", "any"], 1),
         (["after", "before", "--fail-on", "slower"], 0),
         (["after", "before", "--fail-on", "any"], 1),
-        (["before", "before", "--fail-on", "any"], 0),
+        (["before", "before", "--fail-on", "any"], 2),
+        (["after", "latest"], 2),
         (["before", "after", "--fail-on", "slower", "--threshold", "200"], 3),
         (["before", "after", "--fail-on", "slower", "--threshold", "0.05"], 1),
         (
@@ -305,16 +340,120 @@ def test_rm_removes_what_it_is_told_or_nothing(call: Callable[..., Done], place:
     ]
 
 
-def test_tag_gives_a_run_another_name(call: Callable[..., Done], place: str) -> None:
+def test_tag_gives_a_run_another_name(
+    call: Callable[..., Done], place: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert call("tag", "latest", "v2", "--store", place) == (0, f"tagged {SECOND} v2\n", "")
     assert call("show", "v2", "--store", place).code == 0
-    done = call("tag", "before", "v2", "--store", place)
-    assert f"v2 is also a tag of {SECOND}" in done.err
-    ambiguous = call("show", "v2", "--store", place)
-    assert ambiguous.code == 2
-    assert FIRST in ambiguous.err
-    assert SECOND in ambiguous.err
+    assert call("tag", "before", "v2", "--store", place).code == 0
+    assert f"v2 was the tag of {SECOND}" in caplog.text
+    assert FIRST in call("show", "v2", "--store", place).out
     assert call("tag", "before", "latest", "--store", place).code == 2
+    assert call("tag", "before", SECOND, "--store", place).code == 2
+
+
+def test_untag_takes_a_name_away(call: Callable[..., Done], place: str) -> None:
+    assert (
+        call("untag", "before", "--store", place).out == f"{FIRST} no longer has the tag before\n"
+    )
+    assert call("show", "before", "--store", place).code == 2
+    assert call("untag", "before", "--store", place).code == 2
+    assert call("show", FIRST, "--store", place).code == 0
+
+
+def damage_time(place: str, run_id: str) -> None:
+    connection = sqlite3.connect(place)
+    change = "UPDATE torchmark_results SET record = 'x' WHERE run_id = ? AND case_id = ?"
+    with connection:
+        connection.execute(f"{change} AND metric = 'time'", (run_id, ADD.id))
+    connection.close()
+
+
+def test_a_damaged_result_is_told_and_the_others_are_shown(
+    call: Callable[..., Done], place: str
+) -> None:
+    damage_time(place, FIRST)
+    told = f"the time of case {ADD.id}"
+    remedy = f"torchmark run --resume {FIRST} --store {place}"
+    for arguments in (
+        ["show", "before"],
+        ["export", "before", "--format", "csv"],
+        ["export", "before", "--format", "json"],
+        ["compare", "before", "after"],
+        ["compare", "after", "before", "--fail-on", "slower"],
+    ):
+        done = call(*arguments, "--store", place)
+        assert done.code == ExitCode.ENVIRONMENT, arguments
+        assert told in done.err
+        assert remedy in done.err
+        assert "mul" in done.out
+        assert "damaged" in done.out
+    assert call("compare", "before", "after", "--fail-on", "slower", "--store", place).code == 1
+
+
+def test_a_damaged_run_is_told_and_the_others_are_listed(
+    call: Callable[..., Done], place: str
+) -> None:
+    connection = sqlite3.connect(place)
+    with connection:
+        connection.execute("UPDATE torchmark_runs SET kind = 'party' WHERE id = ?", (FIRST,))
+    connection.close()
+    done = call("runs", "--store", place)
+    assert done.code == ExitCode.ENVIRONMENT
+    assert SECOND in done.out
+    assert FIRST not in done.out
+    assert f"torchmark rm {FIRST} --store {place}" in done.err
+    assert call("rm", FIRST, "--store", place).code == 0
+    assert call("runs", "--store", place).code == 0
+
+
+def test_show_and_compare_take_some_cases_in_another_order(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    place = str(tmp_path / "some.db")
+    cases = [records.case("Pointwise", name, stmt=name) for name in ("b", "c", "a")]
+    with open_store(place) as store:
+        for run_id, day, seconds in ((FIRST, 15, (1, 2, 3)), (SECOND, 16, (1, 6, 4))):
+            store.create(records.run_of(*cases, id=run_id, started=f"2026-11-{day}T08:00:00Z"))
+            for case, each in zip(cases, seconds, strict=True):
+                store.add(run_id, records.time_result(case, each * 1e-6))
+                store.add(run_id, records.count_result(case, each * 1000))
+
+    def order(*arguments: str) -> str:
+        done = call(*arguments, "--store", place)
+        assert done.code == 0, done.err
+        return "".join(re.findall(r"^  (\w) · Python", done.out, re.M))
+
+    assert order("show") == "bca"
+    assert order("show", "--sort", "name") == "abc"
+    assert order("show", FIRST, "--sort", "time") == "acb"
+    assert order("show", "-k", "not '/ b'") == "ca"
+    assert order("compare", FIRST, SECOND) == "bca" * 2
+    assert order("compare", FIRST, SECOND, "--sort", "name") == "abc" * 2
+    assert order("compare", FIRST, SECOND, "--sort", "time") == "cab" * 2
+    assert order("compare", FIRST, SECOND, "--sort", "change") == "cab" * 2
+    assert order("compare", FIRST, SECOND, "-k", "'/ a' or '/ b'", "--sort", "change") == "ab" * 2
+    done = call("show", "-k", "nothing", "--store", place)
+    assert done.code == 2
+    assert "no case of" in done.err
+    assert call("show", "-k", "(", "--store", place).code == 2
+
+
+def test_a_misspelt_command_is_told_with_those_that_are_near(call: Callable[..., Done]) -> None:
+    done = call("shw")
+    assert (done.code, "Did you mean show?" in done.err) == (2, True)
+    assert "torchmark --help" in call("xyzzy").err
+    assert "--format" in call("export", "--formt", "json").err
+
+
+def test_reading_commands_leave_a_store_as_it_is(call: Callable[..., Done], place: str) -> None:
+    before = {path: path.read_bytes() for path in Path(place).parent.iterdir() if path.is_file()}
+    for arguments in (
+        ["runs"], ["show"], ["compare", "before", "after"], ["export", "--format", "csv"],
+    ):  # fmt: skip
+        assert call(*arguments, "--store", place).code == 0
+    after = {path: path.read_bytes() for path in Path(place).parent.iterdir() if path.is_file()}
+    assert after == before
 
 
 def test_a_store_that_cannot_be_used_is_an_environment_that_cannot(
@@ -351,7 +490,7 @@ def test_every_error_has_its_code(error: torchmark.TorchmarkError, code: int) ->
 def test_a_defect_of_torchmark_is_not_taken_for_a_regression(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: object) -> None:
+    def broken(_: object, **__: object) -> None:
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr("torchmark.cli.stored.opened", broken)
@@ -386,3 +525,31 @@ def test_a_schema_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["schema", "-o", str(tmp_path / "none" / "schema.json")])
     assert isinstance(done.exception, InvalidArgumentError)
     assert "cannot be written" in str(done.exception)
+
+
+def test_an_export_to_a_full_disk_leaves_the_file_that_was_there(
+    place: str, tmp_path: Path
+) -> None:
+    """In a process of its own, whose files can take no more than 40 kB."""
+    file = tmp_path / "before.json"
+    file.write_text("the old one")
+    script = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "
+        "from torchmark.cli import main; main()"
+    )
+    for arguments in (
+        ["export", "before", "--format", "html", "-o", str(file)],
+        ["show", "before", "--html", str(file)],
+        ["compare", "before", "after", "--html", str(file)],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments, "--store", place],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": SITE},
+        )
+        assert done.returncode == ExitCode.ENVIRONMENT, done.stderr
+        assert f"{file} cannot be written: File too large" in done.stderr
+        assert file.read_text() == "the old one"

@@ -70,7 +70,7 @@ def test_languages_of_the_quick_part_are_both(world: FakeWorld) -> None:
 
 def test_a_plan_has_every_metric_of_every_case(world: FakeWorld) -> None:
     cases = select(world, quick=True)
-    plan = plan_results(cases, (Metric.TIME, Metric.INSTRUCTIONS), [STANDARD])
+    plan = plan_results(cases, (Metric.TIME, Metric.INSTRUCTIONS))
     assert [(each.case, each.metric) for each in plan[:2]] == [
         (cases[0], Metric.TIME),
         (cases[0], Metric.INSTRUCTIONS),
@@ -80,7 +80,7 @@ def test_a_plan_has_every_metric_of_every_case(world: FakeWorld) -> None:
 
 def test_no_cases_are_an_error() -> None:
     with pytest.raises(InvalidArgumentError, match="no case is left"):
-        plan_results((), (Metric.TIME,), [STANDARD])
+        plan_results((), (Metric.TIME,))
 
 
 def test_a_trace_that_is_none_is_told_before_a_worker_imports_torch(

@@ -81,7 +81,7 @@ case                                                             metric
       RuntimeError: sizes do not match
           line 1
             x[m]
-What the cases printed: torchmark show 20261115-221530-a1b2c3 --html FILE
+The page of this run (--html FILE) has what the cases printed.
 
 Skipped
   Indexing / mask / with a long name · Python, eager, 2 threads: no valgrind
@@ -110,7 +110,7 @@ def test_a_failure_of_timing_and_counting_alike_is_told_once() -> None:
     text = render(run_with(*failures), "text")
     assert text.count("SIGSEGV") == 1
     assert "time and instructions" in text
-    assert "What the cases printed" not in text
+    assert "what the cases printed" not in text
 
 
 def test_a_run_without_results_is_shown_too() -> None:

@@ -35,6 +35,7 @@ from sqlalchemy import (
 )
 
 import torchmark
+from tests import records
 from torchmark.analyse.estimates import instructions_of
 from torchmark.errors import DamagedStoreError, StoreUnavailableError
 from torchmark.model.result import Counts, Metric, Result, TimeSummary
@@ -301,7 +302,7 @@ def test_tables_are_those_of_a_new_store(old_place: str) -> None:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, schema.metadata) == []
         version = connection.exec_driver_sql("SELECT version FROM torchmark_version").scalars()
-        assert version.all() == [2], "this is what torchmark 0.1 looks at, and refuses"
+        assert version.all() == [schema.VERSION], "this is what torchmark 0.1 looks at, and refuses"
 
 
 def test_the_tables_of_version_1_are_what_0_1_made(sqlite_path: Path, tmp_path: Path) -> None:
@@ -461,7 +462,7 @@ def test_a_process_that_is_killed_while_it_converts_leaves_a_store_that_opens(
 
 @pytest.mark.parametrize("record", [b"", b"no zlib", zlib.compress(b"{}")])
 @pytest.mark.parametrize("table", ["runs", "results"])
-def test_a_damaged_record_costs_its_own_run_alone(old: Path, table: str, record: bytes) -> None:
+def test_a_damaged_record_costs_itself_alone(old: Path, table: str, record: bytes) -> None:
     connection = sqlite3.connect(old)
     key = "id" if table == "runs" else "run_id"
     tagged = "SELECT run_id FROM torchmark_tags WHERE tag = 'finished'"
@@ -473,8 +474,11 @@ def test_a_damaged_record_costs_its_own_run_alone(old: Path, table: str, record:
     with open_store(old) as store:
         assert len(store.runs()) == 4
         assert len(store.run("interrupted").results) == 1
-        with pytest.raises(DamagedStoreError, match="torchmark rm"):
-            store.run("finished")
+        if table == "runs":
+            with pytest.raises(DamagedStoreError, match="torchmark rm"):
+                store.run("finished")
+        else:
+            assert len(store.run("finished").results) == len(store.damage) > 1
         store.remove(store.id_of("finished"))
         assert len(store.runs()) == 3
 
@@ -504,3 +508,28 @@ def test_a_new_store_is_made_without_alembic(sqlite_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(Path(torchmark.__file__).resolve().parent.parent)},
     )
     assert process.stdout.splitlines() == ["0 0", "[]"]
+
+
+def test_a_tag_of_several_runs_stays_with_the_newest(place: str) -> None:
+    """As stores of version 2 could have it."""
+    ids = [f"2026111{day}-000000-aaaaaa" for day in (5, 7, 6)]
+    with open_store(place) as store:
+        for run_id in ids:
+            started = f"{run_id[:8]}T00:00:00Z"
+            store.create(records.run_of(records.case(), id=run_id, started=started))
+        with write_transaction(store._engine) as connection:
+            connection.exec_driver_sql("DROP INDEX torchmark_tags_held_once")
+            connection.exec_driver_sql("ALTER TABLE torchmark_runs DROP COLUMN suite")
+            connection.exec_driver_sql("UPDATE torchmark_version SET version = 2")
+            for run_id in ids:
+                for tag in ("before", run_id[:8]):
+                    row = {"run_id": run_id, "tag": tag}
+                    connection.execute(schema.tags.insert().values(row))
+    with open_store(place) as store:
+        assert {run.id: run.tags for run in store.runs()} == {
+            ids[0]: ("20261115",),
+            ids[2]: ("20261116",),
+            ids[1]: ("before", "20261117"),
+        }
+        assert store.run("before").id == ids[1]
+        assert {run.suite for run in store.runs()} == {"Pointwise / add"}

@@ -21,6 +21,7 @@ from torchmark.errors import (
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState
 from torchmark.store import RunSummary, Store, open_store
+from torchmark.store.database import as_store_error, read_transaction
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")
 RUN = records.run_of(ADD, MUL, tags=("nightly",), settings={"quick": True})
@@ -116,6 +117,7 @@ def test_the_list_of_runs_counts_outcomes(store: Store, run: Run) -> None:
         skipped=1,
         partial=0,
         environments=run.environments,
+        suite="Pointwise / add",
     )
     assert (second.done, second.planned, second.state) == (0, 2, RunState.RUNNING)
 
@@ -136,11 +138,55 @@ def test_a_run_answers_to_its_id_a_prefix_a_tag_and_latest(store: Store, run: Ru
 
 
 def test_a_name_that_several_runs_have_is_told_with_all_of_them(store: Store, run: Run) -> None:
+    later = records.run_of(id="20261116-000000-ffffff")
+    store.create(later)
+    with pytest.raises(AmbiguousRunError, match=f"{run.id}.*{later.id}"):
+        store.run("2026")
+
+
+def test_a_tag_is_of_one_run_and_moves_to_the_next(
+    store: Store, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     later = records.run_of(id="20261116-000000-ffffff", tags=("nightly",))
     store.create(later)
-    for name in ("nightly", "2026"):
-        with pytest.raises(AmbiguousRunError, match=f"{run.id}.*{later.id}"):
-            store.run(name)
+    assert store.run("nightly").id == later.id
+    assert store.run(run.id).tags == ()
+    assert f"nightly was the tag of {run.id}" in caplog.text
+    caplog.clear()
+    store.tag(later.id, "nightly")
+    assert caplog.text == "", "the same again changes nothing"
+    store.tag(run.id, "nightly")
+    assert (store.run("nightly").id, store.run(later.id).tags) == (run.id, ())
+    assert f"nightly was the tag of {later.id}" in caplog.text
+
+
+def test_a_tag_can_be_taken_away(store: Store, run: Run) -> None:
+    assert store.untag("nightly") == run.id
+    assert store.run(run.id).tags == ()
+    with pytest.raises(UnknownRunError, match="'nightly'"):
+        store.untag("nightly")
+
+
+def test_the_id_of_a_run_cannot_be_a_tag(store: Store, run: Run) -> None:
+    other = records.run_of(id="20261116-000000-ffffff")
+    store.create(other)
+    with pytest.raises(InvalidArgumentError, match="is the id of a run"):
+        store.tag(other.id, run.id)
+    with pytest.raises(InvalidArgumentError, match="is the id of a run"):
+        store.create(records.run_of(id="20261117-000000-ffffff", tags=(run.id,)))
+    assert len(store.runs()) == 2
+
+
+def test_a_store_that_is_only_read_takes_nothing(store: Store, run: Run, place: str) -> None:
+    with open_store(place, read_only=True) as reading:
+        assert reading.run("nightly").id == run.id
+        with (
+            pytest.raises(StoreError),
+            as_store_error(place),
+            read_transaction(reading._engine) as connection,
+        ):
+            connection.exec_driver_sql("DELETE FROM torchmark_tags")
+    assert store.run(run.id).tags == ("nightly",)
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "9", "%", "2026_"])

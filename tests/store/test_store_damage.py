@@ -20,14 +20,20 @@ import torchmark
 from tests import records
 from torchmark.errors import (
     DamagedStoreError,
+    InvalidArgumentError,
     NewerStoreError,
     StoreUnavailableError,
     TorchmarkError,
 )
+from torchmark.model.codec import encode_result
+from torchmark.model.result import Metric, Status
+from torchmark.model.run import RunKind
 from torchmark.store import default_path, open_store
+from torchmark.store.store import LARGEST_RECORD
 
 ADD = records.case("Pointwise", "add")
 RUN = records.run_of(ADD)
+OTHER = records.run_of(ADD, id="20261120-000000-ffffff", started="2026-11-20T00:00:00Z")
 
 
 def filled(path: Path) -> Path:
@@ -96,8 +102,8 @@ def test_a_directory_is_no_store(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_torchmark_says_so(sqlite_path: Path) -> None:
-    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 3")
-    with pytest.raises(NewerStoreError, match=r"version 3.*Update torchmark"):
+    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 4")
+    with pytest.raises(NewerStoreError, match=r"version 4.*Update torchmark"):
         open_store(sqlite_path)
 
 
@@ -110,18 +116,76 @@ def test_a_store_without_its_version_is_damaged(sqlite_path: Path) -> None:
 @pytest.mark.parametrize(
     "record", [b"", b"no zlib", zlib.compress(b"{}"), zlib.compress(b'{"torchmark": "run"')]
 )
-@pytest.mark.parametrize("table", ["torchmark_runs", "torchmark_results"])
-def test_a_damaged_record_is_told_with_its_run_and_can_be_removed(
-    sqlite_path: Path, record: bytes, table: str
-) -> None:
-    filled(sqlite_path)
-    execute(sqlite_path, f"UPDATE {table} SET record = ?", record)
+def test_a_damaged_run_is_told_and_can_be_removed(sqlite_path: Path, record: bytes) -> None:
+    execute(filled(sqlite_path), "UPDATE torchmark_runs SET record = ?", record)
     with open_store(sqlite_path) as store:
         assert len(store.runs()) == 1
-        with pytest.raises(DamagedStoreError, match=f"{RUN.id}.*torchmark rm"):
+        remedy = f"torchmark rm {RUN.id} --store {sqlite_path}"
+        with pytest.raises(DamagedStoreError, match=f"{RUN.id}.*{remedy}"):
             store.run("latest")
         store.remove(store.id_of("latest"))
         assert store.runs() == []
+
+
+BOMB = zlib.compress(encode_result(records.time_result(ADD)).encode() + b" " * LARGEST_RECORD)
+"""A record that could be read if it were not for its size."""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"", b"no zlib", zlib.compress(b"{}"), zlib.compress(b"{}" * 99)[:9], BOMB],
+    ids=["empty", "no zlib", "no result", "cut off", "bomb"],
+)
+def test_a_damaged_result_costs_itself_alone_and_can_be_measured_again(
+    sqlite_path: Path, record: bytes
+) -> None:
+    damage = "UPDATE torchmark_results SET record = ? WHERE metric = 'time'"
+    execute(filled(sqlite_path), damage, record)
+    with open_store(sqlite_path) as store:
+        run = store.run("latest")
+        assert [(each.metric, each.status) for each in run.results] == [
+            (Metric.TIME, Status.FAILED),
+            (Metric.INSTRUCTIONS, Status.DONE),
+        ]
+        (told,) = store.damage
+        assert f"the time of case {ADD.id} ({ADD.title}) in run {RUN.id}" in told
+        assert f"torchmark run --resume {RUN.id} --store {sqlite_path}" in told
+        assert "damaged" in run.results[0].reason
+        assert [each.metric for each in run.missing()] == [Metric.TIME]
+        assert store.add(RUN.id, records.time_result(ADD, 3e-6))
+        assert store.run("latest").results == (
+            records.time_result(ADD, 3e-6),
+            records.count_result(ADD),
+        )
+        assert not store.add(RUN.id, records.time_result(ADD, 9e-6)), "what is done is held once"
+
+
+def test_a_run_that_cannot_be_resumed_is_not_told_to_be(sqlite_path: Path) -> None:
+    damage = "UPDATE torchmark_results SET record = 'x'"
+    with open_store(sqlite_path) as store:
+        run = records.run_of(ADD, kind=RunKind.TIME, results=(records.time_result(ADD),))
+        store.create(run)
+        execute(sqlite_path, damage)
+        assert "--resume" not in store.run("latest").results[0].reason
+        assert f"torchmark rm {run.id} --store {sqlite_path}" in store.damage[0]
+
+
+def test_a_damaged_result_that_nobody_planned_is_told(sqlite_path: Path) -> None:
+    change = "UPDATE torchmark_results SET record = ?, metric = x'ff' WHERE metric = 'time'"
+    execute(filled(sqlite_path), change, b"")
+    with open_store(sqlite_path) as store:
+        assert [each.metric for each in store.run("latest").results] == [Metric.INSTRUCTIONS]
+        assert len(store.damage) == 1
+
+
+def test_a_record_that_no_reader_would_take_is_not_written(
+    sqlite_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchmark.store.store.LARGEST_RECORD", 10_000)
+    with open_store(filled(sqlite_path)) as store:
+        big = records.failed_result(records.case("big"), stdout="x" * 10_000)
+        with pytest.raises(InvalidArgumentError, match=r"more than a store takes \(10,000\)"):
+            store.add(RUN.id, big)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +200,23 @@ def test_a_damaged_record_is_told_with_its_run_and_can_be_removed(
         "state = x'00ff'",
     ],
 )
-def test_a_damaged_column_is_told_with_its_run(sqlite_path: Path, change: str) -> None:
-    execute(filled(sqlite_path), f"UPDATE torchmark_runs SET {change}")
-    with open_store(sqlite_path) as store, pytest.raises(DamagedStoreError, match=RUN.id):
-        store.runs()
+def test_a_damaged_row_is_told_and_the_others_are_listed(sqlite_path: Path, change: str) -> None:
+    damage = f"UPDATE torchmark_runs SET {change} WHERE id = ?"
+    execute(filled(sqlite_path), damage, RUN.id)
+    with open_store(sqlite_path) as store:
+        store.create(OTHER)
+        assert [each.id for each in store.runs()] == [OTHER.id]
+        assert RUN.id in store.damage[0]
+        store.remove(RUN.id)
 
 
-def test_a_damaged_id_is_told(sqlite_path: Path) -> None:
+def test_a_damaged_id_is_told_and_the_others_are_found(sqlite_path: Path) -> None:
     execute(filled(sqlite_path), "UPDATE torchmark_runs SET id = x'00ff'")
     with open_store(sqlite_path) as store:
-        for call in (store.runs, lambda: store.id_of("2026"), lambda: store.run("latest")):
-            with pytest.raises(DamagedStoreError, match="Expected `str`"):
-                call()
+        store.create(OTHER)
+        assert [each.id for each in store.runs()] == [OTHER.id]
+        assert "Expected `str`" in store.damage[0]
+        assert store.id_of("2026") == store.run("latest").id == OTHER.id
 
 
 def test_a_complaint_of_sqlite_that_is_no_text_is_told(sqlite_path: Path) -> None:
@@ -223,30 +292,90 @@ import sys
 from torchmark.errors import StoreUnavailableError
 from torchmark.store import open_store
 try:
-    with open_store(sys.argv[1]) as store:
-        store.tag("latest" and store.runs()[0].id, "x")
+    with open_store(sys.argv[1], read_only=len(sys.argv) > 2) as store:
+        if len(sys.argv) > 2:
+            print(len(store.runs()), len(store.run("latest").results))
+        else:
+            store.tag("latest" and store.runs()[0].id, "x")
 except StoreUnavailableError as error:
     print(error)
 """
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_read_only_directory_says_so(tmp_path: Path, exists: bool) -> None:
-    """In a process without root's right to write everywhere, whoever runs the tests."""
-    place = tmp_path / "closed" / "store.db"
-    place.parent.mkdir()
-    if exists:
-        filled(place).chmod(0o444)
-    place.parent.chmod(0o555)
-    command = [sys.executable, "-c", OPEN, str(place)]
+def open_without_rights(place: Path, *arguments: str) -> str:
+    """What a process says that has not root's right to write everywhere, whoever runs the tests."""
+    command = [sys.executable, "-c", OPEN, str(place), *arguments]
     if os.getuid() == 0:
         setpriv = shutil.which("setpriv")
         assert setpriv is not None, "root can write everywhere: apt-get install util-linux"
         command = [setpriv, "--bounding-set=-all", "--inh-caps=-all", *command]
     site = str(Path(torchmark.__file__).resolve().parent.parent)
+    place.parent.chmod(0o555)
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": site}
     )
     place.parent.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    assert re.search(rf"{place}.*(writable|cannot be written)", done.stdout)
+    return done.stdout
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A place in a folder that can be closed."""
+    (tmp_path / "closed").mkdir()
+    return tmp_path / "closed" / "store.db"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_read_only_directory_says_so(closed: Path, exists: bool) -> None:
+    if exists:
+        filled(closed).chmod(0o444)
+    said = open_without_rights(closed)
+    assert re.search(rf"{closed}.*(writable|cannot be written)", said)
+
+
+def test_a_read_only_store_can_be_read_and_nothing_is_left_beside_it(closed: Path) -> None:
+    filled(closed).chmod(0o444)
+    before = closed.read_bytes()
+    assert open_without_rights(closed, "read") == "1 2\n"
+    assert [*closed.parent.iterdir()] == [closed]
+    assert closed.read_bytes() == before
+
+
+def test_a_read_only_store_can_be_read_while_somebody_writes(closed: Path) -> None:
+    filled(closed).chmod(0o644)
+    with open_store(closed) as writing:
+        writing.create(OTHER)
+        assert open_without_rights(closed, "read") == "2 0\n", "what is in the log is there"
+
+
+def test_a_store_of_an_older_version_that_cannot_be_written_says_what_to_do(closed: Path) -> None:
+    execute(filled(closed), "UPDATE torchmark_version SET version = 2")
+    closed.chmod(0o444)
+    said = open_without_rights(closed, "read")
+    assert re.search(rf"{closed}.*version 2.*copy", said)
+
+
+def test_reading_leaves_nothing_beside_a_store(sqlite_path: Path) -> None:
+    filled(sqlite_path)
+    facts = sqlite_path.stat()
+    with open_store(sqlite_path, read_only=True) as store:
+        assert len(store.run("latest").results) == 2
+    assert [*sqlite_path.parent.iterdir()] == [sqlite_path]
+    assert sqlite_path.stat().st_mtime_ns == facts.st_mtime_ns
+
+
+def test_a_new_store_is_for_its_user_alone_and_another_is_left_as_it_is(tmp_path: Path) -> None:
+    shared = filled(tmp_path / "shared.db")
+    shared.chmod(0o664)
+    before = os.umask(0)
+    try:
+        new = filled(tmp_path / "new" / "store.db")
+        with open_store(new) as store, open_store(shared):
+            store.tag(RUN.id, "x")
+            beside = {each.name: each.stat().st_mode & 0o777 for each in new.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert new.parent.stat().st_mode & 0o777 == 0o700
+    assert beside == dict.fromkeys(["store.db", "store.db-wal", "store.db-shm"], 0o600)
+    assert shared.stat().st_mode & 0o777 == 0o664

@@ -11,6 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch.utils._python_dispatch import (
@@ -31,8 +32,10 @@ from torchmark.capture.record import (
     require_safetensors,
     save_contents,
 )
+from torchmark.capture.traces.files import clear_errors
 from torchmark.capture.user_program import watch_processes, watch_threads
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
+from torchmark.files import replacing
 from torchmark.model.trace import Trace
 
 STEPS_WITH_FUNCTIONS = 3
@@ -128,10 +131,11 @@ class Capture:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace, and a file with exact values next to it if they were wanted."""
         with self._record.lock:
-            writer = RecordWriter(path, self._record)
-            with writer:
-                writer.write_steps()
-                writer.write_end()
+            with clear_errors(Path(path)), replacing(Path(path)) as part:
+                writer = RecordWriter(path, self._record, part=part)
+                with writer:
+                    writer.write_steps()
+                    writer.write_end()
             if self._values:
                 save_contents(path, self._record.exact)
 

@@ -28,6 +28,7 @@ from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
+from torchmark.files import replacing
 from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
 
 KEPT_FLOATS = 8
@@ -188,8 +189,10 @@ def op_name(func: Any) -> str:
 class RecordWriter(TraceWriter):
     """The file of a record's trace; it can be written while the record goes on."""
 
-    def __init__(self, path: str | os.PathLike[str], record: Record) -> None:
-        super().__init__(path)
+    def __init__(
+        self, path: str | os.PathLike[str], record: Record, *, part: Path | None = None
+    ) -> None:
+        super().__init__(path, part=part)
         self._record = record
         self._calls = 0
         self._places = 0
@@ -237,7 +240,8 @@ def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor
     name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
     target = Path(path).with_name(f"{name}.safetensors")
     try:
-        save_file(contents, target)
+        with replacing(target) as part:
+            save_file(contents, part)
     except Exception as error:
         raise TraceWriteError(
             f"the exact values cannot be written to {target}: {error}. Make room or name "

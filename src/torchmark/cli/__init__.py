@@ -6,6 +6,7 @@ help stands here for the same reason.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import io
@@ -36,6 +37,7 @@ _COMMANDS = {
     "compare": "Compare two runs case by case.",
     "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
     "tag": "Give a run a name.",
+    "untag": "Take a name from its run.",
     "rm": "Remove runs from the store.",
     "schema": "Print the JSON Schema of what torchmark writes.",
     "doctor": "Say what is on this machine and what each missing part would give.",
@@ -44,7 +46,8 @@ _COMMANDS = {
 _MODULES = {
     **dict.fromkeys(["time", "count"], "statements"),
     **dict.fromkeys(["list", "summary", "doctor"], "inventory"),
-    **dict.fromkeys(["runs", "show", "compare", "export", "tag", "rm", "schema"], "stored"),
+    **dict.fromkeys(["runs", "show", "compare", "export", "schema"], "stored"),
+    **dict.fromkeys(["tag", "untag", "rm"], "tidying"),
 }
 """The module of a command, where it is not called like the command."""
 
@@ -63,6 +66,17 @@ class _LazyGroup(click.Group):
         module = importlib.import_module(f"torchmark.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """click has no names to suggest, as commands are not imported before they are called."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, _COMMANDS)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "torchmark --help lists them."
+            ctx.fail(f"No such command {name!r}. {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

@@ -32,8 +32,8 @@ from torchmark.commands.statements import name_statements
 from torchmark.define.selection import selected
 from torchmark.define.suites import SHIPPED
 from torchmark.define.suites.loading import cases_of
-from torchmark.engine.files import write_whole
 from torchmark.errors import AmbiguousCaseError, InvalidArgumentError, UnknownCaseError
+from torchmark.files import write_whole
 from torchmark.model.case import Case
 from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import settings_for

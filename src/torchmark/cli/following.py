@@ -6,7 +6,6 @@ Progress is shown while a run goes on; then come the report, the files and the e
 from __future__ import annotations
 
 import functools
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from torchmark.cli.shell import (
     file_options,
     files_in,
     opened,
+    store_hint,
     store_option,
     warn,
     write_documents,
@@ -149,7 +149,7 @@ def report_run(
         if not error.run_id:
             raise
         cut_short_by = error
-        with opened(asked.place) as store:
+        with opened(asked.place, read_only=True) as store:
             run = store.run(error.run_id)
     if STANDARD_OUTPUT in asked.files.values():
         pass  # what is written there stands alone
@@ -160,7 +160,9 @@ def report_run(
     wrote_all = write_documents(
         asked.files,
         lambda form: render(run, form),
-        remedy=lambda form: f"torchmark show {run.id} --{form} FILE writes it again",
+        remedy=lambda form: (
+            f"torchmark show {run.id} --{form} FILE{store_hint(asked.place)} writes it again"
+        ),
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:
@@ -183,7 +185,6 @@ def _show_failures(run: Run) -> None:
 def _say_how_to_go_on(
     run: Run, cause: TorchmarkError | RunInterruptedError, place: str | None
 ) -> NoReturn:
-    store = f" --store {shlex.quote(place)}" if place is not None else ""
     done = len(run.plan) - len(run.missing())
     partial = sum(each.status is Status.PARTIAL for each in run.results)
     what, code = (
@@ -192,7 +193,7 @@ def _say_how_to_go_on(
     fail(
         f"{what}; {done} of {len(run.plan)} results are stored"
         f"{f', and {partial} in part' if partial else ''}\n"
-        f"Resume with: torchmark {run.kind.value} --resume {run.id}{store}",
+        f"Resume with: torchmark {run.kind.value} --resume {run.id}{store_hint(place)}",
         code,
     )
 

@@ -17,10 +17,19 @@ import click
 from torchmark.analyse.ab import judge
 from torchmark.analyse.overheads import SUITE
 from torchmark.cli.following import RunOptions, counting_works, metrics_of, report_run, run_options
-from torchmark.cli.shell import ExitCode, columns, echo, opened, warn, write_documents
+from torchmark.cli.shell import (
+    ExitCode,
+    columns,
+    echo,
+    opened,
+    store_hint,
+    warn,
+    write_documents,
+)
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.files import replacing, write_whole
 from torchmark.flame.svg import png_of
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import Run, RunKind, RunState
@@ -32,8 +41,10 @@ from torchmark.report.views.overrides import keep_suite, view_ladders
 
 MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
 
-_OURS = re.compile(r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)")
-"""The files of a report."""
+_OURS = re.compile(
+    r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)|\.torchmark-.*\.part"
+)
+"""The files of a report, and what a killed process leaves of one."""
 
 
 @click.group("overrides", epilog="torchmark overrides COMMAND --help tells more.")
@@ -70,18 +81,22 @@ def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> N
 
 def _show(name: str, asked: RunOptions) -> None:
     """The ladder of a run of any kind, and the exit code that says how the cases went."""
-    with opened(asked.place) as store:
+    with opened(asked.place, read_only=True) as store:
         run = keep_suite(store.run(name))
+    option = store_hint(asked.place)
     if not run.results:
         raise InvalidArgumentError(
-            f"run {run.id} has no results of this suite; `torchmark run overrides` makes some"
+            f"run {run.id} has no results of this suite; `torchmark run overrides{option}` makes "
+            "some"
         )
     view = view_ladders(run)
     echo(render_view(view, "text", columns()), nl=False)
     wrote_all = write_documents(
         asked.files,
         lambda form: render_json(run, view) if form == "json" else render_view(view, form),
-        remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
+        remedy=lambda form: (
+            f"torchmark overrides ladder --run {run.id} --{form} FILE{option} writes it"
+        ),
     )
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
@@ -124,7 +139,7 @@ def report_command(
         partial(report, base or "", branch or "", all_flames=all_flames),
         judge=_find_problem,
         text_of=lambda run: f"{_describe(run)}{folder}: {MARKDOWN}, {PAGE}, {ZIP}\n",
-        write_more=lambda run: _write(folder, run),
+        write_more=lambda run: _write(folder, run, store_hint(asked.place)),
     )
 
 
@@ -161,7 +176,7 @@ def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
     return path.resolve()
 
 
-def _write(folder: Path, run: Run) -> bool:
+def _write(folder: Path, run: Run, option: str) -> bool:
     try:
         _write_folder(folder, run)
     except MissingToolError as error:
@@ -170,7 +185,8 @@ def _write(folder: Path, run: Run) -> bool:
         problem = f"{folder} cannot be written: {error.strerror}"
     else:
         return True
-    warn(f"{problem}; torchmark overrides report --resume {run.id} -o FOLDER writes it again")
+    command = f"torchmark overrides report --resume {run.id} -o FOLDER{option}"
+    warn(f"{problem}; {command} writes it again")
     return False
 
 
@@ -181,16 +197,20 @@ def _write_folder(path: Path, run: Run) -> None:
     """
     view = view_of(run)
     pictures = [picture for section in view.sections for picture in section.pictures]
-    (path / MARKDOWN).write_text(_markdown(run, view), encoding="utf-8")
-    (path / PAGE).write_text(render(run, "html"), encoding="utf-8")
+    write_whole(path / MARKDOWN, _markdown(run, view).encode())
+    write_whole(path / PAGE, render(run, "html").encode())
     for picture in pictures:
-        (path / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+        write_whole(path / f"{picture.name}.svg", picture.svg.encode())
     try:
         for picture in pictures:
-            (path / f"{picture.name}.png").write_bytes(png_of(picture.svg))
+            write_whole(path / f"{picture.name}.png", png_of(picture.svg))
     finally:
-        with zipfile.ZipFile(path / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in sorted(path.iterdir()):
+        files = sorted(path.glob("[!.]*"))
+        with (
+            replacing(path / ZIP) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for file in files:
                 if file.name != ZIP:
                     archive.write(file, f"{path.name}/{file.name}")
 

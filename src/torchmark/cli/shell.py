@@ -24,6 +24,7 @@ from torchmark.errors import (
     TerminatedError,
     TorchmarkError,
 )
+from torchmark.files import can_be_written, write_whole
 from torchmark.printable import printable
 
 if TYPE_CHECKING:
@@ -233,9 +234,10 @@ def check_writable(files: Iterable[Path | None]) -> None:
     for file in filter(None, files):
         if file == STANDARD_OUTPUT:
             continue
-        place = file if file.exists() else file.absolute().parent
-        if not file.name or file.is_dir() or not os.access(place, os.W_OK):
-            raise InvalidArgumentError(f"{file} cannot be written; is its folder there?")
+        if not file.name or file.is_dir() or not can_be_written(file):
+            raise InvalidArgumentError(
+                f"{file} cannot be written; is its folder there, and may this user write to both?"
+            )
 
 
 def write_documents(
@@ -256,20 +258,39 @@ def write_documents(
             echo(render(form), nl=False)
             continue
         try:
-            file.write_text(render(form), encoding="utf-8")
+            write_whole(file, render(form).encode())
         except OSError as error:
             wrote_all = False
             warn(f"{file} cannot be written: {error.strerror}; {remedy(form)}")
     return wrote_all
 
 
-def opened(place: str | None) -> Store:
-    """The store that the option names, or the settings of this directory, or the user's own."""
+def opened(place: str | None, *, read_only: bool = False) -> Store:
+    """The store that the option names, or the settings of this directory, or the user's own.
+
+    That one is made where it is missing, so that its list of runs is empty and no error.
+    """
     from torchmark.settings import settings_for  # noqa: PLC0415 - both take their time
-    from torchmark.store import open_store  # noqa: PLC0415
+    from torchmark.store import default_path, open_store  # noqa: PLC0415
 
     named = place if place is not None else settings_for(Path.cwd()).store
-    return open_store(named, create=named is None)
+    is_new = named is None and not default_path().exists()
+    return open_store(named, create=named is None, read_only=read_only and not is_new)
+
+
+def store_hint(place: str | None) -> str:
+    """What the commands that a hint names need to find the store that the option names."""
+    from torchmark.settings import settings_for  # noqa: PLC0415 - both take their time
+    from torchmark.store.database import name_of, option_for, url_of  # noqa: PLC0415
+
+    return option_for(name_of(url_of(place or settings_for(Path.cwd()).store)))
+
+
+def tell_damage(store: Store) -> bool:
+    """Say what of the store could not be read; whether there is such."""
+    for each in store.damage:
+        warn(f"damaged: {each}")
+    return bool(store.damage)
 
 
 def columns() -> int:

@@ -1,6 +1,7 @@
-"""The commands that read and tidy the store: `runs`, `show`, `export`, `compare`, `tag`, `rm`.
+"""The commands that read the store: `runs`, `show`, `export`, `compare`.
 
-`schema` is among them because it tells the form of what they write.
+They open it to read only. What is damaged is said on standard error, the rest is shown, and the
+exit code is 4. `schema` is among them because it tells the form of what they write.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import platform
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +24,16 @@ from torchmark.analyse.run_differences import (
     Thresholds,
     compare_runs,
 )
+from torchmark.cli.choosing import (
+    keep_cases,
+    pattern_option,
+    sort_differences,
+    sort_option,
+    sort_run,
+)
 from torchmark.cli.shell import (
     ExitCode,
+    check_writable,
     columns,
     echo,
     fail_on_option,
@@ -34,27 +42,29 @@ from torchmark.cli.shell import (
     find_regression,
     opened,
     store_option,
+    tell_damage,
     write_documents,
 )
-from torchmark.engine.files import check_free, is_owned
-from torchmark.errors import InvalidArgumentError
+from torchmark.engine.files import is_owned
+from torchmark.errors import InvalidArgumentError, OutputFileError
+from torchmark.files import write_whole
 from torchmark.model.codec import json_schema
 from torchmark.model.run import RunState
 from torchmark.model.units import ordered_unique
 from torchmark.report import FORMATS, render, render_view
+from torchmark.report.figures import cut_line
 from torchmark.report.formats.data import render_figures
-from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, Value, View, cells_of
+from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, View, cells_of
 from torchmark.report.views import comparison
 from torchmark.settings import ThresholdSettings, settings_for
-from torchmark.store import RunSummary, artifact_folder
+from torchmark.store import RunSummary
+from torchmark.store.database import option_for
 
-_COLUMNS = (
-    Column(name="run", kind=Kind.NUMBER),  # like a figure: an id in two lines is no id
-    Column(name="kind"),
-    Column(name="state"),
-    Column(name="torch"),
-    Column(name="tags"),
-)
+_WIDE = 110
+"""Columns of a terminal from which on there is room for all that `runs` can tell."""
+
+_LONGEST_SUITE = 14
+"""Characters of the name of a suite, where there is less room."""
 
 _output_option = click.option(
     "-o",
@@ -66,38 +76,63 @@ _output_option = click.option(
 
 @click.command("runs")
 @store_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the newest N alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the runs and their environments.")
-def runs_command(place: str | None, as_json: bool) -> None:
-    """List the runs of the store, the oldest first: of every command that measures."""
-    with opened(place) as store:
+def runs_command(place: str | None, limit: int | None, as_json: bool) -> None:
+    """List the runs of the store, the oldest first: of every command that measures.
+
+    A host or a torch that all of them share is named in the last line, unless the terminal is wide.
+    """
+    with opened(place, read_only=True) as store:
         runs, where = store.runs(), store.where
+    shown = runs[-limit:] if limit else runs
     if as_json:
-        echo(json.dumps(msgspec.to_builtins(runs), indent=2))
+        echo(json.dumps(msgspec.to_builtins(shown), indent=2))
     elif runs:
-        echo(render_view(_view(runs, where), "text", columns()), nl=False)
-    else:
-        echo(f"There are no runs in {where} yet; `torchmark run` makes one.", err=True)
+        echo(render_view(_view(shown, len(runs), where), "text", columns()), nl=False)
+    elif not store.damage:
+        hint = f"`torchmark run{option_for(where)}` makes one"
+        echo(f"There are no runs in {where} yet; {hint}.", err=True)
+    if tell_damage(store):
+        sys.exit(ExitCode.ENVIRONMENT)
 
 
-def _view(runs: Sequence[RunSummary], where: str) -> View:
+def _view(runs: Sequence[RunSummary], total: int, where: str) -> View:
+    is_wide = columns() >= _WIDE
+    values = [_values(run, is_wide) for run in runs]
+    shared = {
+        name: values[0][name]
+        for name in ("host", "torch")
+        if not is_wide and len({each[name] for each in values}) == 1
+    }
+    names = [name for name in values[0] if name not in shared]
     table = Table(
-        columns=_COLUMNS,
-        rows=tuple(Row(cells=(Cell(text=run.id), *cells_of(_values(run)))) for run in runs),
+        # An id in two lines is no id, so it and the date are laid out like figures.
+        columns=tuple(Column(name, Kind.NUMBER if name in _WHOLE else Kind.TEXT) for name in names),
+        rows=tuple(Row(cells=cells_of(Cell(text=each[name]) for name in names)) for each in values),
     )
-    count = f"{len(runs):,} runs" if len(runs) > 1 else "1 run"
+    count = f"{total:,} runs" if total > 1 else "1 run"
+    newest = f"The newest {len(runs):,} of {count}" if len(runs) < total else count
+    common = "".join(f"; {name} {value}" for name, value in shared.items() if value)
     return View(
         title="",
-        summary=f"{count} in {where}.",
+        summary=f"{newest} in {where}{common}.",
         sections=(Section(id="runs", title="", table=table),),
         data=table,
     )
 
 
-def _values(run: RunSummary) -> list[Value]:
-    torch = [each.fact("torch", "version") for each in run.environments]
-    return [
-        run.kind.value,
-        ", ".join(
+_WHOLE = ("run", "date")
+
+
+def _values(run: RunSummary, is_wide: bool) -> dict[str, str]:
+    """What the columns show, by their names."""
+    return {
+        "run": run.id,
+        "date": run.started[:16].replace("T", " ") if is_wide else run.started[5:10],
+        "kind": run.kind.value,
+        "suite": cut_line(run.suite, 2 * _LONGEST_SUITE if is_wide else _LONGEST_SUITE),
+        "state": ", ".join(
             [
                 f"{_state(run)} {run.done}/{run.planned}",
                 *([f"{run.failed} failed"] if run.failed else []),
@@ -105,9 +140,15 @@ def _values(run: RunSummary) -> list[Value]:
                 *([f"{run.partial} partial"] if run.partial else []),
             ]
         ),
-        ", ".join(ordered_unique(str(version) for version in torch if version)),
-        " ".join(run.tags),
-    ]
+        "host": _facts_of(run, "machine", "host"),
+        "torch": _facts_of(run, "torch", "version"),
+        "tags": " ".join(run.tags),
+    }
+
+
+def _facts_of(run: RunSummary, *path: str) -> str:
+    found = (each.fact(*path) for each in run.environments)
+    return ", ".join(ordered_unique(str(fact) for fact in found if fact))
 
 
 def _state(run: RunSummary) -> str:
@@ -121,24 +162,31 @@ def _state(run: RunSummary) -> str:
 
 @click.command("show")
 @click.argument("name", metavar="[RUN]", default="latest")
+@pattern_option
+@sort_option("suite", "name", "time", text="Order of the cases; time: the slowest first.")
 @store_option
 @file_options
-def show_command(name: str, place: str | None, **arguments: Any) -> None:
+def show_command(name: str, pattern: str, sort: str, place: str | None, **arguments: Any) -> None:
     """Show a run of any kind again, or write it in other formats.
 
     RUN is an id, the beginning of one, a tag, or `latest`. Without a file to write, the report is
-    printed as the command that made the run printed it.
+    printed as the command that made the run printed it. A result whose record is damaged is shown
+    as failed, and the exit code is then 4.
 
     \b
     torchmark show
+    torchmark show -k "add not C++" --sort time
     torchmark show 20261117 --html run.html --csv run.csv
     """
     files = files_in(arguments)
-    with opened(place) as store:
-        run = store.run(name)
+    with opened(place, read_only=True) as store:
+        (kept,) = keep_cases([store.run(name)], pattern)
+    run, wrote_all = sort_run(kept, sort), True
     if not any(files.values()):
         echo(render(run, "text", width=columns()), nl=False)
-    elif not write_documents(files, lambda form: render(run, form)):
+    else:
+        wrote_all = write_documents(files, lambda form: render(run, form))
+    if tell_damage(store) or not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
 
 
@@ -156,10 +204,13 @@ def show_command(name: str, place: str | None, **arguments: Any) -> None:
 def export_command(name: str, form: str, output: Path | None, place: str | None) -> None:
     """Write a run of any kind as JSON, CSV, Markdown, text or an HTML page.
 
-    RUN is an id, the beginning of one, a tag, or `latest`.
+    RUN is an id, the beginning of one, a tag, or `latest`. A result whose record is damaged is
+    written as failed, and the exit code is then 4.
     """
-    with opened(place) as store:
+    with opened(place, read_only=True) as store:
         _print_or_write(render(store.run(name), form), output)
+    if tell_damage(store):
+        sys.exit(ExitCode.ENVIRONMENT)
 
 
 @click.command("schema")
@@ -173,49 +224,13 @@ def _print_or_write(text: str, output: Path | None) -> None:
     if output is None:
         echo(text, nl=False)
         return
+    check_writable([output])
     try:
-        output.write_text(text, encoding="utf-8")
+        write_whole(output, text.encode())
     except OSError as error:
-        raise InvalidArgumentError(
-            f"{output} cannot be written: {error.strerror}; name another file with -o"
+        raise OutputFileError(
+            f"{output} cannot be written: {error.strerror}; make room, or name another with -o"
         ) from error
-
-
-@click.command("tag")
-@click.argument("name", metavar="RUN")
-@click.argument("tag", metavar="TAG")
-@store_option
-def tag_command(name: str, tag: str, place: str | None) -> None:
-    """Give a run a name by which the other commands know it, such as `before`.
-
-    RUN is an id, the beginning of one, a tag, or `latest`.
-    """
-    with opened(place) as store:
-        run_id = store.id_of(name)
-        store.tag(run_id, tag)
-        others = [run.id for run in store.runs() if tag in run.tags and run.id != run_id]
-    echo(f"tagged {run_id} {tag}")
-    if others:
-        echo(f"{tag} is also a tag of {', '.join(others)}: give the id there", err=True)
-
-
-@click.command("rm")
-@click.argument("names", metavar="RUN [RUN…]", nargs=-1, required=True)
-@store_option
-def rm_command(names: tuple[str, ...], place: str | None) -> None:
-    """Remove runs, their results and their files.
-
-    RUN is an id, the beginning of one, a tag, or `latest`. If one of them is not known, none is
-    removed.
-    """
-    with opened(place) as store:
-        run_ids = ordered_unique(store.id_of(name) for name in names)
-        for run_id in run_ids:
-            check_free(run_id)
-        for run_id in run_ids:
-            store.remove(run_id)
-            shutil.rmtree(artifact_folder(store.where, run_id), ignore_errors=True)
-            echo(f"removed {run_id}")
 
 
 class _Percent(click.FloatRange):
@@ -246,6 +261,14 @@ _PERCENT = _Percent(min=0)
     f"{RATIO_THRESHOLD * 100:g} for the ratios of A/B runs, {COUNT_THRESHOLD * 100:g} for counts]",
 )
 @click.option("--count-threshold", type=_PERCENT, metavar="PCT", help="The same, for counts alone.")
+@pattern_option
+@sort_option(
+    "suite",
+    "name",
+    "time",
+    "change",
+    text="Order of the cases; time: the slowest first; change: what got slower most first.",
+)
 @file_options
 def compare_command(
     first: str,
@@ -254,6 +277,8 @@ def compare_command(
     fail_on: str | None,
     threshold: float | None,
     count_threshold: float | None,
+    pattern: str,
+    sort: str,
     **arguments: Any,
 ) -> None:
     """Compare two runs case by case; the second is compared with the first.
@@ -262,13 +287,18 @@ def compare_command(
     unclear or mean nothing; `torchmark ab` finds those. Of two A/B runs the ratios are compared.
 
     With --fail-on the exit code is 1 if such a change was found, otherwise 3 if a case failed
-    that had not failed before.
+    that had not failed before. A run is not compared with itself: that is an error. Results whose
+    records are damaged are not compared, and the exit code is then 4 if it is not 1.
     """
     files = files_in(arguments)
     thresholds = _thresholds(threshold, count_threshold, settings_for(Path.cwd()).thresholds)
-    with opened(place) as store:
-        before, after = store.run(first), store.run(second)
-    differences = compare_runs(before, after, thresholds)
+    with opened(place, read_only=True) as store:
+        if store.id_of(first) == (run_id := store.id_of(second)):
+            raise InvalidArgumentError(
+                f"{first} and {second} are the same run, {run_id}; name two runs to compare"
+            )
+        before, after = keep_cases([store.run(first), store.run(second)], pattern)
+    differences = sort_differences(compare_runs(before, after, thresholds), sort)
     view = comparison.make_view(before, after, differences)
 
     def render_differences(form: str) -> str:
@@ -277,9 +307,12 @@ def compare_command(
         return render_view(view, form)
 
     echo(render_view(view, "text", columns()), nl=False)
+    is_damaged = tell_damage(store)
     if not write_documents(files, render_differences):
         sys.exit(ExitCode.ENVIRONMENT)
     code = find_regression(fail_on, [differences])
+    if code is None and is_damaged:
+        code = ExitCode.ENVIRONMENT
     if code is None and fail_on is not None and differences.has_broken:
         code = ExitCode.CASE_FAILED
     sys.exit(code or ExitCode.FINE)

@@ -21,6 +21,7 @@ from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, echo, import_fr
 from torchmark.commands.sweep import sweep
 from torchmark.define.sweep.axes import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
+from torchmark.files import write_whole
 from torchmark.model.run import Run
 from torchmark.model.run_settings import Phase
 from torchmark.report import view_of
@@ -118,7 +119,7 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
         for chart in charts:
             if chart.id in _PICTURES:
                 picture = page.with_name(f"{page.stem}-{chart.id}.png")
-                picture.write_bytes(png_of(chart))
+                write_whole(picture, png_of(chart))
                 echo(f"{picture}: a picture of {page}", err=True)
     except MissingToolError as error:
         warn(f"no pictures beside the page: {error}")

@@ -91,6 +91,7 @@ def run(
     wanted = [Metric(metric) for metric in metrics]
     # Before a worker imports torch: a suite that cannot be read is told at once.
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
+    _check_loaded(loaded)
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
         here = describe_environment(workers.facts())
         if resume is not None:
@@ -104,7 +105,7 @@ def run(
             started = begin_run(
                 kept,
                 kind,
-                plan_results(cases, wanted, loaded),
+                plan_results(cases, wanted),
                 environments=[here],
                 settings={"suites": [suite.name for suite in loaded]},
                 effort=effort,
@@ -116,11 +117,16 @@ def run(
         return carry_out_on_cores(started, kept, measure, progress, threads=max(widths, default=1))
 
 
-def plan_results(
-    cases: Sequence[Case], metrics: Sequence[Metric], suites: Sequence[LoadedSuite]
-) -> list[PlannedResult]:
+def _check_loaded(suites: Sequence[LoadedSuite]) -> None:
+    """Where no file of the suites can be loaded there is nothing to run, nor to store."""
+    failures = [str(failure) for suite in suites for failure in suite.failures]
+    if failures and not any(suite.parts for suite in suites):
+        raise InvalidArgumentError("nothing can be run:\n" + "\n".join(failures))
+
+
+def plan_results(cases: Sequence[Case], metrics: Sequence[Metric]) -> list[PlannedResult]:
     """Every metric of every case; an error if there is none."""
-    if not cases and not any(suite.failures for suite in suites):
+    if not cases:
         raise InvalidArgumentError(
             "no case is left to run; `torchmark list` shows what the suites have"
         )

@@ -17,15 +17,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from torchmark.engine.cores import Division, on_cores, reserve_lanes, usable_cores
-from torchmark.engine.files import check_free, own_run, write_whole
+from torchmark.engine.files import check_free, own_run
 from torchmark.engine.machine import measure_speeds
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
+from torchmark.files import write_whole
 from torchmark.model.result import PlannedResult, Result, ResultKey, utc_now
 from torchmark.model.run import Effort, Environment, Progress, Run, RunKind, RunState, Stage
 from torchmark.report import render
 from torchmark.settings import settings_for
 from torchmark.store import Store, new_run_id, open_store
+from torchmark.store.database import option_for
 
 Place: TypeAlias = Store | str | os.PathLike[str] | None
 """A store, its path or URL; None for that of the settings here, or the user's own."""
@@ -88,7 +90,7 @@ def find_run(store: Store, name: str, kind: RunKind) -> Run:
     if run.kind is not kind:
         raise InvalidArgumentError(
             f"{run.id} is a run of `torchmark {run.kind.value}`; resume it with "
-            f"torchmark {run.kind.value} --resume {run.id}"
+            f"torchmark {run.kind.value} --resume {run.id}{option_for(store.where)}"
         )
     check_free(run.id)
     return run

@@ -22,8 +22,9 @@ from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
 from torchmark.commands.spine import begin_run
 from torchmark.define.sweep.points import SweepCase
 from torchmark.define.sweep.spec import SweepSpec
-from torchmark.engine.files import check_free, write_whole
+from torchmark.engine.files import check_free
 from torchmark.errors import InvalidArgumentError, OutputFileError
+from torchmark.files import write_whole
 from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Run, RunKind
 from torchmark.model.run_settings import dims_text, point_of, sizes_setting

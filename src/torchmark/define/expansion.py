@@ -9,6 +9,7 @@ runs is text, so expansion needs no torch.
 from __future__ import annotations
 
 import itertools
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,8 +57,9 @@ def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, 
             yield from label_definitions(part, label + case)
     else:
         raise DefinitionError(
-            f"{_place(label)} holds {suite!r}, which is not a definition: a suite has TimerArgs, "
-            "GroupedStmts, GroupedModules, GroupedVariants, lists and dictionaries of them"
+            f"{_place(label)} holds {reprlib.repr(suite)}, of type {type(suite).__name__}, which "
+            "is not a definition: a suite has TimerArgs, GroupedStmts, GroupedModules, "
+            "GroupedVariants, lists and dictionaries of them"
         )
 
 

@@ -25,7 +25,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
-from torchmark.engine.files import cache_directory, hold_lock, is_locked, make_folder, take_lock
+from torchmark.engine.files import hold_lock, is_locked, take_lock
+from torchmark.files import cache_directory, make_folder
 
 _Result = TypeVar("_Result")
 

@@ -1,4 +1,4 @@
-"""Files of this user: the cache, whole writes, private directories, and runs that are taken.
+"""Private directories, locks, and runs that are taken.
 
 A lock is held by an open file, so it ends with the process that holds it, also where that one is
 killed. A process id would not do: another container may share the directory and not the ids. So
@@ -14,41 +14,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from torchmark.errors import RunInUseError
-
-
-def cache_directory() -> Path:
-    """The directory, which need not exist; below nowhere for a user without a home."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root if os.path.isabs(root) else os.devnull) / "torchmark"
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder with all above it, for this user alone."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """All of it or nothing, whenever Ctrl-C comes: it gets its name when it is complete.
-
-    A pipe or a device is written as it is: whoever renames a file to it puts an end to it.
-    """
-    if file.exists() and not file.is_file():
-        file.write_bytes(content)
-        return
-    part = file.with_name(f".{file.name}.part{uuid.uuid4().hex}")
-    try:
-        part.write_bytes(content)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-
+from torchmark.files import cache_directory, make_folder
 
 _PREFIX = "torchmark-held-"
 

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchmark.engine.files import cache_directory, make_folder, write_whole
 from torchmark.engine.machine import cpu_model
+from torchmark.files import PRIVATE, cache_directory, make_folder, write_whole
 from torchmark_probe.loops.intervals import quantile_of_sorted
 from torchmark_probe.loops.sampling import QUIET_PACE, ReferenceLoop
 
@@ -73,7 +73,7 @@ def save(pace: float) -> None:
     record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
     with contextlib.suppress(OSError):
         make_folder(path().parent)
-        write_whole(path(), json.dumps(record).encode())
+        write_whole(path(), json.dumps(record).encode(), mode=PRIVATE)
 
 
 def _run_for(reference: ReferenceLoop, duration: float) -> list[float]:

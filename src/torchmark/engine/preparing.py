@@ -22,16 +22,11 @@ from torchmark.engine.cores import begin
 from torchmark.engine.cpp.build import build
 from torchmark.engine.cpp.compiler import Toolchain, find_toolchain
 from torchmark.engine.cpp.source import CppStatement
-from torchmark.engine.files import (
-    cache_directory,
-    discard,
-    make_folder,
-    make_private_directory,
-    write_whole,
-)
+from torchmark.engine.files import discard, make_private_directory
 from torchmark.engine.under_test import Workers
 from torchmark.engine.zygote.cases import PythonCase, Ready, with_torch
 from torchmark.errors import CaseFailedError, TorchmarkError
+from torchmark.files import PRIVATE, cache_directory, make_folder, write_whole
 from torchmark.model.case import Case, Language, ScriptedModel
 
 _FEWEST_IN_UNIT = 24
@@ -106,7 +101,7 @@ class Models:
 
 def _copy(made: Path, folder: Path) -> Path:
     copy = make_folder(folder) / made.name
-    write_whole(copy, made.read_bytes())  # nobody loads half a model
+    write_whole(copy, made.read_bytes(), mode=PRIVATE)  # nobody loads half a model
     return copy
 
 

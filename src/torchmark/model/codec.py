@@ -28,7 +28,7 @@ from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Case, ScriptedModel, TaskSpec
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
-from torchmark.model.result import Record, Result
+from torchmark.model.result import PlannedResult, Record, Result, Timing
 from torchmark.model.run import Run
 from torchmark_probe.loops.sampling import Sampling
 
@@ -91,6 +91,9 @@ _ORIGINALS = {record: original for original, record in _RECORDS.items()}
 _DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
 """Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
 
+_HOLDERS = (*_DATACLASSES, Run, PlannedResult, Timing, MeasurementRecord, StatsRecord)
+"""What holds one or is one. Nothing else is looked through: functions are most of a record."""
+
 
 class _Kind(NamedTuple):
     """What a text may hold."""
@@ -120,6 +123,14 @@ class _Text(msgspec.Struct):
 
     version: int
     record: Any = None
+
+
+class _Heading(msgspec.Struct):
+    """The same in reading: the record is still text. Version 1 had its fields in its place."""
+
+    torchmark: str
+    version: int
+    record: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def encode_run(run: Run) -> str:
@@ -216,8 +227,7 @@ def _decoded(name: str, text: str | bytes) -> Record:
     """The record in the text, checked field by field."""
     kind = _KINDS[name]
     try:
-        content = msgspec.json.decode(text)
-        heading = msgspec.convert(content, _Text)
+        heading = msgspec.json.decode(text, type=_Heading)
         if heading.torchmark != name:
             raise kind.error(f"this holds {heading.torchmark!r}, not {name!r}")
         if heading.version > VERSION:
@@ -230,34 +240,36 @@ def _decoded(name: str, text: str | bytes) -> Record:
                 f"this {name} has version {heading.version}; this torchmark reads versions from "
                 f"{kind.oldest} to {VERSION}"
             )
-        fields = _without_headings(content) if heading.version == 1 else heading.record
-        record = msgspec.convert(fields, kind.record, str_keys=True)
+        fields = heading.record
+        if heading.version == 1:
+            fields = msgspec.Raw(msgspec.json.encode(_without_headings(msgspec.json.decode(text))))
+        record = msgspec.json.decode(fields, type=kind.record)
         _refuse_unknown_keys(fields, record, "$")
     except (msgspec.DecodeError, UnicodeError) as error:
         raise kind.error(f"this is not a {name} in JSON: {error}") from error
     return record
 
 
-def _refuse_unknown_keys(content: Any, record: Any, path: str) -> None:
+def _refuse_unknown_keys(content: msgspec.Raw, record: Any, path: str) -> None:
     """Do for the dataclasses in a record what msgspec does for Structs."""
-    if isinstance(content, list):
-        for index, (value, part) in enumerate(zip(content, record, strict=True)):
-            if not isinstance(value, dict):
-                return  # numbers or pairs: a list holds one kind of thing
-            _refuse_unknown_keys(value, part, f"{path}[{index}]")
+    if isinstance(record, tuple):
+        if record and isinstance(record[0], _HOLDERS):  # a list holds one kind of thing
+            parts = msgspec.json.decode(content, type=list[msgspec.Raw])
+            for index, (value, part) in enumerate(zip(parts, record, strict=True)):
+                _refuse_unknown_keys(value, part, f"{path}[{index}]")
         return
-    if isinstance(record, _DATACLASSES):
-        fields = {field.name: field.name for field in dataclasses.fields(record)}
-        for name in content.keys() - fields.keys():
-            raise msgspec.ValidationError(f"Object contains unknown field `{name}` - at `{path}`")
-    elif isinstance(record, msgspec.Struct):
+    if not isinstance(record, _HOLDERS):
+        return
+    if isinstance(record, msgspec.Struct):
         names, attributes = record.__struct_encode_fields__, record.__struct_fields__
         fields = dict(zip(names, attributes, strict=True))
     else:
-        return  # a mapping whose keys people chose
-    for name, value in content.items():
-        if isinstance(value, dict | list):
+        fields = {field.name: field.name for field in dataclasses.fields(record)}
+    for name, value in msgspec.json.decode(content, type=dict[str, msgspec.Raw]).items():
+        if name in fields:
             _refuse_unknown_keys(value, getattr(record, fields[name]), f"{path}.{name}")
+        elif isinstance(record, _DATACLASSES):
+            raise msgspec.ValidationError(f"Object contains unknown field `{name}` - at `{path}`")
 
 
 def _without_headings(content: Any) -> Any:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sqlite3
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ from torchmark.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from torchmark.files import PRIVATE, make_folder
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -53,12 +56,13 @@ _DAMAGE = {
     "malformed": _DAMAGED_FILE,
 }
 _HINDRANCES = {
-    "disk is full": "the disk is full; make room, or remove runs with `torchmark rm`. "
+    "disk is full": "the disk is full; make room, or remove runs with `torchmark rm RUN{store}`. "
     "What was stored is safe",
     "readonly": "it cannot be written; change the permissions of the file and its directory, "
     "or name another with --store",
     "unable to open": "it cannot be opened; the file and its directory must be writable for this "
-    "user",
+    "user. To read it, copy the file (and the one that ends in -wal, if there is one) to a "
+    "directory of yours, and name the copy with --store",
     "disk i/o error": "the disk failed, or a quota is used up; make room, or name another place "
     "with --store",
     "locked": f"another process has kept it locked for {_BUSY_SECONDS} s; end that one and try "
@@ -120,13 +124,25 @@ def name_of(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-def make_engine(url: URL, *, busy_seconds: int = _BUSY_SECONDS) -> Engine:
-    """An engine; nothing is connected yet, but the directory of a file is made.
+def option_for(where: str) -> str:
+    """What a hint adds to a command so that it finds this store; nothing for the user's own.
 
-    `busy_seconds` is how long a writer to SQLite waits for another.
+    >>> option_for("my results.db"), option_for(str(default_path()))
+    (" --store 'my results.db'", '')
+    """
+    return "" if where == str(default_path()) else f" --store {shlex.quote(where)}"
+
+
+def make_engine(url: URL, *, read_only: bool = False, busy_seconds: int = _BUSY_SECONDS) -> Engine:
+    """An engine; nothing is connected yet, but a file and its directory are made.
+
+    `busy_seconds` is how long a writer to SQLite waits for another. Of PostgreSQL every transaction
+    that only reads says so; `read_only` is for a file, of which nothing is then made.
     """
     if url.drivername == "sqlite":
-        return _make_sqlite_engine(url, busy_seconds)
+        if not read_only:
+            _make_file(Path(str(url.database)))
+        return _make_sqlite_engine(url, read_only, busy_seconds)
     try:
         return create_engine(url, pool_pre_ping=True)
     except ModuleNotFoundError as error:
@@ -135,20 +151,46 @@ def make_engine(url: URL, *, busy_seconds: int = _BUSY_SECONDS) -> Engine:
         ) from error
 
 
-def _make_sqlite_engine(url: URL, busy_seconds: int) -> Engine:
-    directory = Path(str(url.database)).parent
+def _make_file(path: Path) -> None:
+    """For this user alone; SQLite gives its log and journal the same permissions."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise StoreUnavailableError(
-            f"the directory {directory} of the store cannot be made ({error.strerror}); "
+            f"the directory {path.parent} of the store cannot be made ({error.strerror}); "
             "name another place with --store"
         ) from error
+    with contextlib.suppress(OSError):  # it is there, or SQLite says why it cannot be made
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+
+
+def _make_sqlite_engine(url: URL, read_only: bool, busy_seconds: int) -> Engine:
+    path = Path(str(url.database))
+
+    def connect() -> sqlite3.Connection:
+        how = _how_to_read(path) if read_only else "mode=rwc"
+        place = f"file:{urllib.parse.quote(str(path))}?{how}"
+        return sqlite3.connect(place, uri=True, timeout=busy_seconds, check_same_thread=False)
+
     # Fully durable commits (synchronous = FULL) are SQLite's default and are kept.
-    engine = create_engine(url, connect_args={"timeout": busy_seconds})
+    engine = create_engine(url, creator=connect)
     event.listen(engine, "connect", _leave_transactions_to_us)
+    if read_only:
+        event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA query_only = ON"))
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _how_to_read(path: Path) -> str:
+    """The options of a connection that writes nothing to the store, and leaves nothing beside it.
+
+    A write-ahead log needs files beside the store even in reading. Where this user can make them,
+    SQLite removes them at the end. Elsewhere those of a writer are used; without a writer there is
+    no log, and the file alone is all.
+    """
+    if all(os.access(place, os.W_OK) for place in (path, path.parent)):
+        return "mode=rw"
+    return "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
 
 
 def _leave_transactions_to_us(dbapi_connection: Any, _record: Any) -> None:
@@ -165,7 +207,9 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that sees one state of the store, whatever is written meanwhile."""
     with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
-            connection.execution_options(isolation_level="REPEATABLE READ")
+            connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
         with connection.begin():
             yield connection
 
@@ -202,7 +246,8 @@ def as_store_error(where: str) -> Iterator[None]:
         for kind, remedies in ((DamagedStoreError, _DAMAGE), (StoreUnavailableError, _HINDRANCES)):
             for cause, remedy in remedies.items():
                 if cause in said.lower():
-                    raise kind(f"the store {where} cannot be used: {remedy} ({said})") from error
+                    todo = remedy.replace("{store}", option_for(where))
+                    raise kind(f"the store {where} cannot be used: {todo} ({said})") from error
         raise StoreError(f"the store {where} cannot be used: {said}") from error
     except UnicodeDecodeError as error:
         # SQLite's text, or its complaint about a damaged name, was no text.

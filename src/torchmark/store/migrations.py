@@ -26,7 +26,7 @@ from alembic.operations import Operations
 from sqlalchemy import Column, Text, text
 
 from torchmark.model.case import Case, Language
-from torchmark.model.codec import decode_measurement, decode_stats, encode_result
+from torchmark.model.codec import decode_measurement, decode_run, decode_stats, encode_result
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import (
     Counts,
@@ -40,7 +40,7 @@ from torchmark.model.result import (
     counts_of_stats,
 )
 from torchmark.model.run import Environment, Run, RunKind, RunState
-from torchmark.store.store import columns_of, compress_record
+from torchmark.store.store import columns_of, compress_record, decompress_record, suite_of
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -66,7 +66,25 @@ def _upgrade_to_2() -> None:
     op.execute(text("UPDATE torchmark_version SET version = 2"))
 
 
-_STEPS = (_upgrade_to_2,)
+def _upgrade_to_3() -> None:
+    """A tag is of one run: the newest of those that have it. What was measured has a column."""
+    op.add_column("torchmark_runs", Column("suite", Text, nullable=False, server_default=""))
+    _convert_each("torchmark_runs", "id", _suite_of_run)
+    tags = "SELECT tag, run_id FROM torchmark_tags JOIN torchmark_runs ON run_id = id"
+    in_order = text(f"{tags} ORDER BY started, id")
+    newest_of = {row.tag: row.run_id for row in op.get_bind().execute(in_order)}
+    for tag, newest in newest_of.items():
+        others = text("DELETE FROM torchmark_tags WHERE tag = :tag AND run_id != :newest")
+        op.execute(others.bindparams(tag=tag, newest=newest))
+    op.create_index("torchmark_tags_held_once", "torchmark_tags", ["tag"], unique=True)
+    op.execute(text("UPDATE torchmark_version SET version = 3"))
+
+
+def _suite_of_run(row: Any) -> dict[str, Any]:
+    return {"suite": suite_of(decode_run(decompress_record(row.record)))}
+
+
+_STEPS = (_upgrade_to_2, _upgrade_to_3)
 """The step to version 2, and those after it."""
 
 
@@ -105,7 +123,9 @@ def _environments_of_run(row: Any) -> dict[str, Any]:
 
 
 def _columns_of_run(row: Any) -> dict[str, Any]:
-    return columns_of(_read_run(zlib.decompress(row.record)))
+    columns = columns_of(_read_run(decompress_record(row.record)))
+    del columns["suite"]  # which version 3 brings
+    return columns
 
 
 def _convert_results() -> None:
@@ -119,7 +139,7 @@ def _convert_results() -> None:
 
 
 def _columns_of_result(row: Any) -> dict[str, Any]:
-    result = _read_result(zlib.decompress(row.record))
+    result = _read_result(decompress_record(row.record))
     return {"record": compress_record(encode_result(result))}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import shutil
+import os
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 
 from torchmark.errors import DamagedStoreError, NewerStoreError, StoreUnavailableError
+from torchmark.files import PRIVATE
 from torchmark.store.database import (
     make_engine,
     prefer_write_ahead_log,
@@ -42,7 +43,7 @@ from torchmark.store.database import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the tables, together with a step in `migrations`."""
 
 _MIGRATION_SECONDS = 3600
@@ -70,6 +71,7 @@ runs = Table(
     Column("environments", Text, nullable=False),  # as JSON
     Column("git_commit", Text),
     Column("git_branch", Text),
+    Column("suite", Text, nullable=False, server_default=""),
     Column("record", LargeBinary, nullable=False),  # without state, tags and results
 )
 
@@ -81,6 +83,9 @@ tags = Table(
     Column("tag", Text, nullable=False),
     UniqueConstraint("run_id", "tag"),
 )
+
+# A tag is of one run.
+Index("torchmark_tags_held_once", tags.c.tag, unique=True)
 
 results = Table(
     "torchmark_results",
@@ -105,11 +110,15 @@ Index(
 )
 
 
+def find_version(engine: Engine, where: str) -> int | None:
+    """The version of the tables; None if there are none yet, an error if it is a newer one."""
+    with read_transaction(engine) as connection:
+        return _version(connection, where)
+
+
 def prepare(engine: Engine, where: str) -> None:
     """Make the tables, or convert those of an older version; refuse those of a newer one."""
-    with read_transaction(engine) as connection:
-        found = _version(connection, where)
-    if found != VERSION:
+    if find_version(engine, where) != VERSION:
         patient = make_engine(engine.url, busy_seconds=_MIGRATION_SECONDS)
         try:
             with write_transaction(patient) as connection:
@@ -178,12 +187,12 @@ def _copy_beside(path: Path, version: int) -> Path:
     part = path.with_name(f"{path.name}.copying")
     try:
         _discard(part)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL, PRIVATE))
         with (
             contextlib.closing(sqlite3.connect(path)) as source,
             contextlib.closing(sqlite3.connect(part)) as target,
         ):
             source.backup(target)
-        shutil.copymode(path, part)
         return part.rename(_free_name(path, version))
     except (sqlite3.Error, OSError) as error:
         with contextlib.suppress(OSError):

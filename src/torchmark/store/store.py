@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import gc
+import importlib
 import json
+import logging
 import os
 import secrets
 import zlib
@@ -19,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from torchmark.errors import (
@@ -27,6 +29,7 @@ from torchmark.errors import (
     DamagedStoreError,
     InvalidArgumentError,
     StoreError,
+    StoreUnavailableError,
     UnknownRunError,
     UnknownStoreError,
 )
@@ -38,6 +41,7 @@ from torchmark.store.database import (
     as_store_error,
     make_engine,
     name_of,
+    option_for,
     read_transaction,
     url_of,
     write_transaction,
@@ -51,6 +55,11 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 """What stands for the run that began last."""
+
+LARGEST_RECORD = 128 * 2**20
+"""Bytes of a record, unpacked: five million samples. More is made to fill memory."""
+
+_LOG = logging.getLogger(__name__)
 
 _LISTED = 8
 """Candidates that an error names; more are counted."""
@@ -76,13 +85,18 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int
     partial: int
     environments: tuple[Environment, ...]
+    suite: str
+    """What it measured: suites, a trace, the file of a sweep, or the first statement."""
 
 
-def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
+def open_store(
+    place: str | os.PathLike[str] | None = None, *, create: bool = True, read_only: bool = False
+) -> Store:
     """The store at a path or URL, or the user's own; made where there is none yet.
 
     Without `create` a file that is not there is an error, so that a misspelt name is not a new
-    and empty store. A store of an older torchmark is converted, after a copy of its file was made.
+    and empty store. So it is with `read_only`, which needs no right to write the file or its
+    folder. A store of an older torchmark is converted, after a copy of its file was made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/marks.db") as store:
@@ -91,18 +105,34 @@ def open_store(place: str | os.PathLike[str] | None = None, *, create: bool = Tr
     """
     url = url_of(place)
     where = name_of(url)
-    if not create and url.drivername == "sqlite" and not Path(where).exists():
+    is_file = url.drivername == "sqlite"
+    if is_file and not (create and not read_only) and not Path(where).exists():
         raise UnknownStoreError(
-            f"there is no store {where}; `torchmark run` makes one, or name another with --store"
+            f"there is no store {where}; `torchmark run{option_for(where)}` makes one, or name "
+            "another with --store"
         )
     with as_store_error(where):
-        engine = make_engine(url)
+        engine = make_engine(url, read_only=read_only)
         try:
-            schema.prepare(engine, where)
+            if not read_only:
+                schema.prepare(engine, where)
+            elif (found := schema.find_version(engine, where)) != schema.VERSION:
+                engine.dispose()
+                return _convert_to_read(place, found)
         except BaseException:
             engine.dispose()
             raise
     return Store(engine, where)
+
+
+def _convert_to_read(place: str | os.PathLike[str] | None, found: int | None) -> Store:
+    try:
+        return open_store(place)
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(
+            f"{error}. It is of version {found or 'none'} and must be converted before it can be "
+            "read: copy it to a directory of yours, and name the copy with --store"
+        ) from error
 
 
 class Store:
@@ -112,6 +142,9 @@ class Store:
         self._engine = engine
         self.where = where
         """Its path, or its URL without the password."""
+
+        self.damage: list[str] = []
+        """What could not be read so far, in sentences that say how to go on."""
 
     def __enter__(self) -> Store:
         return self
@@ -123,7 +156,10 @@ class Store:
         self._engine.dispose()
 
     def create(self, run: Run) -> None:
-        """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id."""
+        """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id.
+
+        A tag that another run has is moved to this one.
+        """
         for tag in run.tags:
             _check_tag(tag)
         row = {"id": run.id, "state": run.state.value, **columns_of(run)}
@@ -135,7 +171,7 @@ class Store:
                     f"there is a run {run.id!r} in {self.where} already; take a new id"
                 ) from error
             for tag in run.tags:
-                _add_tag(connection, run.id, tag)
+                self._move_tag(connection, run.id, tag)
             for result in run.results:
                 _add_result(connection, run.id, result)
 
@@ -162,10 +198,20 @@ class Store:
             connection.execute(chosen.values(state=state.value))
 
     def tag(self, run_id: str, tag: str) -> None:
-        """Give a run a name; the same name again changes nothing."""
+        """Give a run a name; one that another run has is moved."""
         _check_tag(tag)
         with self._changing(run_id) as connection:
-            _add_tag(connection, run_id, tag)
+            self._move_tag(connection, run_id, tag)
+
+    def untag(self, tag: str) -> str:
+        """Take a name from the run that has it, whose id is returned."""
+        table = schema.tags
+        with as_store_error(self.where), write_transaction(self._engine) as connection:
+            run_id = connection.execute(select(table.c.run_id).filter_by(tag=tag)).scalar()
+            if run_id is None:
+                raise UnknownRunError(f"no run in {self.where} has the tag {tag!r}")
+            connection.execute(delete(table).filter_by(tag=tag))
+        return str(run_id)
 
     def remove(self, run_id: str) -> None:
         """Forget a run and its results."""
@@ -175,9 +221,9 @@ class Store:
             connection.execute(delete(schema.runs).where(schema.runs.c.id == run_id))
 
     def runs(self) -> list[RunSummary]:
-        """All runs, the oldest first."""
+        """All runs that can be read, the oldest first; `damage` tells of the others."""
         table = schema.runs
-        names = ("id", "kind", "started", "state", "planned", "environments")
+        names = ("id", "kind", "started", "state", "planned", "environments", "suite")
         columns = [table.c[name] for name in names]
         listed = select(*columns).order_by(table.c.started, table.c.id)
         with self._reading() as connection:
@@ -192,7 +238,13 @@ class Store:
                 fields[status.value] = counts.get((row.id, status.value), 0)
             return msgspec.convert(fields, RunSummary)
 
-        return [self._read(summarise, row, row.id) for row in rows]
+        found = []
+        for row in rows:
+            try:
+                found.append(self._read(summarise, row, row.id))
+            except DamagedStoreError as error:
+                self.damage.append(str(error))
+        return found
 
     def id_of(self, name: str) -> str:
         """The run that an id, the beginning of one, a tag or "latest" names."""
@@ -200,27 +252,67 @@ class Store:
             return _resolve_name(name, self._tags_of_runs(connection), self.where)
 
     def run(self, name: str) -> Run:
-        """The run that an id, the beginning of one, a tag or "latest" names, with its results."""
+        """The run that an id, the beginning of one, a tag or "latest" names, with its results.
+
+        One that cannot be read stands there as failed, and `damage` tells of it.
+        """
         runs, results = schema.runs, schema.results
+        columns = [results.c[name] for name in ("case_id", "metric", "environments", "record")]
         with self._reading() as connection:
             tags_of = self._tags_of_runs(connection)
             run_id = _resolve_name(name, tags_of, self.where)
             chosen = select(runs.c.state, runs.c.record).where(runs.c.id == run_id)
             row = connection.execute(chosen).one()
-            held = select(results.c.record).where(results.c.run_id == run_id)
-            records = connection.execute(held.order_by(results.c.place)).scalars().all()
-        return msgspec.structs.replace(
+            held = select(*columns).where(results.c.run_id == run_id)
+            rows = connection.execute(held.order_by(results.c.place)).all()
+        run = msgspec.structs.replace(
             self._read(_run, row.record, run_id),
             state=self._read(RunState, row.state, run_id),
             tags=tuple(tags_of[run_id]),
-            results=tuple(self._read(_result, record, run_id) for record in records),
         )
+        with _without_garbage_collection():
+            found = [self._read_result(each, run) for each in rows]
+        return msgspec.structs.replace(run, results=tuple(filter(None, found)))
+
+    def _read_result(self, row: Any, run: Run) -> Result | None:
+        """The result; where its record is damaged, the planned one with that as its failure."""
+        try:
+            return _result(row.record)
+        except _UNREADABLE as error:
+            store = option_for(self.where)
+            remedy = f"measure it again: torchmark {run.kind.value} --resume {run.id}{store}"
+            if run.kind in (RunKind.TIME, RunKind.COUNT):  # which cannot be resumed
+                remedy = f"remove the run: torchmark rm {run.id}{store}"
+            reason = f"its record in the store is damaged ({error}); {remedy}"
+            planned = [
+                each
+                for each in run.plan
+                if (each.case.id, each.metric.value) == (row.case_id, row.metric)
+                and json.dumps(each.environments) == row.environments
+            ]
+            title = planned[0].case.title if planned else "which was not planned"
+            self.damage.append(
+                f"the {row.metric} of case {row.case_id} ({title}) in run {run.id}: {reason}"
+            )
+            return planned[0].finish(Status.FAILED, reason=reason) if planned else None
 
     def _tags_of_runs(self, connection: Connection) -> dict[str, list[str]]:
         """Every run, the oldest first, with its tags."""
         table, tags = schema.runs, _tags_by_run(connection)
         ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
-        return {self._read(_text, run_id, run_id): tags.get(run_id, []) for run_id in ids}
+        return {run_id: tags.get(run_id, []) for run_id in ids if isinstance(run_id, str)}
+
+    def _move_tag(self, connection: Connection, run_id: str, tag: str) -> None:
+        table = schema.tags
+        if connection.execute(select(schema.runs.c.id).filter_by(id=tag)).first() is not None:
+            raise InvalidArgumentError(f"{tag!r} cannot be a tag: it is the id of a run")
+        before = connection.execute(select(table.c.run_id).filter_by(tag=tag)).scalar()
+        if before == run_id:
+            return
+        if before is not None:
+            connection.execute(delete(table).filter_by(tag=tag))
+            _LOG.warning("%s was the tag of %s, and is now that of %s", tag, before, run_id)
+        connection.execute(insert(table).values(run_id=run_id, tag=tag))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -241,11 +333,28 @@ class Store:
     def _read(self, decode: Callable[[Any], T], content: Any, run_id: str) -> T:
         try:
             return decode(content)
-        except (ValueError, TypeError, zlib.error) as error:
+        except _UNREADABLE as error:
             raise DamagedStoreError(
-                f"a record of run {run_id!r} in {self.where} cannot be read: {error}; "
-                f"bring the store back from a backup, or remove the run: torchmark rm {run_id}"
+                f"a record of run {run_id!r} in {self.where} cannot be read: {error}; bring the "
+                "store back from a backup, or remove the run: "
+                f"torchmark rm {run_id}{option_for(self.where)}"
             ) from error
+
+
+_UNREADABLE = (ValueError, TypeError, zlib.error)
+"""What reading a damaged record may raise."""
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Records have no cycles, and looking for them takes twice as long as reading the records."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def columns_of(run: Run) -> dict[str, Any]:
@@ -258,8 +367,18 @@ def columns_of(run: Run) -> dict[str, Any]:
         "environments": msgspec.json.encode(run.environments).decode(),
         "git_commit": run.environment.fact("git", "commit"),
         "git_branch": run.environment.fact("git", "branch"),
+        "suite": suite_of(run),
         "record": compress_record(encode_run(bare)),
     }
+
+
+def suite_of(run: Run) -> str:
+    """What a list says that the run measured; files without their folders."""
+    replay = run.settings.get("replay")
+    trace = replay.get("trace") if isinstance(replay, Mapping) else None
+    named = run.settings.get("suites") or [trace or run.settings.get("spec")]
+    names = [Path(name).name or name for name in named if isinstance(name, str)]
+    return ", ".join(names) or (run.plan[0].case.name if run.plan else "")
 
 
 def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
@@ -272,19 +391,23 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
     same = delete(schema.results).filter_by(**key)
     connection.execute(same.where(schema.results.c.status != Status.DONE.value))
     row = {**key, "status": result.status.value, "record": compress_record(encode_result(result))}
-    return _insert_once(connection, schema.results, row, key)
-
-
-def _add_tag(connection: Connection, run_id: str, tag: str) -> None:
-    row = {"run_id": run_id, "tag": tag}
-    _insert_once(connection, schema.tags, row, row)
+    if _insert_once(connection, schema.results, row, key):
+        return True
+    held = connection.execute(select(schema.results.c.record).filter_by(**key)).scalar_one()
+    try:
+        _result(held)
+    except _UNREADABLE:  # of no use to anybody: what was measured again takes its place
+        connection.execute(update(schema.results).filter_by(**key).values(row))
+        return True
+    return False
 
 
 def _insert_once(
     connection: Connection, table: Any, row: Mapping[str, Any], key: Iterable[str]
 ) -> bool:
     """Whether the row is new; one that is the same in the columns of the key is left as it is."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    # Loading both dialects takes a tenth of a second, and one of them is here already.
+    dialect = importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
     statement = (
         dialect.insert(table).values(dict(row)).on_conflict_do_nothing(index_elements=[*key])
     )
@@ -316,20 +439,30 @@ def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
 
 def compress_record(text: str) -> bytes:
     """Names of functions repeat so much that counts shrink to a tenth."""
-    return zlib.compress(text.encode())
+    content = text.encode()
+    if len(content) > LARGEST_RECORD:
+        raise InvalidArgumentError(
+            f"a record of {len(content):,} bytes is more than a store takes ({LARGEST_RECORD:,}); "
+            "keep fewer samples, or less of what the case prints"
+        )
+    return zlib.compress(content)
+
+
+def decompress_record(record: bytes) -> bytes:
+    """A ValueError for what is cut off, and for what unpacks to more than any record has."""
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(record, LARGEST_RECORD)
+    if not unpacker.eof:
+        raise ValueError(f"it is cut off, or unpacks to more than {LARGEST_RECORD:,} bytes")
+    return content
 
 
 def _run(record: bytes) -> Run:
-    return decode_run(zlib.decompress(record))
+    return decode_run(decompress_record(record))
 
 
 def _result(record: bytes) -> Result:
-    return decode_result(zlib.decompress(record))
-
-
-def _text(value: Any) -> str:
-    """SQLite's columns hold what they are given; a damaged page may give them anything."""
-    return msgspec.convert(value, str)
+    return decode_result(decompress_record(record))
 
 
 def new_run_id(now: datetime.datetime | None = None, token: str | None = None) -> str:
@@ -374,7 +507,10 @@ def _check_tag(tag: str) -> None:
 
 def _unknown(text: str, known: list[str], where: str) -> str:
     if not known:
-        return f"there is no run {text!r}: {where} has none yet; `torchmark run` makes one"
+        return (
+            f"there is no run {text!r}: {where} has none yet; `torchmark run{option_for(where)}` "
+            "makes one"
+        )
     return (
         f"there is no run {text!r} in {where}; give an id, the beginning of one, a tag or "
         f"{LATEST!r}. The newest are {_list_some(known[::-1])}"

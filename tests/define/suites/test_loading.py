@@ -88,6 +88,8 @@ def test_a_file_may_import_what_lies_beside_it_and_leaves_nothing_there(tmp_path
         (f"{HEAD}a = GroupedStmts()\n", 2, "needs py_stmt, cpp_stmt or both"),
         ("x = 5\n", None, "defines no benchmarks: give it a dictionary SUITE"),
         ("SUITE = {}\n", None, "defines no benchmarks"),
+        ("SUITE = {'a': 3}\n", None, "the suite at 'a' holds 3, of type int"),
+        ("SUITE = 3\n", None, "the suite holds 3, of type int"),
         (f"{HEAD}a = {{'b': TimerArgs('1'), 'c': 5}}\n", None, "the suite at 'a / c' holds 5"),
         ("\0", None, "null bytes"),
     ],

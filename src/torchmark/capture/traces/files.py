@@ -143,10 +143,11 @@ class TraceWriter:
     numbered by the order in which they are written.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, part: Path | None = None) -> None:
+        """Into `part` where the trace gets its name only when it is whole."""
         self.path = Path(path)
-        with self._clear_errors():
-            self._raw = self.path.open("wb")
+        with clear_errors(self.path):
+            self._raw = (part or self.path).open("wb")
         self._lines: IO[bytes] | gzip.GzipFile = self._raw
         if self.path.name.endswith(".gz"):
             # No time and no name inside: the same calls make the same file.
@@ -189,12 +190,12 @@ class TraceWriter:
 
     def flush(self) -> None:
         """What was written so far is in the file, whatever happens to this process."""
-        with self._clear_errors():
+        with clear_errors(self.path):
             self._lines.flush()
 
     def close(self) -> None:
         try:
-            with self._clear_errors():
+            with clear_errors(self.path):
                 self._lines.close()
                 self._raw.close()
         except TraceWriteError:
@@ -211,15 +212,19 @@ class TraceWriter:
 
     def _line(self, kind: str, body: Any) -> None:
         text = json.dumps({kind: body}, separators=(",", ":"), allow_nan=False)
-        with self._clear_errors():
+        with clear_errors(self.path):
             self._lines.write(text.encode() + b"\n")
 
-    @contextlib.contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise TraceWriteError(
-                f"the trace {self.path} cannot be written: {error.strerror or error}. "
-                "Make room or name another file"
-            ) from error
+
+@contextlib.contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """What the disk refuses becomes a TraceWriteError that names the trace."""
+    try:
+        yield
+    except TraceWriteError:
+        raise
+    except OSError as error:
+        raise TraceWriteError(
+            f"the trace {path} cannot be written: {error.strerror or error}. "
+            "Make room or name another file"
+        ) from error

@@ -140,16 +140,17 @@ def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
             for name, value in names.items()
             if not name.startswith("_") and holds_a_definition(value)
         }
-    if not holds_a_definition(suite):
+    try:
+        cases = expand(suite)
+    except DefinitionError as error:
+        raise SuiteFileError(str(error), file=file) from error
+    if not cases:
         raise SuiteFileError(
             "defines no benchmarks: give it a dictionary SUITE, or variables that hold "
             "GroupedStmts, GroupedModules, GroupedVariants or TimerArgs",
             file=file,
         )
-    try:
-        return expand(suite)
-    except DefinitionError as error:
-        raise SuiteFileError(str(error), file=file) from error
+    return cases
 
 
 def run_file(path: Path) -> ModuleType:

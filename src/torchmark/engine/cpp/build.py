@@ -47,8 +47,8 @@ from torchmark.engine.cpp.source import (
     stands_alone,
     template_key,
 )
-from torchmark.engine.files import cache_directory
 from torchmark.errors import CompileError
+from torchmark.files import cache_directory
 from torchmark_probe.loops.clocks import Clock
 from torchmark_probe.loops.native import RUN_SYMBOL, WARM_UP_RUNS, NativeBlocks, NativeLoop
 from torchmark_probe.zygote.messages import NativeCase

@@ -29,13 +29,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from torchmark.engine.files import (
-    discard,
-    hold_lock,
-    make_folder,
-    make_private_directory,
-    write_whole,
-)
+from torchmark.engine.files import discard, hold_lock, make_private_directory
+from torchmark.files import PRIVATE, make_folder, write_whole
 from torchmark_probe.zygote.messages import NativeCase
 
 LIMIT_BYTES = 2 * 1024**3
@@ -80,12 +75,13 @@ class Cache:
             name = f"{digest_of(library)}.so"
             target = self._folder("libraries") / name
             size = library.stat().st_size
+            library.chmod(PRIVATE)
             os.replace(library, target)
             _pin(target, size)
             for key, symbol in symbols.items():
                 entry = {"library": name, "bytes": size, "symbol": symbol, "depends": dict(depends)}
                 file = self._folder("entries") / f"{key}.json"
-                write_whole(file, json.dumps(entry).encode())
+                write_whole(file, json.dumps(entry).encode(), mode=PRIVATE)
         return {key: NativeCase(str(target), symbol) for key, symbol in symbols.items()}
 
     def has_header(self, key: str, name: str) -> bool:
@@ -97,16 +93,16 @@ class Cache:
         if marker.exists():
             return True
         with or_unusable():
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
+            make_folder(marker.parent)
+            marker.touch(mode=PRIVATE)
         return False
 
     def keep_header(self, key: str, files: Sequence[Path]) -> None:
         """Take over a precompiled header; the file that makes it count comes last."""
         with or_unusable():
-            folder = self._folder("headers") / key
-            folder.mkdir(exist_ok=True)
+            folder = make_folder(self._folder("headers") / key)
             for file in files:
+                file.chmod(PRIVATE)
                 os.replace(file, folder / file.name)
 
     @contextmanager

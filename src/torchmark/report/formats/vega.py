@@ -15,20 +15,16 @@ import contextlib
 import gzip
 import importlib.metadata
 import json
-import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from torchmark.errors import MissingToolError
+from torchmark.files import PRIVATE, cache_directory, make_folder, write_whole
 from torchmark.printable import printable
 from torchmark.report.view import PALETTE, Chart
 
@@ -197,33 +193,19 @@ def load_bundle() -> str:
         version = importlib.metadata.version("vl-convert-python")
     except importlib.metadata.PackageNotFoundError:
         return ""
-    folder = Path(platformdirs.user_cache_dir("torchmark", appauthor=False)) / "report"
-    file = folder / f"vega-{version}.js.gz.base64"
+    file = cache_directory() / "report" / f"vega-{version}.js.gz.base64"
     with contextlib.suppress(OSError):
-        if file.stat().st_uid == os.getuid():
-            return file.read_text("ascii")
+        return file.read_text("ascii")
     bundle = _make_bundle()
     with contextlib.suppress(OSError):  # a page is made without a cache too
-        _keep(file, bundle)
+        make_folder(file.parent)
+        write_whole(file, bundle.encode(), mode=PRIVATE)
     return bundle
 
 
 def _make_bundle() -> str:
     script = _load_drawer().javascript_bundle(_SNIPPET)
     return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode("ascii")
-
-
-def _keep(file: Path, text: str) -> None:
-    """Whole or not at all, and only for its user: others must not put a script into pages."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as opened:
-            opened.write(text)
-        os.replace(temporary, file)
-    except OSError:
-        os.unlink(temporary)
-        raise
 
 
 def _load_drawer() -> Any:

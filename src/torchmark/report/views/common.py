@@ -263,7 +263,7 @@ def failure_section(run: Run) -> Section:
         ),
     )
     has_output = any(each.stdout or each.stderr for each in failed)
-    note = f"What the cases printed: torchmark show {run.id} --html FILE"
+    note = "The page of this run (--html FILE) has what the cases printed."
     notes = (note,) if has_output and run.id else ()
     shown = table if failures else None
     return Section("failures", "Failures", table=shown, footnotes=notes, mark=Mark.BAD)

@@ -153,8 +153,17 @@ def test_globals_are_marked_for_one_timer_and_need_not_be_for_several() -> None:
 
 
 def test_what_a_statement_raises_arrives_as_the_exception_that_it_is() -> None:
-    with pytest.raises(NameError, match="no_such_name"):
+    with pytest.raises(NameError, match="no_such_name") as caught:
         Timer("no_such_name").collect_callgrind()
+    assert isinstance(caught.value, CaseFailedError)
+
+
+def test_a_statement_that_raised_is_not_run_again_in_this_process(tmp_path: Path) -> None:
+    setup = f"import os; log = open({str(tmp_path / 'log')!r}, 'a')"
+    stmt = "print(os.getpid(), file=log, flush=True); raise KeyError('gone')"
+    with pytest.raises(KeyError, match="the case raised: KeyError: 'gone'"):
+        Timer(stmt, setup).collect_callgrind()
+    assert str(os.getpid()) not in (tmp_path / "log").read_text().split()
 
 
 @pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])

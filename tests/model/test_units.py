@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import torchmark
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.units import log10_single, mean_double, std_single
+from torchmark.model.units import first_line, log10_single, mean_double, std_single
 from torchmark_probe.loops.intervals import quantile_of_sorted
 
 times = st.floats(min_value=1e-9, max_value=1e3)
@@ -95,3 +95,7 @@ def test_an_unknown_unit_is_named() -> None:
 @given(st.lists(st.integers(0, 5)))
 def test_uniqueness_keeps_the_order(values: list[int]) -> None:
     assert torchmark.ordered_unique(values) == reference.ordered_unique(values)
+
+
+def test_the_first_line_of_a_reason_is_not_too_long() -> None:
+    assert first_line(f"the case raised: {'y' * 1000}\nmore") == f"the case raised: {'y' * 222}…"

@@ -8,6 +8,7 @@ import torch
 import torchmark
 from torchmark.compiling import CompilationWarning
 from torchmark.errors import InvalidArgumentError
+from torchmark.utils.compile import bench_loop
 
 
 @pytest.fixture
@@ -23,6 +24,14 @@ def test_an_eager_model_has_no_compilation_time(model: torch.nn.Module) -> None:
     assert compilation is None
     assert running is not None
     assert running >= 0
+
+
+def test_a_loop_gives_the_time_of_a_call_or_of_a_step_of_training(model: torch.nn.Module) -> None:
+    assert bench_loop(model, X, 3) >= 0
+    before = next(model.parameters()).clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert bench_loop(model, X, 3, optimizer, torch.sum) >= 0
+    assert not torch.equal(before, next(model.parameters()))
 
 
 def test_the_compilation_is_not_swallowed_by_a_warm_up(model: torch.nn.Module) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -32,6 +34,7 @@ MODULES = [
 USED_BY_SCRIPTS = {
     "utils.common": ["_make_temp_dir", "Measurement", "TaskSpec", "select_unit", "trim_sigfig"],
     "utils.compare": ["Table", "_Row", "_Column", "Colorize", "Compare", "optional_min"],
+    "utils.compile": ["bench_all", "bench_loop", "benchmark_compile"],
     "utils.fuzzer": ["dtype_size", "prod", "FuzzedParameter", "FuzzedTensor", "Fuzzer"],
     "utils.timer": ["timer", "Language", "Timer", "CPPTimer"],
     "utils.cpp_jit": ["compile_timeit_template", "compile_callgrind_template", "_get_build_root"],
@@ -48,8 +51,15 @@ USED_BY_SCRIPTS = {
 
 METHODS_USED_BY_SCRIPTS = {
     Compare: ["_layout", "_render", "_group_by_label"],
-    Timer: ["_threaded_measurement_loop", "_timeit"],
+    Timer: ["_threaded_measurement_loop", "_timeit", "_estimate_block_size", "_timer_cls"],
     Measurement: ["_lazy_init"],
+    torchmark.utils.compare._Row: [
+        "as_column_strings",
+        "register_columns",
+        "finalize_column_strings",
+    ],
+    torchmark.utils.compare._Column: ["get_results_for", "num_to_str"],
+    torchmark.utils.compare.Table: ["populate_rows_and_columns", "render"],
 }
 
 
@@ -90,9 +100,97 @@ def test_what_torchmark_has_is_torchmarks() -> None:
     assert torchmark.utils.compare.Table.__module__ == "torch.utils.benchmark.utils.compare"
 
 
+EVERY_NAME = """
+import importlib, json, pkgutil, sys
+import torch.utils.benchmark as package, torchmark
+
+def names_of(module):
+    return [name for name in vars(importlib.import_module(module)) if not name.startswith("__")]
+
+theirs = [each.name for each in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+names = {module: names_of(module) for module in theirs if "compile" not in module}
+if sys.argv[1:]:
+    torchmark.patch_torch()
+found = {}
+for module, wanted in names.items():
+    ours = module if sys.argv[1:] else module.replace("torch.utils.benchmark", "torchmark")
+    if ".examples" in ours and not sys.argv[1:]:
+        continue  # torch's scripts, and no part of an interface
+    imported = importlib.import_module(ours)
+    found[module] = [name for name in wanted if not hasattr(imported, name)]
+print(json.dumps([len(found), {module: names for module, names in found.items() if names}]))
+"""
+
+
+@pytest.mark.parametrize("patch", [[], ["patch"]], ids=["by our name", "by torch's name"])
+def test_every_name_of_every_module_is_there(patch: list[str]) -> None:
+    """Also the private ones, and what a module imports; torch's `compile` needs `tabulate`."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_NAME, *patch], check=True, capture_output=True, text=True
+    )
+    modules, missing = json.loads(done.stdout)
+    assert modules >= 15
+    assert missing == {}
+
+
+def test_names_of_the_module_that_the_patch_does_not_import_are_there_when_asked_for() -> None:
+    script = (
+        "import torchmark; torchmark.patch_torch(); import sys; "
+        "import torch.utils.benchmark.utils.compile as ours; "
+        "assert ours.bench_loop is torchmark.utils.compile.bench_loop; "
+        "assert ours._default_float_32_precision == 'highest'; "
+        "assert sys.modules['torch.utils.benchmark.utils.compile'] is ours"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_torchs_examples_run_after_the_patch() -> None:
+    script = (
+        "import torchmark; torchmark.patch_torch(); "
+        "from torch.utils.benchmark.examples import simple_timeit; simple_timeit.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert "torchmark.model.measurement.Measurement" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["NONE", "COLUMNWISE", "ROWWISE"])
+def test_torchs_table_colours_by_our_colorize_as_by_its_own(name: str) -> None:
+    torchs = importlib.import_module("torch.utils.benchmark.utils.compare")
+    ours, theirs = torchmark.Colorize[name], torchs.Colorize[name]
+    described = [replace(SPEC, description=text) for text in "ab"]
+    times = [
+        Measurement(1, [at * 1e-3] * 5, spec) for at, spec in zip((1, 7), described, strict=True)
+    ]
+    tables = [
+        torchmark.utils.compare.Table(times, colorize, False, False).render()
+        for colorize in (ours, theirs)
+    ]
+    assert tables[0] == tables[1]
+    assert ("\033[" in tables[0]) == (name != "NONE")
+    assert ours == theirs == ours
+    assert ours != torchmark.Metric.TIME
+    assert {ours: 1}[torchmark.Colorize[name]] == 1
+
+
+def test_a_subclass_with_a_stop_rule_of_its_own_measures() -> None:
+    class Twice(Timer):
+        def measure_twice(self) -> list[float]:
+            number = self._estimate_block_size(min_run_time=1e-6)
+            return self._threaded_measurement_loop(
+                number, lambda: self._timeit(number), lambda times: len(times) >= 2, 0.0
+            )
+
+    assert len(Twice("pass").measure_twice()) == 2
+
+
 def test_utils_is_there_without_an_import_of_its_own() -> None:
     script = "import torchmark; assert torchmark.utils.common.TaskSpec is torchmark.TaskSpec"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+SPEC = TaskSpec("x", "pass", label="one")
 
 
 def results() -> list[Measurement]:

@@ -48,6 +48,12 @@ class Colorize(enum.Enum):
     COLUMNWISE = "columnwise"
     ROWWISE = "rowwise"
 
+    def __eq__(self, other: object) -> bool:
+        """Also to torch's of the same name: torch's `Table` compares with its own."""
+        return getattr(other, "value", None) == self.value and type(other).__name__ == "Colorize"
+
+    __hash__ = enum.Enum.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class _TextStyle:

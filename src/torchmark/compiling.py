@@ -27,6 +27,17 @@ class CompilationWarning(UserWarning):
     """A backend did not compile the model; its times are None."""
 
 
+def bench_loop(
+    model: Callable[..., Any],
+    sample_input: Any,
+    num_iters: int = 5,
+    optimizer: Any = None,
+    loss_fn: Callable[..., Any] | None = None,
+) -> float:
+    """Milliseconds of a call of the model on average, or of a step of its training."""
+    return _running_time(_step(model, sample_input, optimizer, loss_fn), num_iters)
+
+
 def benchmark_compile(
     model: Callable[..., Any],
     sample_input: Any,
@@ -43,8 +54,7 @@ def benchmark_compile(
     """
     check_count("num_iters", num_iters)
     if backend is None:
-        step = _step(model, sample_input, optimizer, loss_fn)
-        return None, _running_time(step, num_iters)
+        return None, bench_loop(model, sample_input, num_iters, optimizer, loss_fn)
     torch = import_torch()
     torch._dynamo.reset()  # noqa: SLF001 - torch has no public name for it
     try:

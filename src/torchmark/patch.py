@@ -16,6 +16,7 @@ from pathlib import Path
 from torchmark.utils.torchs import TORCHS_PACKAGE, name_at_torch, replace_at_torch
 
 _REPLACED = (
+    "torchmark.utils._stubs",
     "torchmark.utils.common",
     "torchmark.utils.compare",
     "torchmark.utils.cpp_jit",

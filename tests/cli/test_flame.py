@@ -223,8 +223,8 @@ def test_a_statement_that_fails_is_told_as_everywhere(here: Path, light: dict[st
         (("--stmt", "x", "--against", "y", "-o", "a.folded"), "a difference is a picture"),
         (("--stmt", "x", "-o", "nowhere/a.svg"), "is its folder there"),
         (("--stmt", "x", "--seconds", "0"), "--seconds"),
-        (("Pointwise add Case 1",), "2 cases"),
-        (("Pointwise add Case 1 C++",), "--native or --instructions"),
+        (("Pointwise add Case:  0",), "2 cases"),
+        (("Pointwise add Case:  0 C++",), "--native or --instructions"),
         (("torch.add Tensor", "--against", "torch.add Tennsor"), "near to it"),
     ],
 )

@@ -113,8 +113,8 @@ def test_labels_nest() -> None:
         "alone": (TimerArgs("1"),),
     }
     assert [case.label for case in materialize(suite)] == [
-        ("Pointwise", "Math", "add", "Case 1"),
-        ("Pointwise", "Math", "add", "Case 2"),
+        ("Pointwise", "Math", "add", "Case:  0"),
+        ("Pointwise", "Math", "add", "Case:  1"),
         ("Pointwise", "Data", "clone"),
         ("Pointwise", "bare"),
         ("alone",),

@@ -42,8 +42,8 @@ def test_each_line_is_a_benchmark_and_labels_of_both_languages_are_merged() -> N
     )
     statements = {label: (b.py_fwd_stmt, b.cpp_fwd_stmt) for label, b in variants.items()}
     assert statements == {
-        ("add", "Case 1"): ("x + 1", "x + 1;"),
-        ("add", "Case 2"): ("x + x", "x + x;"),
+        ("add", "Case:  0"): ("x + 1", "x + 1;"),
+        ("add", "Case:  1"): ("x + x", "x + x;"),
         ("only Python",): ("x.tolist()", None),
         ("only C++",): (None, "x.data_ptr();"),
     }
@@ -65,7 +65,7 @@ def test_an_empty_line_or_a_comment_holds_a_place() -> None:
 
 def test_lines_need_no_label() -> None:
     assert list(GroupedVariants("x + 1")) == [()]
-    assert list(GroupedVariants("x + 1\nx + 2")) == [("Case 1",), ("Case 2",)]
+    assert list(GroupedVariants("x + 1\nx + 2")) == [("Case:  0",), ("Case:  1",)]
 
 
 @pytest.mark.parametrize("spelling", ["Setup", "setup", "SETUP"])

@@ -44,7 +44,7 @@ def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, 
 
     >>> suite = {"Pointwise": {("Math", "add"): [TimerArgs("x + 1"), TimerArgs("x + x")]}}
     >>> [" / ".join(label) for label, _ in label_definitions(suite)]
-    ['Pointwise / Math / add / Case 1', 'Pointwise / Math / add / Case 2']
+    ['Pointwise / Math / add / Case:  0', 'Pointwise / Math / add / Case:  1']
     """
     if isinstance(suite, (TimerArgs, GroupedBenchmark)):
         yield label, suite
@@ -52,8 +52,8 @@ def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, 
         for key, part in suite.items():
             yield from label_definitions(part, label + _label_of(key, label))
     elif isinstance(suite, (list, tuple)):
-        for number, part in enumerate(suite, start=1):
-            case = (f"Case {number}",) if len(suite) > 1 else ()
+        for number, part in enumerate(suite):
+            case = (f"Case: {number:>2}",) if len(suite) > 1 else ()
             yield from label_definitions(part, label + case)
     else:
         raise DefinitionError(

@@ -76,15 +76,15 @@ def parse_block(block: str, language: Language) -> Block:
 def variants_of(python: Block, cpp: Block) -> Iterator[tuple[Label, str | None, str | None]]:
     """The label of each benchmark and its statements in Python and in C++, where there are such.
 
-    Several under one label are numbered.
+    Several under one label are numbered, as in the instruction-count suite of PyTorch.
     """
     for label in dict.fromkeys([*python.lines, *cpp.lines]):
         places = itertools.zip_longest(
             python.lines.get(label, []), cpp.lines.get(label, []), fillvalue=""
         )
         pairs = [pair for pair in places if any(pair)]
-        for number, (py_stmt, cpp_stmt) in enumerate(pairs, start=1):
-            case = (f"Case {number}",) if len(pairs) > 1 else ()
+        for number, (py_stmt, cpp_stmt) in enumerate(pairs):
+            case = (f"Case: {number:>2}",) if len(pairs) > 1 else ()
             yield (*label, *case), py_stmt or None, cpp_stmt or None
 
 

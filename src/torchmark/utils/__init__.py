@@ -9,10 +9,20 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("common", "compare", "compile", "cpp_jit", "fuzzer", "sparse_fuzzer", "timer")
+_MODULES = (
+    "_stubs",
+    "common",
+    "compare",
+    "compile",
+    "cpp_jit",
+    "fuzzer",
+    "sparse_fuzzer",
+    "timer",
+    "valgrind_wrapper",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in (*_MODULES, "valgrind_wrapper"):
+    if name not in _MODULES:
         raise AttributeError(f"module 'torchmark.utils' has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +32,7 @@ def torchs_names(module: str) -> Callable[[str], Any]:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if sys.modules.get(original) is sys.modules[module]:
-            found = _replaced.get(original)
+            found = _replaced.get(original) or _load_replaced(original)
         else:
             found = importlib.import_module(original)
         if not hasattr(found, name):
@@ -40,6 +42,18 @@ def torchs_names(module: str) -> Callable[[str], Any]:
     return find
 
 
+def _load_replaced(original: str) -> ModuleType:
+    """torch's module, which was not imported before it was replaced."""
+    path = _replaced[original.rpartition(".")[0]].__path__
+    spec = PathFinder.find_spec(original, path)
+    assert spec is not None, "torch has each module that torchmark replaces"
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _replaced[original] = module
+    return module
+
+
 def replace_at_torch(module: str) -> None:
     """Put this module of torchmark into the place of torch's."""
     original = name_at_torch(module)
@@ -47,4 +61,6 @@ def replace_at_torch(module: str) -> None:
     theirs = sys.modules.get(original)
     if theirs is not None and theirs is not ours:
         _replaced[original] = theirs
+        if hasattr(ours, "__path__"):  # torch's modules that have no counterpart here are found
+            ours.__path__.extend(theirs.__path__)
     sys.modules[original] = ours

@@ -49,7 +49,7 @@ LIST: dict[tuple[str, ...], tuple[int, int]] = {
 
 
 def without_number(label: tuple[str, ...]) -> tuple[str, ...]:
-    return label[:-1] if label[-1].startswith("Case ") else label
+    return label[:-1] if label[-1].startswith("Case: ") else label
 
 
 def test_the_suite_has_the_72_definitions_and_181_cases_of_the_list() -> None:

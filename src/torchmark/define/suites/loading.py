@@ -3,7 +3,8 @@ a trace of operator calls, whose distinct calls are its cases.
 
 What a file defines:
 
-- `SUITE`, if there is such a name, and nothing else;
+- `SUITE`, if there is such a name, and nothing else; else `BENCHMARKS` or `ADHOC_BENCHMARKS`, by
+  which PyTorch's instruction-count suite names them, without that name in the labels;
 - otherwise every variable that holds definitions (a single one, a list, a dictionary, what
   GroupedVariants returns), labelled by the variable's name. Names that start with an underscore
   are not looked at.
@@ -46,6 +47,8 @@ from torchmark.model.case import Case
 from torchmark_probe.zygote.handlers import full_text
 
 _PATTERN = "bench_*.py"
+
+_SUITE_NAMES = ("SUITE", "BENCHMARKS", "ADHOC_BENCHMARKS")
 
 Source: TypeAlias = Path | str
 """A file, or a module by its name."""
@@ -132,8 +135,9 @@ def _load_parts(name: str, sources: Sequence[Source], read: Reader) -> LoadedSui
 def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
     """What the module defines, as cases."""
     names = vars(module)
-    if "SUITE" in names:
-        suite: Suite = names["SUITE"]
+    chosen = next((name for name in _SUITE_NAMES if name in names), None)
+    if chosen is not None:
+        suite: Suite = names[chosen]
     else:
         suite = {
             name: value

@@ -362,11 +362,11 @@ SUITE = {
 
 QUICK = (
     ("Empty", "no allocation"),
-    ("Empty", "overloads", "faithful overload", "Case 3"),
-    ("Pointwise", "Math", "add", "Case 1"),
+    ("Empty", "overloads", "faithful overload", "Case:  2"),
+    ("Pointwise", "Math", "add", "Case:  0"),
     ("Pointwise", "Data movement", "clone"),
     ("Reduction", "sum"),
-    ("Indexing", "Tensor-Scalar", "Case 1"),
+    ("Indexing", "Tensor-Scalar", "Case:  0"),
     ("Metadata and views", "view"),
     ("nn Modules", "Linear"),
     ("training", "simple"),

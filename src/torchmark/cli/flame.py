@@ -16,7 +16,7 @@ import click
 from torchmark.arguments import check_count, check_positive
 from torchmark.cli.display import StatusLine
 from torchmark.cli.following import timeout_option
-from torchmark.cli.shell import check_writable, import_from_here, warn
+from torchmark.cli.shell import check_writable, import_from_here, tell_written, warn
 from torchmark.commands.flame import (
     ENDINGS,
     Profiling,
@@ -117,6 +117,7 @@ def flame_command(
         seen = [*collect_stacks(cases, how, line.tell), *read]
         line.tell(f"drawing {file.name}")
         write_whole(file, render_flame(file, seen, how.unit))
+    tell_written(file)
     click.echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
 
 

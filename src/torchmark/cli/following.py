@@ -160,6 +160,7 @@ def report_run(
         asked.files,
         lambda form: render(run, form),
         remedy=lambda form: f"torchmark show {run.id} --{form} FILE writes it again",
+        quiet=asked.quiet,
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:

@@ -17,7 +17,7 @@ import click
 from torchmark.analyse.ab import judge
 from torchmark.analyse.overheads import SUITE
 from torchmark.cli.following import RunOptions, counting_works, metrics_of, report_run, run_options
-from torchmark.cli.shell import ExitCode, columns, opened, warn, write_documents
+from torchmark.cli.shell import ExitCode, columns, opened, tell_written, warn, write_documents
 from torchmark.commands.overrides import PAIR, report
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError, MissingToolError
@@ -82,6 +82,7 @@ def _show(name: str, asked: RunOptions) -> None:
         asked.files,
         lambda form: render_json(run, view) if form == "json" else render_view(view, form),
         remedy=lambda form: f"torchmark overrides ladder --run {run.id} --{form} FILE writes it",
+        quiet=asked.quiet,
     )
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
@@ -124,7 +125,7 @@ def report_command(
         partial(report, base or "", branch or "", all_flames=all_flames),
         judge=_find_problem,
         text_of=lambda run: f"{_describe(run)}{folder}: {MARKDOWN}, {PAGE}, {ZIP}\n",
-        write_more=lambda run: _write(folder, run),
+        write_more=lambda run: _write(folder, run, quiet=asked.quiet),
     )
 
 
@@ -161,7 +162,7 @@ def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
     return path.resolve()
 
 
-def _write(folder: Path, run: Run) -> bool:
+def _write(folder: Path, run: Run, *, quiet: bool) -> bool:
     try:
         _write_folder(folder, run)
     except MissingToolError as error:
@@ -169,6 +170,7 @@ def _write(folder: Path, run: Run) -> bool:
     except OSError as error:
         problem = f"{folder} cannot be written: {error.strerror}"
     else:
+        tell_written(folder, quiet=quiet)
         return True
     warn(f"{problem}; torchmark overrides report --resume {run.id} -o FOLDER writes it again")
     return False

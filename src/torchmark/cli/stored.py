@@ -33,6 +33,7 @@ from torchmark.cli.shell import (
     find_regression,
     opened,
     store_option,
+    tell_written,
     write_documents,
 )
 from torchmark.engine.files import check_free, is_owned
@@ -178,6 +179,7 @@ def _print_or_write(text: str, output: Path | None) -> None:
         raise InvalidArgumentError(
             f"{output} cannot be written: {error.strerror}; name another file with -o"
         ) from error
+    tell_written(output)
 
 
 @click.command("tag")

@@ -72,7 +72,7 @@ def test_the_ladder_of_a_run_in_the_store_is_shown_without_measuring(
     done = torchmark_command(
         "overrides", "ladder", "--run", "latest", "--store", str(store), "--markdown", str(markdown)
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"torchmark: written to {markdown}\n")
     assert "+2.000" in done.stdout
     assert "+5,000" in done.stdout
     assert "Pointwise" not in done.stdout

@@ -232,7 +232,9 @@ def test_show_takes_the_latest_unless_told(call: Callable[..., Done], place: str
 
 
 def test_show_writes_json(call: Callable[..., Done], place: str) -> None:
-    call("show", "before", "--store", place, "--json", "run.json")
+    done = call("show", "before", "--store", place, "--json", "run.json")
+    assert done.err == "torchmark: written to run.json\n"
+    assert call("show", "before", "--store", place, "--json").err == ""
     record = json.loads(Path("run.json").read_text())
     assert record["record"]["id"] == FIRST
     assert record["table"][0]["samples"] == 99
@@ -309,6 +311,7 @@ def test_export_writes_all_of_it_to_a_file(
         printed = call("export", "before", "--format", form, "--store", place)
         quiet = call("export", "before", "--format", form, "--store", place, "-o", str(file))
         assert (printed.code, quiet.code, quiet.out) == (0, 0, "")
+        assert (printed.err, quiet.err) == ("", f"torchmark: written to {file}\n")
         assert file.read_text() == printed.out
     with open_store(place) as store:
         assert decode_run((tmp_path / "run.json").read_text()) == store.run("before")
@@ -517,7 +520,8 @@ def test_schema_is_printed_or_written_to_a_file(tmp_path: Path) -> None:
     assert json.loads(printed.output) == json.loads(json.dumps(json_schema()))
     file = tmp_path / "schema.json"
     written = CliRunner().invoke(cli, ["schema", "--output", str(file)])
-    assert (written.exit_code, written.output) == (0, "")
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert written.stderr == f"torchmark: written to {file}\n"
     assert file.read_text() == printed.output
 
 

@@ -67,7 +67,14 @@ def test_the_same_rows_are_in_the_file_the_table_and_the_store(
     done = swept("--kernels", "--html", "page.html")
     assert done.exit_code == 0, done.output
     assert "model, 1 thread" in done.stdout
-    assert "layer.csv: 6 rows" in done.stderr
+    written = [line for line in done.stderr.splitlines() if "written to" in line]
+    assert written == [
+        "torchmark: written to page.html",
+        "torchmark: written to layer.csv: 6 rows",
+        "torchmark: written to layer.kernels.csv",
+        "torchmark: written to page-scaling.png: a picture of page.html",
+        "torchmark: written to page-roofline.png: a picture of page.html",
+    ]
     assert "6 cases of 3 points with 2 configs each, about" in done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert [row["case_id"] for row in csv_rows()] == [row.case_id for row in rows_of(latest())]
@@ -77,6 +84,12 @@ def test_the_same_rows_are_in_the_file_the_table_and_the_store(
     assert all(name in done.stderr for name in names)
     shown = CliRunner().invoke(stored.show_command, ["--store", "s.db"])
     assert shown.output == done.stdout
+
+
+def test_a_quiet_sweep_does_not_say_what_it_has_written(fake: FakeSweep) -> None:
+    done = swept("--quiet", "--html", "page.html")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert Path("layer.csv").exists()
 
 
 def test_ctrl_c_says_how_to_go_on(fake: FakeSweep) -> None:

@@ -233,12 +233,17 @@ def require_safetensors() -> None:
         ) from error
 
 
+def contents_file(path: str | os.PathLike[str]) -> Path:
+    """`NAME.safetensors` for the trace `NAME.jsonl.gz`."""
+    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
+    return Path(path).with_name(f"{name}.safetensors")
+
+
 def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor]) -> None:
-    """Exact contents by name, in `NAME.safetensors` next to the trace `NAME.jsonl.gz`."""
+    """Exact contents by name, next to the trace."""
     from safetensors.torch import save_file  # noqa: PLC0415 - an extra of its own
 
-    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
-    target = Path(path).with_name(f"{name}.safetensors")
+    target = contents_file(path)
     try:
         with replacing(target) as part:
             save_file(contents, part)

@@ -113,6 +113,7 @@ class _Recording:
     def __init__(self, output: Path, **options: Any) -> None:
         self._output = output
         self._options = options
+        self._values = bool(options["values"])
         self._capture: Capture | None = None
         self._process = os.getpid()
         self.refusal: TorchmarkError | None = None
@@ -140,7 +141,7 @@ class _Recording:
         if self._capture is None:
             lines = [f"{script} never imported torch; nothing was written"]
         else:
-            lines = _summary(self._capture.trace(), self._output)
+            lines = _summary(self._capture.trace(), self._output, with_values=self._values)
         for line in lines:
             warn(line)
 
@@ -184,7 +185,10 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _summary(trace: Trace, output: Path) -> list[str]:
+def _summary(trace: Trace, output: Path, *, with_values: bool) -> list[str]:
+    from torchmark.capture.record import contents_file  # noqa: PLC0415 - it imports torch
+
+    values = contents_file(output)
     calls = trace.counts_by_call()
     steps = sum(step.repeats for step in trace.steps)
     shares = ", ".join(f"{phase} {times}" for phase, times in trace.counts_by_phase().most_common())
@@ -193,5 +197,6 @@ def _summary(trace: Trace, output: Path) -> list[str]:
         f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),
         *(f"not seen: {sentence}" for sentence in trace.unseen),
         f"written to {output}",
+        *([f"written to {values}"] if with_values and values.exists() else []),
         f"see it with `torchmark summary {output}`, run it with `torchmark replay {output}`",
     ]

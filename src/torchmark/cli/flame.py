@@ -17,7 +17,7 @@ import click
 from torchmark.arguments import check_count, check_positive
 from torchmark.cli.display import StatusLine
 from torchmark.cli.following import timeout_option
-from torchmark.cli.shell import check_writable, echo, import_from_here, warn
+from torchmark.cli.shell import check_writable, echo, import_from_here, tell_written, warn
 from torchmark.commands.flame import (
     ENDINGS,
     Profiling,
@@ -122,6 +122,7 @@ def flame_command(
         seen = [*collect_stacks(cases, how, line.tell), *read]
         line.tell(f"drawing {file.name}")
         write_whole(file, render_flame(file, seen, how.unit))
+    tell_written(file)
     echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
     if seen[0].has_one_frame and not (native or instructions):
         warn("the graph has one frame: the time goes into C or C++, which --native shows")

@@ -163,6 +163,7 @@ def report_run(
         remedy=lambda form: (
             f"torchmark show {run.id} --{form} FILE{store_hint(asked.place)} writes it again"
         ),
+        quiet=asked.quiet,
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:

@@ -23,6 +23,7 @@ from torchmark.cli.shell import (
     echo,
     opened,
     store_hint,
+    tell_written,
     warn,
     write_documents,
 )
@@ -97,6 +98,7 @@ def _show(name: str, asked: RunOptions) -> None:
         remedy=lambda form: (
             f"torchmark overrides ladder --run {run.id} --{form} FILE{option} writes it"
         ),
+        quiet=asked.quiet,
     )
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
@@ -139,7 +141,7 @@ def report_command(
         partial(report, base or "", branch or "", all_flames=all_flames),
         judge=_find_problem,
         text_of=lambda run: f"{_describe(run)}{folder}: {MARKDOWN}, {PAGE}, {ZIP}\n",
-        write_more=lambda run: _write(folder, run, store_hint(asked.place)),
+        write_more=lambda run: _write(folder, run, store_hint(asked.place), quiet=asked.quiet),
     )
 
 
@@ -176,7 +178,7 @@ def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
     return path.resolve()
 
 
-def _write(folder: Path, run: Run, option: str) -> bool:
+def _write(folder: Path, run: Run, option: str, *, quiet: bool) -> bool:
     try:
         _write_folder(folder, run)
     except MissingToolError as error:
@@ -184,6 +186,7 @@ def _write(folder: Path, run: Run, option: str) -> bool:
     except OSError as error:
         problem = f"{folder} cannot be written: {error.strerror}"
     else:
+        tell_written(folder, quiet=quiet)
         return True
     command = f"torchmark overrides report --resume {run.id} -o FOLDER{option}"
     warn(f"{problem}; {command} writes it again")

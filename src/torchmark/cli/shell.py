@@ -170,6 +170,12 @@ def warn(message: str) -> None:
     echo(f"torchmark: {message}", err=True)
 
 
+def tell_written(file: Path, note: str = "", *, quiet: bool = False) -> None:
+    """Say where a file is that somebody asked for."""
+    if not quiet:
+        warn(f"written to {file}{f': {note}' if note else ''}")
+
+
 def fail(message: str, code: ExitCode) -> NoReturn:
     warn(message)
     sys.exit(code)
@@ -245,6 +251,7 @@ def write_documents(
     render: Callable[[str], str],
     *,
     remedy: Callable[[str], str] = lambda _form: "name another file",
+    quiet: bool = False,
 ) -> bool:
     """Write the documents by the names of their forms, each as far as possible; whether all are.
 
@@ -262,6 +269,8 @@ def write_documents(
         except OSError as error:
             wrote_all = False
             warn(f"{file} cannot be written: {error.strerror}; {remedy(form)}")
+        else:
+            tell_written(file, quiet=quiet)
     return wrote_all
 
 

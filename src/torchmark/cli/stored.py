@@ -43,6 +43,7 @@ from torchmark.cli.shell import (
     opened,
     store_option,
     tell_damage,
+    tell_written,
     write_documents,
 )
 from torchmark.engine.files import is_owned
@@ -231,6 +232,7 @@ def _print_or_write(text: str, output: Path | None) -> None:
         raise OutputFileError(
             f"{output} cannot be written: {error.strerror}; make room, or name another with -o"
         ) from error
+    tell_written(output)
 
 
 class _Percent(click.FloatRange):

@@ -17,11 +17,19 @@ from torchmark.cli.following import (
     run_options,
     timeout_option,
 )
-from torchmark.cli.shell import STANDARD_OUTPUT, check_writable, echo, import_from_here, warn
+from torchmark.cli.shell import (
+    STANDARD_OUTPUT,
+    check_writable,
+    import_from_here,
+    tell_written,
+    warn,
+)
 from torchmark.commands.sweep import sweep
+from torchmark.commands.sweep_runs import kernels_file
 from torchmark.define.sweep.axes import setting
 from torchmark.errors import InvalidArgumentError, MissingToolError
 from torchmark.files import write_whole
+from torchmark.model.result import Metric
 from torchmark.model.run import Run
 from torchmark.model.run_settings import Phase
 from torchmark.report import view_of
@@ -78,7 +86,7 @@ def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> 
     report_run(
         asked,
         partial(sweep, **wanted),
-        write_more=lambda run: _write_pictures(run, asked.files["html"]),
+        write_more=lambda run: _write_pictures(run, asked.files["html"], quiet=asked.quiet),
     )
 
 
@@ -107,11 +115,14 @@ def _wanted(
     }
 
 
-def _write_pictures(run: Run, page: Path | None) -> bool:
+def _write_pictures(run: Run, page: Path | None, *, quiet: bool) -> bool:
     """Say where the rows are, and draw the charts of the page beside it; whether that worked."""
     csv = run.settings.get("csv")
     if csv is not None:
-        echo(f"{os.path.relpath(csv)}: {len(rows_of(run))} rows", err=True)
+        rows = Path(os.path.relpath(csv))
+        tell_written(rows, f"{len(rows_of(run))} rows", quiet=quiet)
+        if any(each.metric is Metric.PROFILE for each in run.plan):
+            tell_written(kernels_file(rows), quiet=quiet)
     if page is None or not page.is_file():
         return True
     charts = [section.chart for section in view_of(run).sections if section.chart]
@@ -120,7 +131,7 @@ def _write_pictures(run: Run, page: Path | None) -> bool:
             if chart.id in _PICTURES:
                 picture = page.with_name(f"{page.stem}-{chart.id}.png")
                 write_whole(picture, png_of(chart))
-                echo(f"{picture}: a picture of {page}", err=True)
+                tell_written(picture, f"a picture of {page}", quiet=quiet)
     except MissingToolError as error:
         warn(f"no pictures beside the page: {error}")
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,40 @@ def stopped_after(running: subprocess.Popen[str], results: int, how: signal.Sign
             break
     _, after = running.communicate(timeout=900)
     return after
+
+
+def test_without_arguments_it_says_what_it_will_do_before_it_starts(tmp_path: Path) -> None:
+    """The suite, how much, how long, where; then how to stop it and what is shorter."""
+    places = {"XDG_DATA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    running = subprocess.Popen(
+        [*HEEDING_CTRL_C, sys.executable, "-m", "torchmark"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": site()} | places,
+    )
+    assert running.stderr is not None
+    lines = [running.stderr.readline() for _ in range(2)]
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=900)
+    assert running.returncode == 130, said
+    assert re.fullmatch(
+        r"standard: 181 cases, times and instruction counts, 362 measurements, about \d+ min; "
+        rf"results go to {tmp_path}/\S+\n",
+        lines[0],
+    )
+    for text in ("Ctrl-C stops it", "run --resume latest", "run --quick", "torchmark --help"):
+        assert text in lines[1]
+
+
+def test_a_quick_run_says_how_long_it_takes_in_one_line(tmp_path: Path, suite: Path) -> None:
+    done = torchmark_command(
+        "run", str(suite), "--time", "--quick", "-k", "1", "--store", "s.db", cwd=tmp_path
+    )
+    first, second = done.stderr.splitlines()[:2]
+    assert re.search(r": \d+ cases?, times, \d+ measurements?, about \d+ s; results go to ", first)
+    assert second.startswith("run ")
 
 
 def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:

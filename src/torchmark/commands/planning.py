@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torchmark.define.selection import selected
 from torchmark.define.skips import EnvironmentFacts, find_known_break
@@ -69,21 +70,33 @@ def folders_of(suites: Iterable[str]) -> list[str]:
 def select_cases(
     suites: Sequence[LoadedSuite],
     workers: Workers,
+    **choice: Any,
+) -> tuple[Case, ...]:
+    """The cases that were asked for, with the skips that hold in the workers' environment.
+
+    `choice` are the options of `choose_cases`.
+    """
+    features = frozenset[str]().union(*(suite.features_asked() for suite in suites))
+    facts = EnvironmentFacts(
+        torch=str(workers.facts()["torch"]), features=workers.features(features)
+    )
+    return choose_cases(suites, facts, **choice)
+
+
+def choose_cases(
+    suites: Sequence[LoadedSuite],
+    facts: EnvironmentFacts,
     *,
     pattern: str = "",
     cpp: bool = True,
     quick: bool = False,
     threads: int | None = None,
 ) -> tuple[Case, ...]:
-    """The cases that were asked for, with the skips that hold in the workers' environment.
+    """The cases that were asked for, with the skips that these facts lead to.
 
     `pattern` is that of `-k`. `quick` takes the standard suite's quick subset in place of all of
     it. `threads` is for every case, in place of what the definitions say.
     """
-    features = frozenset[str]().union(*(suite.features_asked() for suite in suites))
-    facts = EnvironmentFacts(
-        torch=str(workers.facts()["torch"]), features=workers.features(features)
-    )
     cases = cases_of(suites, facts=facts)
     if quick:
         of_standard = {case.id for case in cases_of(s for s in suites if s.name == "standard")}

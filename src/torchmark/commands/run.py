@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from torchmark.analyse.processes import RepeatForecast, forecast_processes
-from torchmark.commands.planning import let_cases_import, load_suites, select_cases
+from torchmark.commands.planning import (
+    choose_cases,
+    installed_facts,
+    let_cases_import,
+    load_suites,
+    select_cases,
+)
 from torchmark.commands.spine import (
     Listener,
     Place,
@@ -38,8 +46,8 @@ from torchmark.model.run import (
     RunKind,
     Stage,
 )
-from torchmark.report.figures import duration_text
-from torchmark.store import Store, artifact_folder
+from torchmark.report.figures import duration_text, number_text
+from torchmark.store import Store, artifact_folder, option_for
 from torchmark_probe.loops.sampling import Limits
 
 TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)
@@ -51,6 +59,15 @@ of the forecast in nine cases of ten."""
 
 MOST_PROCESSES = 100
 """For one case: minutes."""
+
+_START = 30.0
+_COUNTER_START = 25.0
+_OF_A_COUNT = 0.5
+"""Seconds: importing torch and building C++, starting the counter, and counting a case. On two
+cores the standard suite takes 6.1 min, and 7.1 with C++ built anew (docs/performance.md)."""
+
+_LONG = 120.0
+"""Seconds after which a run is long: how to stop it and what is shorter is then said."""
 
 
 def run(
@@ -92,16 +109,19 @@ def run(
     # Before a worker imports torch: a suite that cannot be read is told at once.
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     _check_loaded(loaded)
+    choice: dict[str, Any] = {"pattern": pattern, "cpp": cpp, "quick": quick, "threads": threads}
     with use_store(store) as kept, contextlib.closing(Workers()) as workers:
+        if resume is None and progress is not None:
+            cases = choose_cases(loaded, installed_facts(), **choice)
+            for text in announce([suite.name for suite in loaded], cases, wanted, effort, kept):
+                progress(Stage(text=text))
         here = describe_environment(workers.facts())
         if resume is not None:
             started = find_run(kept, resume, kind)
             started.check_same_environments((here,))
             let_cases_import(started.settings.get("suites", ()))
         else:
-            cases = select_cases(
-                loaded, workers, pattern=pattern, cpp=cpp, quick=quick, threads=threads
-            )
+            cases = select_cases(loaded, workers, **choice)
             started = begin_run(
                 kept,
                 kind,
@@ -122,6 +142,50 @@ def _check_loaded(suites: Sequence[LoadedSuite]) -> None:
     failures = [str(failure) for suite in suites for failure in suite.failures]
     if failures and not any(suite.parts for suite in suites):
         raise InvalidArgumentError("nothing can be run:\n" + "\n".join(failures))
+
+
+def announce(
+    suites: Sequence[str],
+    cases: Sequence[Case],
+    metrics: Sequence[Metric],
+    effort: Effort,
+    store: Store,
+) -> Iterator[str]:
+    """What a run will do, how long that may take and where results go, before it starts."""
+    measured = [case for case in cases if case.skip is None]
+    if not measured:
+        return
+    seconds = seconds_for(len(measured), metrics, effort, len(os.sched_getaffinity(0)))
+    what = {Metric.TIME: "times", Metric.INSTRUCTIONS: "instruction counts"}
+    how_long = (
+        f"about {duration_text(seconds)}"
+        if effort.detect is None
+        else "a pilot will say how long it takes"
+    )
+    yield (
+        f"{', '.join(suites)}: {number_text(len(measured), 'case')}, "
+        f"{' and '.join(what[metric] for metric in metrics)}, "
+        f"{number_text(len(measured) * len(metrics), 'measurement')}, {how_long}; "
+        f"results go to {store.where}"
+    )
+    if seconds > _LONG:
+        resume = f"torchmark run --resume latest{option_for(store.where)}"
+        yield (
+            f"Ctrl-C stops it and keeps what is measured by then; {resume} goes on. "
+            "torchmark run --quick takes a minute or two; torchmark --help shows the commands."
+        )
+
+
+def seconds_for(cases: int, metrics: Sequence[Metric], effort: Effort, cores: int) -> float:
+    """Roughly what a run takes: with two cores or more, cases are counted while others are timed.
+
+    >>> round(seconds_for(181, TIME_AND_COUNT, Effort(), 2) / 60)
+    7
+    """
+    timing = cases * effort.limits.max_run_time * effort.repeats * (Metric.TIME in metrics)
+    is_counted = Metric.INSTRUCTIONS in metrics
+    counting = is_counted * (_COUNTER_START + cases * _OF_A_COUNT * effort.repeats)
+    return _START + (timing + counting if cores == 1 else max(timing, counting))
 
 
 def plan_results(cases: Sequence[Case], metrics: Sequence[Metric]) -> list[PlannedResult]:

@@ -6,9 +6,11 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -225,6 +227,7 @@ def test_torchs_loop_of_measurements_runs_until_both_the_time_and_the_hook_agree
 
 PATCHED = """
 import sys
+from collections.abc import Callable
 import torch.utils.benchmark as benchmark
 import torch.utils.benchmark.utils.common as common
 from torch.utils.benchmark import Compare, Timer
@@ -284,3 +287,42 @@ def test_the_patch_says_what_it_needs(arguments: list[str], code: int, tmp_path:
     assert done.returncode == code
     assert "torchmark.patch" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def counts(library: Any, inclusive: bool) -> Any:
+    return library.FunctionCounts((library.FunctionCount(3, "a.c:f"),), inclusive)
+
+
+def one_parameter(library: Any) -> Any:
+    return library.FuzzedParameter("k", 1, 2, "uniform")
+
+
+MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "inclusive minus exclusive": lambda lib: counts(lib, True) - counts(lib, False),
+    "inclusive plus exclusive": lambda lib: counts(lib, True) + counts(lib, False),
+    "an entry that is not there": lambda lib: counts(lib, True)[1],
+    "an unknown attribute": lambda lib: lib.Measurement(1, [1.0], lib.TaskSpec("x", "y")).other,
+    "a changed spec": lambda lib: setattr(lib.TaskSpec("x", "y"), "stmt", "z"),
+    "no measurement": lambda lib: str(lib.Compare([1])),
+    "an unknown distribution": lambda lib: lib.FuzzedParameter("k", distribution="normal"),
+    "no distribution": lambda lib: lib.FuzzedParameter("k"),
+    "one name for two": lambda lib: lib.Fuzzer([one_parameter(lib)], [lib.FuzzedTensor("k", (1,))]),
+    "impossible": lambda lib: list(
+        lib.Fuzzer([one_parameter(lib)], [], [lambda params: params["k"] > 2]).take(1)
+    ),
+    "an unknown language": lambda lib: lib.Timer(language="rust"),
+    "global_setup for Python": lambda lib: lib.Timer(global_setup="x"),
+    "globals for C++": lambda lib: lib.Timer("x", language="c++", globals={"a": 1}),
+    "no text": lambda lib: lib.Timer(3),
+    "no repeats": lambda lib: lib.Timer().collect_callgrind(repeats=0),
+    "repeat": lambda lib: lib.Timer().repeat(),
+    "autorange": lambda lib: lib.Timer().autorange(),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_that_torch_refuses_raises_an_exception_of_its_type(mistake: str) -> None:
+    with pytest.raises(Exception) as expected:
+        MISTAKES[mistake](importlib.import_module("torch.utils.benchmark"))
+    with pytest.raises(expected.type):
+        MISTAKES[mistake](torchmark)

@@ -80,8 +80,15 @@ class UnknownRowError(InvalidArgumentError):
     """A baseline row that the table does not have."""
 
 
-class FuzzerDefinitionError(InvalidArgumentError):
-    """A fuzzed parameter or tensor that cannot be drawn as it is described."""
+class FuzzerDefinitionError(InvalidArgumentError, AssertionError):
+    """A fuzzed parameter or tensor that cannot be drawn as it is described.
+
+    torch's checks raise an AssertionError.
+    """
+
+
+class MixedCountsError(InvalidArgumentError, AssertionError):
+    """Inclusive and exclusive counts in one sum; torch's check raises an AssertionError."""
 
 
 class ImpossibleConstraintError(TorchmarkError, ValueError):

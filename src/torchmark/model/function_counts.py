@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, overload
 
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import MixedCountsError
 
 _LINE_WIDTH = 80
 """torch's own default, for a process in which torch is not loaded."""
@@ -193,7 +193,7 @@ class FunctionCounts:
         if not isinstance(other, FunctionCounts):
             return NotImplemented
         if self.inclusive != other.inclusive:
-            raise InvalidArgumentError(
+            raise MixedCountsError(
                 "inclusive and exclusive counts cannot be added or subtracted; "
                 "take both from stats(inclusive=True) or both from stats()"
             )

@@ -47,7 +47,8 @@ from torchmark.model.run import (
     Stage,
 )
 from torchmark.report.figures import duration_text, number_text
-from torchmark.store import Store, artifact_folder, option_for
+from torchmark.store import Store, artifact_folder
+from torchmark.store.database import option_for
 from torchmark_probe.loops.sampling import Limits
 
 TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)

@@ -34,6 +34,10 @@ LOAD_SECONDS = 60.0
 """How long a file may take to load where the command has no limit of its own: several times what
 the import of torch takes on a busy machine."""
 
+_SHORTEST = 10.0
+"""What every file may take, because the limit that a command has is meant for a case: on a busy
+machine the import of torch alone has taken nine seconds."""
+
 _PROGRAM = """
 import sys
 path, sys.argv[1:] = sys.argv[1:], []
@@ -108,6 +112,7 @@ def _read_in_one_process(
     sources: Sequence[Source], time_limit: float, *, is_sweep: bool
 ) -> Iterator[_Answer | SuiteFileError]:
     """One answer for each source, up to the one that ends the process."""
+    time_limit = max(time_limit, _SHORTEST)
     own, theirs = os.pipe()
     named = tuple((str(source), isinstance(source, Path)) for source in sources)
     request = _Request(sources=named, is_sweep=is_sweep, descriptor=theirs)

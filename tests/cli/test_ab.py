@@ -498,12 +498,13 @@ def test_the_options_of_the_command_are_those_of_the_function(
     monkeypatch.setattr(ab_module, "ab", fake_ab)
     arguments = ["--A", "a", "--env", "C=c d=e", "--suite", "s", "-k", "add", "--time",
                  "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--detect", "0.5%",
-                 "--tag", "t"]  # fmt: skip
+                 "--timeout", "7", "--tag", "t"]  # fmt: skip
     told = CliRunner().invoke(ab_module.ab_command, arguments)
     assert told.exit_code != 0
     progress = given.pop("progress")
     assert callable(progress)
     assert given == {
+        "timeout": 7.0,
         "A": "a", "B": None, "environments": {"C": "c d=e"}, "suites": ("s",), "pattern": "add",
         "statements": (), "setup": "pass", "a_stmt": None, "b_stmt": None,
         "metrics": [Metric.TIME], "cpp": False, "patch": ["B"], "backtest": True, "budget": 3.0,

@@ -31,6 +31,9 @@ CUT_OFF = os.EX_IOERR
 
 _PR_SET_PDEATHSIG = 1
 
+_ARCHIVE = 99
+"""Where a case has the archive of the probe: a fixed number, as counts depend on every byte."""
+
 _libc = ctypes.CDLL(None)
 
 
@@ -271,7 +274,7 @@ def _move_archive() -> None:
     """The probe is imported from descriptor 0, which is about to be closed; a case whose code
     imports torchmark needs more of it.
     """
-    elsewhere = "/proc/self/fd/{}".format(os.dup(0))
+    os.dup2(0, _ARCHIVE, inheritable=False)
     for importer in sys.path_importer_cache.values():
         if getattr(importer, "archive", None) == "/proc/self/fd/0":
-            importer.archive = elsewhere  # type: ignore[union-attr]
+            importer.archive = "/proc/self/fd/{}".format(_ARCHIVE)  # type: ignore[union-attr]

@@ -24,8 +24,9 @@ from torchmark.model.result import Timing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HEEDING_CTRL_C = (shutil.which("env") or "env", "--default-signal=INT")
-"""Shells let what they start in the background ignore it, and that is inherited."""
+HEEDING_CTRL_C = (shutil.which("env") or "env", "--default-signal=INT,HUP")
+"""Shells let what they start in the background ignore Ctrl-C, nohup lets it ignore the end of the
+terminal, and that is inherited."""
 
 QUICK = ("--min-run-time", "0.005")
 
@@ -333,21 +334,23 @@ def test_a_full_disk_is_told() -> None:
 def test_a_signal_while_timing_says_so_and_has_the_code_that_shells_give(
     name: str, code: int, said: str
 ) -> None:
-    done = time_while_signalled(name)
+    done = time_while_signalled(name, "; signal.pause()")
     assert done.returncode == code
     assert done.stderr.splitlines()[-1] == f"torchmark: {said}"
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
     """As nohup has it."""
-    done = time_while_signalled("SIGHUP", "trap '' HUP")
+    done = time_while_signalled("SIGHUP", before="trap '' HUP;")
     assert done.returncode == 0, done.stderr
 
 
-def time_while_signalled(name: str, before: str = ":") -> subprocess.CompletedProcess[str]:
+def time_while_signalled(
+    name: str, then: str = "", before: str = ""
+) -> subprocess.CompletedProcess[str]:
     """The statement sends the signal to the process of the command."""
-    stmt = f'import os, signal; os.kill(int(os.environ["TORCHMARK_PID"]), signal.{name})'
-    command = f"{before}; export TORCHMARK_PID=$$; exec {sys.executable} -m torchmark time "
-    return subprocess.run(["bash", "-c", f"{command} '{stmt}' {' '.join(QUICK)}"],
+    stmt = f'import os, signal; os.kill(int(os.environ["TORCHMARK_PID"]), signal.{name}){then}'
+    command = f"{before} export TORCHMARK_PID=$$; exec {sys.executable} -m torchmark time "
+    return subprocess.run([*HEEDING_CTRL_C, "bash", "-c", f"{command} '{stmt}' {' '.join(QUICK)}"],
                           capture_output=True, text=True, check=False,
                           env=os.environ | {"PYTHONPATH": site()})  # fmt: skip

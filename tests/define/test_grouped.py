@@ -124,3 +124,8 @@ def test_definitions_can_be_compared_and_hashed() -> None:
 def test_threads_are_a_number_or_several() -> None:
     assert check_threads(3) == (3,)
     assert check_threads([1, 2]) == (1, 2)
+
+
+def test_a_setup_that_is_plain_text_is_told_what_to_write() -> None:
+    with pytest.raises(DefinitionError, match=r"setup is a GroupedSetup, .*; got a str"):
+        GroupedStmts("x + 1", setup="x = torch.ones(4)")  # type: ignore[arg-type]

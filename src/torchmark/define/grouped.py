@@ -119,6 +119,13 @@ class GroupedBenchmark:
     skip: tuple[SkipCondition, ...] = ()
     """Where it is left out: any of these suffices."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.setup, GroupedSetup):
+            raise DefinitionError(
+                "setup is a GroupedSetup, such as GroupedSetup('x = torch.ones(4)'); got a "
+                f"{type(self.setup).__name__}"
+            )
+
     @property
     def autograd(self) -> bool:
         """Whether the backward pass is run too."""

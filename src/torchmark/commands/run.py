@@ -33,7 +33,7 @@ from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.case import Case
+from torchmark.model.case import Case, Language
 from torchmark.model.result import Metric, PlannedResult, Result, ResultKey, Timing
 from torchmark.model.run import (
     QUICK_LIMITS,
@@ -61,10 +61,11 @@ of the forecast in nine cases of ten."""
 MOST_PROCESSES = 100
 """For one case: minutes."""
 
-_START = 30.0
+_START = 3.0
+_OF_A_BUILD = 0.3
 _COUNTER_START = 25.0
 _OF_A_COUNT = 0.5
-"""Seconds: importing torch and building C++, starting the counter, and counting a case. On two
+"""Seconds: importing torch, building a C++ case, starting the counter, and counting a case. On two
 cores the standard suite takes 6.1 min, and 7.1 with C++ built anew (docs/performance.md)."""
 
 _LONG = 120.0
@@ -156,7 +157,7 @@ def announce(
     measured = [case for case in cases if case.skip is None]
     if not measured:
         return
-    seconds = seconds_for(len(measured), metrics, effort, len(os.sched_getaffinity(0)))
+    seconds = seconds_for(measured, metrics, effort, len(os.sched_getaffinity(0)))
     what = {Metric.TIME: "times", Metric.INSTRUCTIONS: "instruction counts"}
     how_long = (
         f"about {duration_text(seconds)}"
@@ -177,16 +178,21 @@ def announce(
         )
 
 
-def seconds_for(cases: int, metrics: Sequence[Metric], effort: Effort, cores: int) -> float:
+def seconds_for(
+    cases: Sequence[Case], metrics: Sequence[Metric], effort: Effort, cores: int
+) -> float:
     """Roughly what a run takes: with two cores or more, cases are counted while others are timed.
 
-    >>> round(seconds_for(181, TIME_AND_COUNT, Effort(), 2) / 60)
+    >>> python = Case(label=("add",), stmt="x + 1")
+    >>> cpp = Case(label=("add",), stmt="x + 1;", language=Language.CPP)
+    >>> round(seconds_for([python] * 86 + [cpp] * 95, TIME_AND_COUNT, Effort(), 2) / 60)
     7
     """
-    timing = cases * effort.limits.max_run_time * effort.repeats * (Metric.TIME in metrics)
+    building = _START + _OF_A_BUILD * sum(case.language is Language.CPP for case in cases)
+    timing = len(cases) * effort.limits.max_run_time * effort.repeats * (Metric.TIME in metrics)
     is_counted = Metric.INSTRUCTIONS in metrics
-    counting = is_counted * (_COUNTER_START + cases * _OF_A_COUNT * effort.repeats)
-    return _START + (timing + counting if cores == 1 else max(timing, counting))
+    counting = is_counted * (_COUNTER_START + len(cases) * _OF_A_COUNT * effort.repeats)
+    return building + (timing + counting if cores == 1 else max(timing, counting))
 
 
 def plan_results(cases: Sequence[Case], metrics: Sequence[Metric]) -> list[PlannedResult]:

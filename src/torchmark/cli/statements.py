@@ -178,6 +178,6 @@ def _describe_failure(result: Result) -> str:
     texts = [f"{result.case.name} failed: {result.reason}"]
     for name, printed in (("output", result.stdout), ("standard error", result.stderr)):
         end = printed[-_SHOWN_OUTPUT:].strip()
-        if end and not result.reason.rstrip().endswith(end):  # as that of a crash does
+        if end and not result.reason.rstrip().endswith(end):  # the reason of a crash quotes it
             texts.append(f"the end of its {name}:\n{end}")
     return "\n".join(texts)

@@ -42,7 +42,7 @@ def installed_facts() -> EnvironmentFacts:
 
 
 def load_suites(names: Iterable[str], *, time_limit: float = LOAD_SECONDS) -> list[LoadedSuite]:
-    """The suites by their names; what lies beside them can be imported by their cases.
+    """Load suites by name, and let their cases import modules from the same folder.
 
     A file that takes longer than the limit to load has failed.
     """

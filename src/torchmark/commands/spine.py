@@ -157,7 +157,7 @@ def carry_out(
 def _keep_all(
     news: Generator[Progress | Run, None, object], keep: Callable[[Progress | Run], None]
 ) -> None:
-    """Keep whatever comes; after Ctrl-C also what whoever measures has and did not hand on yet."""
+    """Store each result as it arrives; after Ctrl-C, also those that were still held back."""
     try:
         for each in news:
             keep(each)

@@ -12,8 +12,8 @@ What a file defines:
 A file that cannot be loaded costs its own definitions alone and is reported as a value. The name
 of a file is no part of a label, so that results survive the renaming of files.
 
-A file is the user's own code. Whoever loads it says in which process it runs: `read_here` runs it
-in this one, `torchmark.engine.user_files` in another.
+A file is the user's own code. The caller chooses the process that runs it: `read_here` runs it in
+this one, `torchmark.engine.user_files` in a separate one.
 """
 
 from __future__ import annotations

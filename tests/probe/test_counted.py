@@ -54,6 +54,21 @@ def test_names_of_the_setup_are_globals_of_the_statement() -> None:
     assert run("seen.append(f())", setup, number=3).count("found") == 3
 
 
+@pytest.mark.parametrize(
+    ("setup", "names"),
+    [
+        ("xs = [x for x in (1, 2)]", ["__builtins__"]),
+        ("f = lambda: 1", ["__builtins__", "__name__"]),
+        ("class Plain: pass", ["__builtins__", "__name__"]),
+    ],
+)
+def test_only_what_defines_something_gets_a_name_that_look_ups_may_pay_for(
+    setup: str, names: list[str]
+) -> None:
+    stmt = "seen += sorted(name for name in globals() if name.startswith('__'))"
+    assert run(stmt, setup) == ["ready", "toggle", *names, "toggle"]
+
+
 def test_an_empty_statement_and_setup_are_allowed() -> None:
     assert run("# nothing", "", number=2, warmup=1) == ["ready", "toggle", "toggle"]
 

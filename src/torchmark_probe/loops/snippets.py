@@ -164,11 +164,20 @@ def execute(
     """Run code with the user's parts in it; `names` gets what it defines, if not the namespace.
 
     Classes and functions take the module that they belong to from the name in their globals, and
-    TorchScript, dataclasses and others look for it.
+    TorchScript, dataclasses and others look for it. Other code gets no such name: one more key in
+    the dictionary can cost each look-up of a statement's names some instructions.
     """
-    namespace.setdefault("__name__", "__main__")
+    if any(_takes_a_module(constant) for constant in code.co_consts):
+        namespace.setdefault("__name__", "__main__")
     # Running the user's statement is the purpose.
     exec(code, namespace, namespace if names is None else names)  # noqa: S102
+
+
+def _takes_a_module(constant: object) -> bool:
+    """Whether it is the code of a class or a function, and not of a comprehension."""
+    if not isinstance(constant, CodeType):
+        return False
+    return constant.co_name == "<lambda>" or not constant.co_name.startswith("<")
 
 
 def place_of(filename: str, line: int) -> Optional[Place]:

@@ -56,6 +56,9 @@ def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundi
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = wanted.sys_path
     around = warmup.warm_up(wanted.threads, wanted.modules, tell)
+    if wanted.copies_code:
+        memory.copy_code()
+        around = around._replace(copies_code=True)
     wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 

@@ -29,7 +29,7 @@ from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.cores import Division, begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
-from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
@@ -263,8 +263,8 @@ def activate(
     """The environments that the shell commands lead to; their processes end with it."""
     with contextlib.ExitStack() as stack:
         yield [
-            stack.enter_context(contextlib.closing(open_environment(name, command, path, modules)))
-            for name, command in commands.items()
+            stack.enter_context(contextlib.closing(side))
+            for side in open_environments(commands, path, modules)
         ]
 
 

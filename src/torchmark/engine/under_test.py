@@ -60,6 +60,7 @@ class Workers:
             threads=threads,
             under_callgrind=under_callgrind,
             modules=(*SETUP_MODULES, *modules),
+            copies_code=self._launch.copies_code and not under_callgrind,
         )
 
     def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
@@ -96,10 +97,13 @@ class UnderTest:
         environment: ActivatedEnvironment,
         path: Sequence[str] = (),
         modules: Sequence[str] = (),
+        *,
+        copies_code: bool = False,
     ) -> None:
         """`path` is where cases find the user's own modules, beside the environment's.
 
         `modules` are imported once in each zygote where times are taken, and not by every case.
+        `copies_code` is for an environment that is compared with another build of torch.
         """
         self.environment = environment
         self.workers = Workers(
@@ -109,6 +113,7 @@ class UnderTest:
                 layout=FIRST_LAYOUT,
                 modules=tuple(modules),
                 path=tuple(path),
+                copies_code=copies_code,
             )
         )
         self._described: Environment | None = None
@@ -160,11 +165,13 @@ class UnderTest:
         self.workers.close()
 
 
-def open_environment(
-    name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
-) -> UnderTest:
-    """The environment that the source command leads to."""
-    return UnderTest(activate_environment(name, command), path, modules)
+def open_environments(
+    commands: Mapping[str, str], path: Sequence[str] = (), modules: Sequence[str] = ()
+) -> list[UnderTest]:
+    """The environments that the source commands lead to, by their names."""
+    found = [activate_environment(name, command) for name, command in commands.items()]
+    builds = {os.path.realpath(each.interpreter.torch_file) for each in found}
+    return [UnderTest(each, path, modules, copies_code=len(builds) > 1) for each in found]
 
 
 def describe_environment(probe_facts: Mapping[str, Any]) -> Environment:

@@ -47,6 +47,9 @@ class Start(Message):
     modules: List[str]
     """What to import after torch; what there is not is left out."""
 
+    copies_code: bool = False
+    """Whether to put code into memory of its own, as `memory.copy_code` does."""
+
 
 class StageBegan(Message):
     """From the zygote: what it does now."""

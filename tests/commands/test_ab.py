@@ -66,7 +66,7 @@ class World:
         self.has_control = False
         """Whether a comparison ends with its first case compared with itself."""
 
-    def find(self, name: str, command: str, _path: object, _modules: object) -> FakeSide:
+    def find(self, name: str, command: str, *_: object) -> FakeSide:
         side = FakeSide(name, command, self.facts.get(command, FACTS))
         self.sides.append(side)
         return side

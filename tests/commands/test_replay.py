@@ -38,7 +38,7 @@ def zygotes() -> Iterator[ReplayZygotes]:
 
 @pytest.fixture(autouse=True)
 def lend_zygotes(zygotes: ReplayZygotes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "ReplayZygotes", lambda _: contextlib.nullcontext(zygotes))
+    monkeypatch.setattr(command, "ReplayZygotes", lambda *_: contextlib.nullcontext(zygotes))
     monkeypatch.setattr(replaying_in_order, "_PASSES", Limits(0.1, 0.05, 0.1))
 
 

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 def open_one(
-    name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
+    name: str,
+    command: str,
+    path: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    imports: Sequence[str] = (),
 ) -> UnderTest:
-    (side,) = open_environments({name: command}, path, modules)
+    (side,) = open_environments({name: command}, path, modules, imports)
     return side

@@ -131,6 +131,7 @@ def run(
                 environments=[here],
                 settings={"suites": [suite.name for suite in loaded]},
                 effort=effort,
+                notes=[note for suite in loaded for note in suite.notes],
                 tags=tags,
             )
             _add_files_that_failed(kept, started, loaded, wanted[0])

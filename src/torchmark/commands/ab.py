@@ -189,6 +189,7 @@ def _compare_environments(
             },
             effort=effort or _effort(budget, detect, timeout),
             notes=[
+                *(note for suite in loaded for note in suite.notes),
                 *said,
                 *why_not,
                 *note_environments(sides, statements_differ=a_stmt is not None),

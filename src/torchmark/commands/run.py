@@ -140,6 +140,7 @@ def run(
                         "imports": modules or None,
                     },
                     effort=effort,
+                    notes=[note for suite in loaded for note in suite.notes],
                     tags=tags,
                 )
                 _add_files_that_failed(kept, begun, loaded, wanted[0])

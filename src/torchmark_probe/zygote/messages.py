@@ -332,6 +332,8 @@ class ReplayInOrder(Message):
 
     limits: Limits
     seed: int
+    values: str = ""
+    """The file with recorded contents of tensors; "" if there is none."""
 
 
 class LeftOut(Message):

@@ -153,6 +153,7 @@ def _compare_environments(
     pairs = _pair_statements(statements, a_stmt, b_stmt)
     if pairs and suites:
         raise InvalidArgumentError("give either suites or statements, not both")
+    effort = effort or _effort(budget, detect, timeout)
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
     names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
@@ -187,7 +188,7 @@ def _compare_environments(
                 "path": path,
                 "imports": modules or None,
             },
-            effort=effort or _effort(budget, detect, timeout),
+            effort=effort,
             notes=[
                 *(note for suite in loaded for note in suite.notes),
                 *said,
@@ -211,7 +212,7 @@ def _effort(budget: float | None, detect: float | None, timeout: float) -> Effor
             f"a change of {detect * 100:g} % cannot be told from what environments differ for "
             f"nothing (up to {least * 100:g} %); ask for more"
         )
-    seconds = DETECT_BUDGET if budget is None else budget
+    seconds = DETECT_BUDGET if budget is None else check_positive("budget", budget)
     return Effort(budget=seconds, detect=detect, timeout=limit)
 
 

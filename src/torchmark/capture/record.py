@@ -26,6 +26,7 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.files import replacing
@@ -236,17 +237,11 @@ def require_safetensors() -> None:
         ) from error
 
 
-def contents_file(path: str | os.PathLike[str]) -> Path:
-    """`NAME.safetensors` for the trace `NAME.jsonl.gz`."""
-    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
-    return Path(path).with_name(f"{name}.safetensors")
-
-
 def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor]) -> None:
     """Exact contents by name, next to the trace."""
     from safetensors.torch import save_file  # noqa: PLC0415 - an extra of its own
 
-    target = contents_file(path)
+    target = values_file(path)
     try:
         with replacing(target) as part:
             save_file(contents, part)

@@ -131,6 +131,9 @@ class Trace:
     unseen: tuple[str, ...] = ()
     """Sentences: what could not be captured, and what is missing from a file that was cut off."""
 
+    values: str = ""
+    """The file with the exact contents of tensors, by its full path; "" if no call has any."""
+
     def counts_by_call(self) -> Counter[int]:
         """How often each call was made, wherever it came from."""
         total: Counter[int] = Counter()

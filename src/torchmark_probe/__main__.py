@@ -65,6 +65,9 @@ def _start(wanted: messages.Start, channel: socket.socket) -> Optional[handlers.
     except warmup.ImportFailedError as error:
         wire.send(channel.fileno(), messages.ImportFailed(*error.args))
         return None
+    if wanted.copies_code:
+        memory.copy_code()
+        around = around._replace(copies_code=True)
     wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 

@@ -102,7 +102,11 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr(module, "open_environment", made.find)
+    monkeypatch.setattr(
+        module,
+        "open_environments",
+        lambda commands, *rest: [made.find(*each, *rest) for each in commands.items()],
+    )
     monkeypatch.setattr(module, "Comparison", made.compare)
     monkeypatch.setattr(module, "remarks_on", lambda *_, **__: [])
     return made

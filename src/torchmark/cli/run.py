@@ -24,9 +24,15 @@ from torchmark.commands.planning import default_suites
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
+from torchmark.model.run import USUAL_LIMITS
 from torchmark.settings import RunSettings, settings_for
 
-_NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_positive}
+_NUMBERS = {
+    "threads": check_count,
+    "repeats": check_count,
+    "budget": check_positive,
+    "timeout": check_positive,
+}
 """Options that are numbers, as the settings and `torchmark.run` call them too."""
 
 
@@ -41,6 +47,12 @@ _NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_pos
 @click.option("--threads", type=int, metavar="N", help="Run every case with N threads.")
 @click.option(
     "--repeats", type=int, metavar="N", help="Repeat each case in N fresh processes.  [default: 1]"
+)
+@click.option(
+    "--budget",
+    type=float,
+    metavar="S",
+    help=f"Time each case for S seconds at most.  [default: {USUAL_LIMITS.max_run_time:g}]",
 )
 @click.option(
     "--detect",

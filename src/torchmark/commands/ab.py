@@ -29,7 +29,7 @@ from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.cores import Division, begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
-from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
@@ -153,6 +153,7 @@ def _compare_environments(
     pairs = _pair_statements(statements, a_stmt, b_stmt)
     if pairs and suites:
         raise InvalidArgumentError("give either suites or statements, not both")
+    effort = effort or _effort(budget, detect, timeout)
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
     names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
@@ -187,8 +188,9 @@ def _compare_environments(
                 "path": path,
                 "imports": modules or None,
             },
-            effort=effort or _effort(budget, detect, timeout),
+            effort=effort,
             notes=[
+                *(note for suite in loaded for note in suite.notes),
                 *said,
                 *why_not,
                 *note_environments(sides, statements_differ=a_stmt is not None),
@@ -210,7 +212,7 @@ def _effort(budget: float | None, detect: float | None, timeout: float) -> Effor
             f"a change of {detect * 100:g} % cannot be told from what environments differ for "
             f"nothing (up to {least * 100:g} %); ask for more"
         )
-    seconds = DETECT_BUDGET if budget is None else budget
+    seconds = DETECT_BUDGET if budget is None else check_positive("budget", budget)
     return Effort(budget=seconds, detect=detect, timeout=limit)
 
 
@@ -277,10 +279,8 @@ def activate(
     """The environments that the shell commands lead to; their processes end with it."""
     with contextlib.ExitStack() as stack:
         yield [
-            stack.enter_context(
-                contextlib.closing(open_environment(name, command, path, modules, imports))
-            )
-            for name, command in commands.items()
+            stack.enter_context(contextlib.closing(side))
+            for side in open_environments(commands, path, modules, imports)
         ]
 
 

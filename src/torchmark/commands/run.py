@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from torchmark.analyse.processes import RepeatForecast, forecast_processes
-from torchmark.arguments import check_modules
+from torchmark.arguments import check_modules, check_positive
 from torchmark.commands.planning import (
     choose_cases,
     installed_facts,
@@ -61,7 +61,7 @@ PILOT_PROCESSES = 10
 of the forecast in nine cases of ten."""
 
 MOST_PROCESSES = 100
-"""For one case: minutes."""
+"""For one case, unless a budget says otherwise: minutes."""
 
 _START = 3.0
 _OF_A_BUILD = 0.3
@@ -83,6 +83,7 @@ def run(
     quick: bool = False,
     threads: int | None = None,
     repeats: int = 1,
+    budget: float | None = None,
     detect: float | None = None,
     timeout: float = TIME_LIMIT,
     imports: Sequence[str] = (),
@@ -98,15 +99,18 @@ def run(
     `bench_*.py` files, a trace or a module. `pattern` has words of the cases that are meant, as of
     `-k`; `metrics` are some of "time" and "instructions"; `quick` takes the standard suite's quick
     part in less time; `threads` is for every case, otherwise each has its own number; `repeats`
-    fresh processes measure each case, which may take `timeout` seconds. `detect` (0.005 is half a
-    per cent) lets a short pilot choose the repeats of every case, so that a change of that size
-    between two such runs would be found with 80 % power. `imports` names modules that every
-    process imports before it builds a case, such as one that defines operators. Every result is in
-    the store the moment it exists. `resume` names a run that was cut short: it goes on with the
-    suites and options it began with. `kind` says which command's report the run gets.
+    fresh processes measure each case, which may take `timeout` seconds. A case is timed until its
+    median is precise; `budget` bounds the seconds of measured blocks, all its processes together
+    (2 s in each otherwise). `detect` (0.005 is half a per cent) lets a short pilot choose the
+    repeats of every case, so that a change of that size between two such runs would be found with
+    80 % power; `budget` then bounds how many they are (100 otherwise). `imports` names modules that
+    every process imports before it builds a case, such as one that defines operators. Every result
+    is in the store the moment it exists. `resume` names a run that was cut short: it goes on with
+    the suites and options it began with. `kind` says which command's report the run gets.
     """
+    seconds = None if budget is None else check_positive("budget", budget)
     effort = Effort(
-        limits=QUICK_LIMITS if quick or detect else USUAL_LIMITS,
+        limits=_limits(seconds, repeats, quick=quick, detects=detect is not None),
         repeats=repeats,
         detect=detect,
         timeout=timeout,
@@ -138,8 +142,10 @@ def run(
                     settings={
                         "suites": [suite.name for suite in loaded],
                         "imports": modules or None,
+                        **({} if seconds is None else {"budget": seconds}),
                     },
                     effort=effort,
+                    notes=[note for suite in loaded for note in suite.notes],
                     tags=tags,
                 )
                 _add_files_that_failed(kept, begun, loaded, wanted[0])
@@ -148,6 +154,27 @@ def run(
             return carry_out_on_cores(
                 begun, kept, measure, progress, threads=max(widths, default=1)
             )
+
+
+def _limits(budget: float | None, repeats: int, *, quick: bool, detects: bool) -> Limits:
+    """When the sampling of a case stops in one process; its budget is for all of them together."""
+    limits = QUICK_LIMITS if quick or detects else USUAL_LIMITS
+    if budget is None or detects:  # which bounds the number of processes
+        return limits
+    most = budget / repeats
+    return limits._replace(min_run_time=min(limits.min_run_time, most), max_run_time=most)
+
+
+def most_processes(budget: float | None) -> int:
+    """That a case gets to make a change detectable: its pilot's, and what the budget has left.
+
+    >>> most_processes(None), most_processes(11.0), most_processes(0.1)
+    (100, 30, 10)
+    """
+    if budget is None:
+        return MOST_PROCESSES
+    left = budget - PILOT_PROCESSES * PILOT_LIMITS.max_run_time
+    return PILOT_PROCESSES + max(0, int(left / QUICK_LIMITS.max_run_time))
 
 
 def _check_loaded(suites: Sequence[LoadedSuite]) -> None:
@@ -240,10 +267,9 @@ def _measure_after_pilot(
     yield Stage(text=text)
     pilots = {each.key: each for each in _take_pilot(execution)}
     yield Stage(text=text, is_over=True)
-    forecasts = {
-        key: forecast_processes(each, wanted, most=MOST_PROCESSES) for key, each in pilots.items()
-    }
-    told = _tell_forecast(pilots, forecasts, wanted)
+    most = most_processes(run.settings.get("budget"))
+    forecasts = {key: forecast_processes(each, wanted, most=most) for key, each in pilots.items()}
+    told = _tell_forecast(pilots, forecasts, wanted, most)
     yield Note(text=told)
     yield msgspec.structs.replace(run, notes=(*run.notes, told))
     more = {key: each.processes - PILOT_PROCESSES for key, each in forecasts.items()}
@@ -278,6 +304,7 @@ def _tell_forecast(
     pilots: Mapping[ResultKey, Result],
     forecasts: Mapping[ResultKey, RepeatForecast],
     wanted: float,
+    most: int,
 ) -> str:
     """How long the wanted size of change will take, and where it will not be reached."""
     longer = (QUICK_LIMITS.min_run_time - PILOT_LIMITS.min_run_time) * PILOT_PROCESSES
@@ -291,7 +318,7 @@ def _tell_forecast(
     if not late:
         return told
     return (
-        f"{told}; {len(late)} of {len(pilots)} cases will not get there in {MOST_PROCESSES} "
+        f"{told}; {len(late)} of {len(pilots)} cases will not get there in {most} "
         f"processes (forecast: {max(late) * 100:.1f} % or less)"
     )
 

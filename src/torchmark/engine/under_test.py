@@ -60,6 +60,7 @@ class Workers:
             threads=threads,
             under_callgrind=under_callgrind,
             modules=(*SETUP_MODULES, *modules),
+            copies_code=self._launch.copies_code and not under_callgrind,
         )
 
     def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
@@ -101,11 +102,14 @@ class UnderTest:
         path: Sequence[str] = (),
         modules: Sequence[str] = (),
         imports: Sequence[str] = (),
+        *,
+        copies_code: bool = False,
     ) -> None:
         """`path` is where cases find the user's own modules, beside the environment's.
 
         `modules` are imported once in each zygote where times are taken, and not by every case.
         `imports` are what the user wants imported in every zygote.
+        `copies_code` is for an environment that is compared with another build of torch.
         """
         self.environment = environment
         self.workers = Workers(
@@ -116,6 +120,7 @@ class UnderTest:
                 modules=tuple(modules),
                 imports=tuple(imports),
                 path=tuple(path),
+                copies_code=copies_code,
             )
         )
         self._described: Environment | None = None
@@ -170,15 +175,17 @@ class UnderTest:
         self.workers.close()
 
 
-def open_environment(
-    name: str,
-    command: str,
+def open_environments(
+    commands: Mapping[str, str],
     path: Sequence[str] = (),
     modules: Sequence[str] = (),
     imports: Sequence[str] = (),
-) -> UnderTest:
-    """The environment that the source command leads to."""
-    return UnderTest(activate_environment(name, command), path, modules, imports)
+) -> list[UnderTest]:
+    """The environments that the source commands lead to, by their names."""
+    found = [activate_environment(name, command) for name, command in commands.items()]
+    builds = {os.path.realpath(each.interpreter.torch_file) for each in found}
+    copies_code = len(builds) > 1
+    return [UnderTest(each, path, modules, imports, copies_code=copies_code) for each in found]
 
 
 def describe_environment(probe_facts: Mapping[str, Any]) -> Environment:

@@ -53,6 +53,9 @@ class Start(Message):
     import_path: List[str]
     """Where those are found beyond `sys_path`."""
 
+    copies_code: bool = False
+    """Whether to put code into memory of its own, as `memory.copy_code` does."""
+
 
 class StageBegan(Message):
     """From the zygote: what it does now."""
@@ -329,6 +332,8 @@ class ReplayInOrder(Message):
 
     limits: Limits
     seed: int
+    values: str = ""
+    """The file with recorded contents of tensors; "" if there is none."""
 
 
 class LeftOut(Message):

@@ -87,6 +87,10 @@ class Launch:
     """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
     them; None leaves it to the kernel, which draws new ones at every start."""
 
+    copies_code: bool = False
+    """Whether the code that is timed lies in memory of its own, and not where the kernel happened
+    to read the files: for comparisons of two builds."""
+
     modules: tuple[str, ...] = ()
     """What to import beyond torch, for cases that would all import it again, each in its process;
     modules of the probe that a child needs must be among them, since it cannot read the archive any
@@ -346,6 +350,7 @@ class ZygoteProcess:
             modules=list(self._launch.modules),
             imports=list(self._launch.imports),
             import_path=self._launch.import_path(),
+            copies_code=self._launch.copies_code,
         )
         self._channel.sendall(wire.encode(start))
 

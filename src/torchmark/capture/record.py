@@ -71,6 +71,7 @@ class Record:
         """Contents by name, where they are wanted."""
 
         self._numbers: dict[Key, int] = {}
+        self._place_numbers: dict[Place, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
         self._families: dict[Key, list[int]] = {}
         self._folded: set[str] = set()
@@ -109,8 +110,10 @@ class Record:
 
     def add_place(self, place: Place) -> int:
         with self.lock:
-            self.places.append(place)
-            return len(self.places) - 1
+            number = self._place_numbers.setdefault(place, len(self.places))
+            if number == len(self.places):
+                self.places.append(place)
+            return number
 
     def pair_of(self, call: int, place: int) -> int:
         with self.lock:

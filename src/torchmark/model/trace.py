@@ -73,6 +73,9 @@ class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     function: str | None = None
     """What the user called, as "torch.nn.functional.linear"."""
 
+    source: str | None = None
+    """The user's line that called it, as "train.py:41"; of a backward call that of its forward."""
+
     thread: Size = 0
     """0 for the thread that captured."""
 

@@ -176,7 +176,7 @@ class _Reader:
 
     def _take_place(self, body: Any) -> None:
         place: Place = convert(body, Place, "place")
-        labels = {"module": _show(place.module), "function": _show(place.function)}
+        labels = {name: _show(getattr(place, name)) for name in ("module", "function", "source")}
         self._places.append(structs.replace(place, **labels))
 
     def _take_step(self, body: Any) -> None:

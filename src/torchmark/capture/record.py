@@ -32,6 +32,7 @@ from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.files import replacing
 from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
+from torchmark_probe.zygote.handlers import headline_of
 
 KEPT_FLOATS = 8
 """Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with
@@ -153,7 +154,7 @@ class Record:
 
     def note_trouble(self, func: Any, error: Exception) -> None:
         """The recorder failed on a call: the program goes on, and the trace says so."""
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = headline_of(error)
         self.note_unseen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
 
     def unseen(self) -> list[str]:

@@ -12,6 +12,7 @@ from torchmark.arguments import check_count, check_positive
 from torchmark.cli.following import (
     RunOptions,
     counting_works,
+    import_option,
     metric_options,
     metrics_of,
     report_run,
@@ -60,6 +61,7 @@ _NUMBERS = {
     help="Repeat each case until a change of X % between runs would be found.",
 )
 @timeout_option
+@import_option
 @run_options()
 def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> None:
     """Time and count the cases of suites, in Python and C++.
@@ -89,6 +91,7 @@ def _wanted(
     no_cpp: bool,
     quick: bool,
     detect: float | None,
+    imports: tuple[str, ...],
     **numbers: float | None,
 ) -> dict[str, Any]:
     """What was asked on the command line comes before what the settings say."""
@@ -98,6 +101,7 @@ def _wanted(
         "cpp": not no_cpp and settings.cpp is not False,
         "quick": quick or bool(settings.quick),
         "detect": detect,
+        "imports": imports,
     }
     for name, check in _NUMBERS.items():
         number = numbers[name] if numbers[name] is not None else getattr(settings, name)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from torchmark.analyse.processes import RepeatForecast, forecast_processes
-from torchmark.arguments import check_positive
+from torchmark.arguments import check_modules, check_positive
 from torchmark.commands.planning import (
     choose_cases,
     installed_facts,
@@ -33,6 +33,7 @@ from torchmark.engine.cores import Division
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment
+from torchmark.engine.zygote.process import Launch
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, Language
 from torchmark.model.result import Metric, PlannedResult, Result, ResultKey, Timing
@@ -85,6 +86,7 @@ def run(
     budget: float | None = None,
     detect: float | None = None,
     timeout: float = TIME_LIMIT,
+    imports: Sequence[str] = (),
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -101,9 +103,10 @@ def run(
     median is precise; `budget` bounds the seconds of measured blocks, all its processes together
     (2 s in each otherwise). `detect` (0.005 is half a per cent) lets a short pilot choose the
     repeats of every case, so that a change of that size between two such runs would be found with
-    80 % power; `budget` then bounds how many they are (100 otherwise). Every result is in the
-    store the moment it exists. `resume` names a run that was cut short: it goes on with the suites
-    and options it began with. `kind` says which command's report the run gets.
+    80 % power; `budget` then bounds how many they are (100 otherwise). `imports` names modules that
+    every process imports before it builds a case, such as one that defines operators. Every result
+    is in the store the moment it exists. `resume` names a run that was cut short: it goes on with
+    the suites and options it began with. `kind` says which command's report the run gets.
     """
     seconds = None if budget is None else check_positive("budget", budget)
     effort = Effort(
@@ -117,34 +120,40 @@ def run(
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     _check_loaded(loaded)
     choice: dict[str, Any] = {"pattern": pattern, "cpp": cpp, "quick": quick, "threads": threads}
-    with use_store(store) as kept, contextlib.closing(Workers()) as workers:
-        if resume is None and progress is not None:
-            cases = choose_cases(loaded, installed_facts(), **choice)
-            for text in announce([suite.name for suite in loaded], cases, wanted, effort, kept):
-                progress(Stage(text=text))
-        here = describe_environment(workers.facts())
-        if resume is not None:
-            started = find_run(kept, resume, kind)
-            started.check_same_environments((here,))
-            let_cases_import(started.settings.get("suites", ()))
-        else:
-            cases = select_cases(loaded, workers, **choice)
-            started = begin_run(
-                kept,
-                kind,
-                plan_results(cases, wanted),
-                environments=[here],
-                settings={
-                    "suites": [suite.name for suite in loaded],
-                    **({} if seconds is None else {"budget": seconds}),
-                },
-                effort=effort,
-                tags=tags,
+    with use_store(store) as kept:
+        begun = None if resume is None else find_run(kept, resume, kind)
+        modules = check_modules(imports) if begun is None else begun.imports
+        with contextlib.closing(Workers(Launch(imports=modules))) as workers:
+            if begun is None and progress is not None:
+                cases = choose_cases(loaded, installed_facts(), **choice)
+                for text in announce([suite.name for suite in loaded], cases, wanted, effort, kept):
+                    progress(Stage(text=text))
+            here = describe_environment(workers.facts())
+            if begun is not None:
+                begun.check_same_environments((here,))
+                let_cases_import(begun.settings.get("suites", ()))
+            else:
+                cases = select_cases(loaded, workers, **choice)
+                begun = begin_run(
+                    kept,
+                    kind,
+                    plan_results(cases, wanted),
+                    environments=[here],
+                    settings={
+                        "suites": [suite.name for suite in loaded],
+                        "imports": modules or None,
+                        "budget": seconds,
+                    },
+                    effort=effort,
+                    notes=[note for suite in loaded for note in suite.notes],
+                    tags=tags,
+                )
+                _add_files_that_failed(kept, begun, loaded, wanted[0])
+            widths = [each.case.num_threads for each in begun.plan if each.metric is Metric.TIME]
+            measure = partial(_measure, kept, workers)
+            return carry_out_on_cores(
+                begun, kept, measure, progress, threads=max(widths, default=1)
             )
-            _add_files_that_failed(kept, started, loaded, wanted[0])
-        widths = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
-        measure = partial(_measure, kept, workers)
-        return carry_out_on_cores(started, kept, measure, progress, threads=max(widths, default=1))
 
 
 def _limits(budget: float | None, repeats: int, *, quick: bool, detects: bool) -> Limits:
@@ -285,7 +294,8 @@ def _take_pilot(execution: Execution) -> Iterator[Result]:
     """The time of every case in a few processes, quickly: how far do processes differ?"""
     quick = msgspec.structs.replace(execution.effort, limits=PILOT_LIMITS, repeats=PILOT_PROCESSES)
     timed = [each for each in execution.plan if each.metric is Metric.TIME]
-    pilot = Execution(timed, effort=quick, division=execution.division, workers=Workers())
+    workers = execution.workers.another()
+    pilot = Execution(timed, effort=quick, division=execution.division, workers=workers)
     with contextlib.closing(pilot.results()) as news:
         yield from (each for each in news if isinstance(each, Result))
 

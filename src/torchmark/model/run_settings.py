@@ -71,6 +71,9 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     cases: Mapping[Backend, str]
     """The id of the case that measures it, for each backend."""
 
+    has_values: bool = False
+    """Whether its inputs have the contents that were recorded."""
+
     @property
     def phases(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(place.phase for place in self.places))
@@ -106,6 +109,9 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     order: tuple[int, ...] = ()
     """In order: the numbers of the calls of a pass."""
+
+    values: str = ""
+    """The file with recorded contents of inputs; "" if there is none."""
 
     pass_case: str = ""
     """In order: the id of the case that is a whole pass."""

@@ -30,7 +30,7 @@ def what_is_lacking(error: BaseException) -> str:
     """The sentence; empty for an error of any other kind.
 
     >>> what_is_lacking(ImportError("cannot import name 'vmap' from 'torch' (torch/__init__.py)"))
-    'this torch has no torch.vmap'
+    'torch ... has no torch.vmap'
     >>> what_is_lacking(AttributeError("module 'mine' has no attribute 'vmap'"))
     ''
     """
@@ -38,10 +38,6 @@ def what_is_lacking(error: BaseException) -> str:
     for pattern, name in _PATTERNS:
         found = pattern.match(text)
         if found:
-            return "{} has no {}".format(_torch(), name.format(*found.groups()))
+            version = getattr(sys.modules.get("torch"), "__version__", "of this environment")
+            return "torch {} has no {}".format(version, name.format(*found.groups()))
     return ""
-
-
-def _torch() -> str:
-    version = getattr(sys.modules.get("torch"), "__version__", None)
-    return "this torch" if version is None else "torch {}".format(version)

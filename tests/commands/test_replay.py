@@ -80,7 +80,7 @@ def test_recorded_values_are_used_where_they_are_there(mode: str, tmp_path: Path
         torch.nonzero(rows)
     asked: dict[str, Any] = {"mode": mode, "store": tmp_path / "s.db", **QUICK}
     run = torchmark.replay(tmp_path / "t.jsonl", **asked)
-    assert [(row["status"], row["remarks"]) for row in rows_of(run)][0] == ("done", "")
+    assert next((row["status"], row["remarks"]) for row in rows_of(run)) == ("done", "")
     assert "1 of them distinct; 1 use recorded values." in render(run, "text")
     (tmp_path / "t.safetensors").unlink()
     drawn = torchmark.replay(tmp_path / "t.jsonl", **asked)

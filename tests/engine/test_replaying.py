@@ -263,12 +263,17 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert len(results) == len(ORDER.plan)
 
 
-def test_in_order_a_call_that_the_passes_leave_out_fails_and_the_others_keep_their_times() -> None:
+@pytest.mark.parametrize(
+    ("is_unsupported", "status"), [(True, Status.SKIPPED), (False, Status.FAILED)]
+)
+def test_in_order_a_call_that_the_passes_leave_out_costs_itself_alone(
+    is_unsupported: bool, status: Status
+) -> None:
     zygote = FakeZygote([1.0] * 3)
-    zygote.left_out = [LeftOut(1, "no memory is free")]
+    zygote.left_out = [LeftOut(1, "no memory is free", is_unsupported)]
     results = {shape_of(each): each for each in measure(OrderReplay, ORDER, zygote)}
     left_out = results["float32[1]"]
-    assert (left_out.status, left_out.reason) == (Status.FAILED, "no memory is free")
+    assert (left_out.status, left_out.reason) == (status, "no memory is free")
     assert left_out.facts.bytes == 8, "known from the record"
     times = {shape: results[shape].payload for shape in ("float32[0]", "float32[2]")}
     assert times == {

@@ -79,7 +79,7 @@ Not replayed
 Not as recorded
   output 0: its strides differ: relu(float32[8, 8])
 
-3 replayed, 1 cannot be replayed, 1 not measured; a step takes 2.211 ms.
+3 replayed, 1 skipped, 1 not measured; a step takes 2.211 ms.
 """
 
 

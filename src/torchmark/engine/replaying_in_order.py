@@ -19,7 +19,7 @@ from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status,
 from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
-from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
+from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
 """Seconds of whole passes; there is one such measurement in a replay."""
@@ -102,7 +102,7 @@ class OrderReplay:
         except TorchmarkError as error:
             yield from (failed_result(case, Metric.TIME, error) for case in waiting)
             return
-        left_out = {each.number: each.reason for each in passes.left_out}
+        left_out = {each.number: each for each in passes.left_out}
         seconds: dict[int, list[float]] = defaultdict(list)
         was_run = [place for place in order if place not in left_out]
         for place, each in zip(was_run, passes.seconds, strict=True):
@@ -116,10 +116,11 @@ class OrderReplay:
                 yield _planned(case).finish(payload=whole)
 
     def _call_result(
-        self, case: Case, why_left_out: str | None, seconds: Sequence[float]
+        self, case: Case, left_out: LeftOut | None, seconds: Sequence[float]
     ) -> Result:
-        if why_left_out is not None:
-            result = failed_result(case, Metric.TIME, TorchmarkError(why_left_out))
+        if left_out is not None:
+            status = Status.SKIPPED if left_out.is_unsupported else Status.FAILED
+            result = _planned(case).finish(status, reason=left_out.reason)
         else:
             facts = self._facts.get(case.id, Facts())
             time = _time_at_positions(seconds)

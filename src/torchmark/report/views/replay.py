@@ -159,7 +159,7 @@ def _summary(analysis: ReplayAnalysis) -> str:
     told = [
         f"{counts[Status.DONE]} replayed",
         f"{counts[Status.FAILED]} failed" if counts[Status.FAILED] else "",
-        f"{counts[Status.SKIPPED]} cannot be replayed" if counts[Status.SKIPPED] else "",
+        f"{counts[Status.SKIPPED]} skipped" if counts[Status.SKIPPED] else "",
         f"{missing} not measured" if (missing := analysis.missing()) else "",
     ]
     took = f"; a step takes {seconds_text(analysis.step_seconds)}" if analysis.seconds else ""

@@ -334,6 +334,13 @@ class ReplayedInOrder(Message):
     seconds: List[float]
     """Of each position that was run: the median over passes of their own."""
 
+    lows: List[float]
+    """Where the 95 % interval of that median begins, for each position; `highs` has where it ends."""
+
+    highs: List[float]
+    passes: int
+    """Those in which every position was timed."""
+
     left_out: List[LeftOut]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
 from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
+from torchmark.analyse.real_step import RealStep, compare_with_real_step
 from torchmark.capture.traces.checking import check_call
 from torchmark.model.result import Counts, Facts, Metric, Result, Status
 from torchmark.model.run import MachineSpeeds, Run
@@ -113,6 +114,9 @@ class ReplayAnalysis:
     whole_pass: MeasuredTime | None
     """In order: a whole pass on the clock, which the sum of its calls can be compared with."""
 
+    real_step: RealStep | None
+    """None where the trace has none, or where only some of its calls were meant."""
+
     @property
     def backend(self) -> Backend:
         """The first one: shares are of its time, and speed-ups are against it."""
@@ -176,15 +180,17 @@ def analyse_replay(run: Run) -> ReplayAnalysis:
     grouped = collect((row.call.op, row) for row in rows)
     operators = [_operator(op, each) for op, each in grouped.items()]
     whole_pass = results.get((settings.pass_case, Metric.TIME))
+    seconds = sum(row.seconds or 0.0 for row in rows)
     return ReplayAnalysis(
         settings=settings,
         operators=tuple(sorted(operators, key=lambda each: _most_first(each.share))),
-        seconds=sum(row.seconds or 0.0 for row in rows),
+        seconds=seconds,
         by_nature={
             nature: sum(row.share or 0.0 for row in rows if row.nature is nature)
             for nature in Nature
         },
         whole_pass=time_of(whole_pass),
+        real_step=compare_with_real_step(settings, seconds / max(1, settings.steps)),
     )
 
 

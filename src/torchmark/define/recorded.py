@@ -90,7 +90,7 @@ def plan_replay(
     name: str,
     *,
     pattern: str = "",
-    mode: ReplayMode = ReplayMode.HOT,
+    mode: ReplayMode | None = None,
     backends: tuple[Backend, ...] = (Backend.EAGER,),
     metrics: tuple[Metric, ...] = (Metric.TIME,),
     threads: int = 1,
@@ -99,18 +99,25 @@ def plan_replay(
     """What is asked of a trace: the settings of the run, and its results in their order.
 
     `name` is what the file of the trace is called, `pattern` has words of the calls that are meant.
+    Without a mode calls run in their order, unless something needs each call by itself.
     """
+    needs_hot = "" if mode is not None else _why_not_in_order(trace, backends, metrics)
+    if mode is None:
+        mode = ReplayMode.HOT if needs_hot else ReplayMode.ORDER
     _check_together(mode, backends, metrics)
     step = _usual_step(trace, name) if mode is ReplayMode.ORDER else None
     asked = ReplaySettings(
         trace=name,
         mode=mode,
+        mode_reason=needs_hot,
         backends=backends,
         steps=1 if step is not None else sum(each.repeats for each in trace.steps) or 1,
         threads=threads,
         seed=seed,
         unseen=trace.unseen,
         calls=(),
+        is_whole=not pattern,
+        plain_steps=trace.plain_steps,
     )
     found = _select_calls(trace, asked, step, pattern)
     settings = msgspec.structs.replace(asked, calls=tuple(call for call, _ in found))
@@ -127,6 +134,17 @@ def plan_replay(
     whole = _pass_case([ids[number] for number in order], settings)
     planned.append(PlannedResult(case=whole, metric=Metric.TIME))
     return msgspec.structs.replace(settings, order=order, pass_case=whole.id), planned
+
+
+def _why_not_in_order(
+    trace: Trace, backends: tuple[Backend, ...], metrics: tuple[Metric, ...]
+) -> str:
+    """Empty where the calls can run in their order."""
+    if not trace.steps:
+        return "the trace has no order"
+    if backends != (Backend.EAGER,):
+        return "other backends than eager need that"
+    return "counts need that" if Metric.INSTRUCTIONS in metrics else ""
 
 
 def _check_together(

@@ -21,8 +21,12 @@ from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
 from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
 
-_PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
-"""Seconds of whole passes; there is one such measurement in a replay."""
+_LEAST = 5
+_MOST = 50
+"""Whole passes are measured so many times as long as a call by itself: from 1 to 10 seconds with the
+usual budget. There is one such measurement in a replay."""
+
+_PRECISION = 0.01
 
 
 class OrderReplay:
@@ -92,7 +96,7 @@ class OrderReplay:
                 self._zygote,
                 [call.record for call in good],
                 order,
-                limits=_PASSES,
+                limits=limits_for_passes(self._effort.limits.max_run_time),
                 seed=self._settings.seed,
                 cores=self._cores,
                 time_limit=self._effort.timeout,
@@ -122,6 +126,11 @@ class OrderReplay:
             facts = self._facts.get(case.id, Facts())
             result = _planned(case).finish(payload=time, facts=facts)
         return with_bytes(result, self._calls[case.id])
+
+
+def limits_for_passes(budget: float) -> Limits:
+    """When the measurement of whole passes stops; `budget` is that of a call by itself."""
+    return Limits(_PRECISION, _LEAST * budget, _MOST * budget)
 
 
 def _planned(case: Case) -> PlannedResult:

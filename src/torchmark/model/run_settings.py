@@ -17,6 +17,7 @@ import msgspec
 
 from torchmark.model.case import Autograd, Case, Runtime
 from torchmark.model.run import Run
+from torchmark.model.trace import PlainSteps
 
 
 class ReplayMode(enum.Enum):
@@ -87,6 +88,9 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file, as it was named."""
 
     mode: ReplayMode
+    mode_reason: str = ""
+    """Why calls are not in their order, where nobody asked for that."""
+
     backends: tuple[Backend, ...]
     """Those that were asked for; shares are of the first one's time."""
 
@@ -109,6 +113,12 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     pass_case: str = ""
     """In order: the id of the case that is a whole pass."""
+
+    is_whole: bool = True
+    """Whether all calls of the trace, or of the step, are meant, rather than some by their words."""
+
+    plain_steps: PlainSteps | None = None
+    """Real steps where the trace was captured; None where the trace does not know them."""
 
 
 def settings_of(run: Run) -> ReplaySettings:

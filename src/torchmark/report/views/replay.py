@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from torchmark.analyse.call_costs import Nature
+from torchmark.analyse.real_step import RealStep
 from torchmark.analyse.replay import (
     CallRow,
     OperatorRow,
@@ -111,6 +112,7 @@ def _what_was_replayed(analysis: ReplayAnalysis) -> str:
     settings = analysis.settings
     is_hot = settings.mode is ReplayMode.HOT
     how = "each call by itself" if is_hot else "calls in their order"
+    how += f" ({settings.mode_reason})" if settings.mode_reason else ""
     threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
 
@@ -143,7 +145,40 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
             f"A pass over all of them takes {short_time_text(whole)} on the clock; the sum of the "
             f"calls is {ratio:.2f} of it."
         )
-    return sentences
+    return [*sentences, *_real_step_sentences(analysis)]
+
+
+def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
+    """What a real step took, and what of it is in no call."""
+    settings, real = analysis.settings, analysis.real_step
+    plain = settings.plain_steps
+    if real is None:
+        if plain is not None and not plain.seconds:
+            yield (
+                "What a real step takes is not known: no step followed the captured ones. Capture "
+                "with --steps 3, and let the script make more steps than that."
+            )
+        return
+    steps = number_text(real.time.samples, "step")
+    how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
+    yield (
+        f"A real step took {short_time_text(real.time)} where it was captured ({how}). Its calls "
+        f"take {real.share:.2f} of that here. {_rest_text(real)}"
+    )
+    if real.threads != settings.threads:
+        yield (
+            f"The real step had {number_text(real.threads, 'thread')}, this replay "
+            f"{settings.threads}: compare the two with the same number (--threads)."
+        )
+
+
+def _rest_text(real: RealStep) -> str:
+    if real.rest > 0:
+        return (
+            f"The other {short_seconds_text(real.rest)} are in no call: Python, autograd, and what "
+            "the program does between steps."
+        )
+    return "So the calls take longer here than in the step."
 
 
 def _natures_text(shares: Mapping[Nature, float]) -> str:
@@ -160,7 +195,11 @@ def _summary(analysis: ReplayAnalysis) -> str:
         f"{counts[Status.SKIPPED]} cannot be replayed" if counts[Status.SKIPPED] else "",
         f"{missing} not measured" if (missing := analysis.missing()) else "",
     ]
-    took = f"; a step takes {seconds_text(analysis.step_seconds)}" if analysis.seconds else ""
+    took = ""
+    if analysis.seconds:
+        took = f"; the calls of a step take {seconds_text(analysis.step_seconds)}"
+    if analysis.real_step is not None:
+        took += f", {analysis.real_step.share:.2f} of a real one"
     return f"{', '.join(filter(None, told))}{took}."
 
 

@@ -162,17 +162,20 @@ def _short_reach(time: MeasuredTime) -> str:
 
 
 def data_of(analysis: ReplayAnalysis) -> Table:
-    """In the order of the trace; in order, the whole pass is a row without a number."""
+    """In the order of the trace; the whole pass and the real step are rows without a number."""
     lines = []
     for row in sorted(analysis.calls, key=lambda row: row.call.number):
         for backend in analysis.settings.backends:
             outcome = row.by_backend(backend)
             line = _facts(row) | {"backend": backend.value, "status": "not measured"}
             lines.append(line if outcome is None else line | _figures(analysis, row, outcome))
-    if analysis.whole_pass is not None:
-        whole = time_values(analysis.whole_pass, "seconds", "interval")
-        facts: dict[str, Value] = {"op": "(whole pass)", "calls": 1, "status": "done"}
-        lines.append({**facts, "backend": analysis.backend.value, **whole})
+    real = analysis.real_step
+    wholes = {"(whole pass)": analysis.whole_pass, "(real step)": real.time if real else None}
+    for name, time in wholes.items():
+        if time is not None:
+            facts: dict[str, Value] = {"op": name, "calls": 1, "status": "done"}
+            backend = {"backend": analysis.backend.value}
+            lines.append(facts | backend | time_values(time, "seconds", "interval"))
     return data_table(COLUMNS, lines)
 
 

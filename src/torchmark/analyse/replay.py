@@ -54,6 +54,9 @@ class CallRow:
     bytes: int | None
     """That one call has to move; None where the record does not tell."""
 
+    memory: int | None
+    """Bytes that one call had allocated at most, over what was there before; None if not known."""
+
     seconds: float | None
     """Of all its calls with the first backend, in the whole trace; None where it has no time."""
 
@@ -251,6 +254,7 @@ def _row(
     record = recorded_call_of(call)
     moved = bytes_moved(record)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
+    peaks = (each.facts.peak_memory_bytes for each in outcomes)
     time = next((each.time for each in outcomes if each.backend is first), None)
     explained: float | None = None
     nature: Nature | None = None
@@ -261,6 +265,7 @@ def _row(
         outcomes=outcomes,
         flops=flops,
         bytes=moved,
+        memory=next((peak for peak in peaks if peak is not None), None),
         seconds=time.median * call.count if time is not None else None,
         share=share,
         explained=explained,

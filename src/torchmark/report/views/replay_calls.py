@@ -25,6 +25,10 @@ SHARE = (
 )
 _FLOPS = "Floating-point operations by torch's formulas; empty where there is none"
 _BYTES = "The least that must be moved: what is read once, what is written once"
+_MEMORY = (
+    "What torch has allocated at most while the call ran, over what was there before: outputs and "
+    "workspace; nothing for views and calls in place"
+)
 _WHAT = (
     "work: half of the time or more is what the bytes or FLOPs need at this machine's best "
     "speed; overhead: less, and the call is short (dispatch, checks, allocation); slow: less, and "
@@ -37,7 +41,7 @@ COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
     "interval_low", "interval_high", "samples", "total_seconds", "share", "flops", "bytes",
     "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
-    "remarks", "reason",
+    "remarks", "reason", "memory_bytes",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -77,9 +81,13 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     explained: Field[CallRow] = field(
         "explained", lambda row: row.explained, Kind.SHARE, _EXPLAINED, is_wide_only=True
     )
+    memory: Field[CallRow] = field(
+        "memory", lambda row: row.memory, Kind.BYTES, _MEMORY, is_wide_only=has_several
+    )
     return [
         *fields,
         *work_fields(is_wide_only=has_several),
+        memory,
         explained,
         what_field(is_wide_only=has_several),
     ]
@@ -190,6 +198,7 @@ def _facts(row: CallRow) -> dict[str, Value]:
         "calls": call.count,
         "flops": row.flops,
         "bytes": row.bytes,
+        "memory_bytes": row.memory,
     }
 
 

@@ -2,13 +2,13 @@
 
 The time of a distinct call is its median times how often the trace has it. A share is one of all
 that was measured: what could not be replayed is in none, and is listed. Where no times were taken,
-shares are those of the instructions. They are split by the phases of a step and by modules too.
+shares are those of the instructions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
@@ -17,8 +17,8 @@ from torchmark.analyse.real_step import RealStep, compare_with_real_step
 from torchmark.capture.traces.checking import check_call
 from torchmark.model.result import Counts, Facts, Metric, Result, Status
 from torchmark.model.run import MachineSpeeds, Run
-from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, TracedCall, settings_of
-from torchmark.model.trace import PHASES, RecordedCall
+from torchmark.model.run_settings import Backend, ReplaySettings, TracedCall, settings_of
+from torchmark.model.trace import RecordedCall
 from torchmark.model.units import collect
 
 Results = Mapping[tuple[str, Metric], Result]
@@ -156,18 +156,6 @@ class ReplayAnalysis:
         """Calls and backends that nobody came to."""
         wanted = len(self.settings.calls) * len(self.settings.backends)
         return wanted - sum(len(row.outcomes) for row in self.calls)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartRow:
-    """A phase, or a module with all that is inside of it."""
-
-    name: str
-    depth: int
-    """How many modules it is inside of."""
-
-    count: int
-    share: float
 
 
 def analyse_replay(run: Run) -> ReplayAnalysis:
@@ -308,53 +296,3 @@ def _sum_of_known(figures: Sequence[float | None]) -> float | None:
 
 def _most_first(share: float | None) -> float:
     return 1.0 if share is None else -share
-
-
-def split_by_phase(analysis: ReplayAnalysis) -> list[PartRow]:
-    """The phases that there are, in the order of a step."""
-    shares = _shares_by_place(analysis)
-    found = collect((place.phase, (place.count, share)) for place, share in shares)
-    return [_part(phase, 0, found[phase]) for phase in PHASES if phase in found]
-
-
-def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
-    """Every module under the one that it is inside of; a module has the shares of its parts."""
-    found = collect(
-        (path, (place.count, share))
-        for place, share in _shares_by_place(analysis)
-        for path in _paths_to(place.module)
-    )
-    in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
-    return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
-
-
-def _part(name: str, depth: int, parts: Sequence[tuple[int, float]]) -> PartRow:
-    return PartRow(
-        name=name,
-        depth=depth,
-        count=sum(count for count, _ in parts),
-        share=sum(share for _, share in parts),
-    )
-
-
-def _shares_by_place(analysis: ReplayAnalysis) -> Iterator[tuple[CallPlace, float]]:
-    """Every call is as long wherever it comes from, so its share divides like its count."""
-    for row in analysis.calls:
-        for place in row.call.places:
-            yield place, (row.share or 0.0) * place.count / row.call.count
-
-
-def _paths_to(module: str | None) -> list[str]:
-    """
-    >>> _paths_to("encoder.0.linear"), _paths_to(""), _paths_to(None)
-    (['', 'encoder', 'encoder.0', 'encoder.0.linear'], [''], [])
-    """
-    if module is None:
-        return []
-    parts = module.split(".") if module else []
-    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
-
-
-def _as_number(part: str) -> tuple[int, str]:
-    """Layers 2 and 10 in this order."""
-    return (int(part), "") if part.isdecimal() else (-1, part)

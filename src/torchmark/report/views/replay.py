@@ -12,12 +12,10 @@ from torchmark.analyse.real_step import RealStep
 from torchmark.analyse.replay import (
     CallRow,
     OperatorRow,
-    PartRow,
     ReplayAnalysis,
     analyse_replay,
-    split_by_module,
-    split_by_phase,
 )
+from torchmark.analyse.replay_parts import PartRow, split_by_module, split_by_phase
 from torchmark.model.result import Status
 from torchmark.model.run import MachineSpeeds, Run
 from torchmark.model.run_settings import Backend, ReplayMode
@@ -91,8 +89,8 @@ def make_view(run: Run) -> View:
         sections=(
             _by_operator(analysis, fields, run.speeds),
             _by_call(analysis, fields),
-            _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
-            _by_part("modules", "By module", "module", split_by_module(analysis)),
+            _by_phase(split_by_phase(analysis)),
+            _by_module(split_by_module(analysis)),
             _not_replayed(analysis),
             _not_as_recorded(analysis),
         ),
@@ -268,19 +266,38 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     )
 
 
-def _by_part(section_id: str, title: str, name: str, parts: Sequence[PartRow]) -> Section:
-    fields: list[Field[PartRow]] = [
-        field(name, _part_cell),
-        field("calls", lambda part: part.count, Kind.INTEGER),
-        field("share", lambda part: part.share, Kind.SHARE, SHARE),
-    ]
-    table = make_table(parts, fields, lambda part: Row(depth=part.depth))
-    is_page_only = section_id == "modules"
-    return Section(section_id, title, table=table if parts else None, is_page_only=is_page_only)
+def _by_phase(parts: Sequence[PartRow]) -> Section:
+    table = make_table(parts, [field("phase", lambda part: part.label), *_PART_FIELDS])
+    return Section("phases", "By phase", table=table if parts else None)
 
 
-def _part_cell(part: PartRow) -> Cell:
-    return Cell(part.name.rpartition(".")[2] or "the whole model", hint=part.name)
+def _by_module(parts: Sequence[PartRow]) -> Section:
+    """As a tree; text leaves out modules with little of the time."""
+    small = [part for part in parts if part.share < _SMALL_SHARE]
+    table = make_table(
+        parts,
+        [
+            field("module", _module_cell),
+            field("modules", lambda part: part.modules, Kind.INTEGER, _MODULES),
+            *_PART_FIELDS,
+        ],
+        lambda part: Row(depth=part.depth, is_quiet=part.share < _SMALL_SHARE),
+        quiet_text=f"{number_text(len(small), 'module')} with less than {_SMALL_SHARE:.0%} each",
+    )
+    return Section("modules", "By module", table=table if parts else None)
+
+
+_SMALL_SHARE = 0.01
+_MODULES = "Equal ones: they differ in a layer's number alone"
+
+_PART_FIELDS: list[Field[PartRow]] = [
+    field("calls", lambda part: part.count, Kind.INTEGER),
+    field("share", lambda part: part.share, Kind.SHARE, SHARE),
+]
+
+
+def _module_cell(part: PartRow) -> Cell:
+    return Cell(part.label or "the whole model", hint=part.name)
 
 
 def _speed_sentence(speeds: MachineSpeeds) -> str:

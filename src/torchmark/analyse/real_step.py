@@ -21,13 +21,26 @@ class RealStep:
     threads: int
     """That the model had."""
 
-    share: float
-    """Of the step: what its calls take here. More than 1 where they take longer than the step."""
+    calls: float
+    """Seconds that the calls of a step take in the replay."""
+
+    running: float | None
+    """Seconds of the step in which the program ran; None where the trace does not know."""
+
+    @property
+    def share(self) -> float:
+        """Of the step: what its calls take. More than 1 where they take longer than the step."""
+        return self.calls / self.time.median
+
+    @property
+    def waiting(self) -> float:
+        """Seconds in which the program waited, for data or for a core."""
+        return 0.0 if self.running is None else max(0.0, self.time.median - self.running)
 
     @property
     def rest(self) -> float:
-        """Seconds of the step that are in no call; negative where its calls take longer."""
-        return self.time.median * (1 - self.share)
+        """Seconds of the step in which it neither waited nor made calls; they may be negative."""
+        return self.time.median - self.waiting - self.calls
 
 
 def compare_with_real_step(settings: ReplaySettings, call_seconds: float) -> RealStep | None:
@@ -35,9 +48,13 @@ def compare_with_real_step(settings: ReplaySettings, call_seconds: float) -> Rea
     plain = settings.plain_steps
     if plain is None or not plain.seconds or not settings.is_whole or not call_seconds:
         return None
-    time = MeasuredTime(
-        median=median(plain.seconds),
-        interval=median_interval(plain.seconds),
-        samples=len(plain.seconds),
+    return RealStep(
+        time=MeasuredTime(
+            median=median(plain.seconds),
+            interval=median_interval(plain.seconds),
+            samples=len(plain.seconds),
+        ),
+        threads=plain.threads,
+        calls=call_seconds,
+        running=median(plain.running) if plain.running else None,
     )
-    return RealStep(time=time, threads=plain.threads, share=call_seconds / time.median)

@@ -55,6 +55,9 @@ class _Module:
     forward: set[Any] = field(default_factory=set)
     """What it calls itself in the forward pass: operators, and the tensors that they take."""
 
+    other: set[Any] = field(default_factory=set)
+    """The same of what it calls in other phases."""
+
     below: dict[str, _Module] = field(default_factory=dict)
 
     def at(self, path: Iterable[str]) -> _Module:
@@ -66,7 +69,7 @@ class _Module:
     def look(self) -> Any:
         """What equal layers have in common."""
         below = frozenset((name, module.look()) for name, module in self.below.items())
-        return frozenset(self.forward), below
+        return frozenset(self.forward or self.other), below
 
     def totals(self) -> tuple[int, float]:
         below = [module.totals() for module in self.below.values()]
@@ -89,8 +92,8 @@ def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
         module = top.at(place.module.split(".") if place.module else [])
         module.count += place.count
         module.share += share
-        if place.phase == "forward":
-            module.forward.add((row.call.op, tuple(_TENSOR.findall(row.call.signature))))
+        called = module.forward if place.phase == "forward" else module.other
+        called.add((row.call.op, tuple(_TENSOR.findall(row.call.signature))))
     if not top.count and not top.below:
         return []
     return [*_rows(top, (), 0, 0), *([_row(OUTSIDE, outside)] if outside else [])]
@@ -112,13 +115,13 @@ def _rows(module: _Module, path: tuple[str, ...], known: int, depth: int) -> Ite
         count=count,
         share=share,
     )
-    for name, each in folded.items():
+    for name, each in sorted(folded.items(), key=lambda item: -item[1].totals()[1]):
         yield from _rows(each, (*path, name), len(path), depth + 1)
 
 
 def _fold(modules: dict[str, _Module]) -> dict[str, _Module]:
-    """Equal layers as one, by names such as `{0-11}`; layers 2 and 10 in this order."""
-    in_order = sorted(modules, key=lambda name: (name.isdecimal(), _number(name)))
+    """Equal layers as one, by names such as `{0-11}`."""
+    in_order = sorted(modules, key=_number)
     alike = collect(
         ((modules[name].look() if name.isdecimal() else name), name) for name in in_order
     )

@@ -20,13 +20,19 @@ PLAIN_STEPS = 10
 class StepClock:
     """Told of the end of every step from the moment on at which nothing is captured any more."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._seconds: list[float] = []
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        thread_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._clocks = (clock, thread_clock)
+        self._steps: list[tuple[float, float]] = []
+        """Seconds on both clocks."""
+
         self._threads: int | None = None
         """Of torch, where the capture stopped; None before that."""
 
-        self._last: float | None = None
+        self._last: tuple[float, float] | None = None
         """When the last step ended; None where no steps can be timed."""
 
     def capture_stopped(self, *, is_plain: bool) -> None:
@@ -36,17 +42,24 @@ class StepClock:
         """
         if self._threads is None:
             self._threads = torch.get_num_threads()
-            self._last = self._clock() if is_plain else None
+            self._last = self._now() if is_plain else None
 
     def step_ended(self) -> bool:
         """Whether this was the last one that is timed."""
-        if self._last is None or len(self._seconds) == PLAIN_STEPS:
+        if self._last is None or len(self._steps) == PLAIN_STEPS:
             return False
-        now = self._clock()
-        self._seconds.append(now - self._last)
+        before, now = self._last, self._now()
+        self._steps.append((now[0] - before[0], now[1] - before[1]))
         self._last = now
-        return len(self._seconds) == PLAIN_STEPS
+        return len(self._steps) == PLAIN_STEPS
 
     def plain_steps(self) -> PlainSteps:
-        threads = torch.get_num_threads() if self._threads is None else self._threads
-        return PlainSteps(seconds=tuple(self._seconds), threads=threads)
+        return PlainSteps(
+            seconds=tuple(seconds for seconds, _ in self._steps),
+            running=tuple(running for _, running in self._steps),
+            threads=torch.get_num_threads() if self._threads is None else self._threads,
+        )
+
+    def _now(self) -> tuple[float, float]:
+        clock, thread_clock = self._clocks
+        return clock(), thread_clock()

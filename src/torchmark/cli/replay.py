@@ -34,7 +34,7 @@ _MODES = [mode.value for mode in ReplayMode]
 @click.option("--budget", type=float, default=BUDGET, show_default=True, metavar="S",
               help="Measure each call for S seconds at most.")  # fmt: skip
 @click.option("--threads", type=int, metavar="N",
-              help="Run every call with N threads. [default: those of the captured model]")  # fmt: skip
+              help="Run every call with N threads. [default: as the captured model]")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N",
               help="Seed from which inputs are made.")  # fmt: skip
 @click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",

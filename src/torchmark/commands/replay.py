@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -21,14 +21,16 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.define.recorded import plan_replay
+from torchmark.engine.alternatives import measure_alternatives
 from torchmark.engine.cores import Division, usable_cores
 from torchmark.engine.machine import free_memory
 from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.engine.under_test import describe_environment
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric
-from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, RunKind
+from torchmark.model.result import Metric, Result
+from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, RunKind, Stage
 from torchmark.model.run_settings import Backend, ReplayMode, settings_of
 from torchmark.model.trace import Trace
 
@@ -116,7 +118,27 @@ def _measure(
     settings = settings_of(run)
     cores = division.cores_for(settings.threads)
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
-        yield from add_speeds(run, zygotes.of(Backend.EAGER), element_types(settings), cores)
+        run = yield from add_speeds(run, zygotes.of(Backend.EAGER), element_types(settings), cores)
     effort = msgspec.structs.replace(effort_of(run), memory=free_memory())
     kind = OrderReplay if settings.mode is ReplayMode.ORDER else HotReplay
-    yield from kind(run, effort, zygotes, cores).results()
+    results = {result.key: result for result in run.results}
+    for news in kind(run, effort, zygotes, cores).results():
+        if isinstance(news, Result):
+            results[news.key] = news
+        yield news
+    takes_times = any(each.metric is Metric.TIME for each in run.plan)
+    if takes_times and settings.backends[0] is Backend.EAGER and not run.alternatives:
+        run = msgspec.structs.replace(run, results=tuple(results.values()))
+        yield from _add_alternatives(run, zygotes.of(Backend.EAGER), effort, cores)
+
+
+def _add_alternatives(
+    run: Run, zygote: Zygote, effort: Effort, cores: Collection[int]
+) -> Generator[Progress | Run, None, None]:
+    """The run with what was tried in place of calls that take much of the time."""
+    text = "measuring alternatives"
+    yield Stage(text=text)
+    found = tuple(measure_alternatives(run, zygote, effort, cores))
+    if found:
+        yield msgspec.structs.replace(run, alternatives=found)
+    yield Stage(text=text, is_over=True)

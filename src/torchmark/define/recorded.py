@@ -27,7 +27,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
 from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplaySettings, TracedCall
-from torchmark.model.trace import RecordedCall, Step, Trace
+from torchmark.model.trace import Place, RecordedCall, Step, Trace
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\
@@ -199,10 +199,9 @@ def _calls_of(
 ) -> list[tuple[TracedCall, dict[Backend, Case]]]:
     """Every distinct call of the trace, or of the step, with its case for each backend."""
     pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
-    places: dict[int, Counter[tuple[str, str | None]]] = {}
+    places: dict[int, Counter[CallPlace]] = {}
     for (number, at), count in pairs.items():
-        place = trace.places[at]
-        places.setdefault(number, Counter())[place.phase, place.module] += count
+        places.setdefault(number, Counter())[_call_place(trace.places[at])] += count
     found = []
     for number, label in enumerate(definitions_of(trace)):
         if number not in places:
@@ -216,13 +215,24 @@ def _calls_of(
             record=record,
             count=places[number].total(),
             places=tuple(
-                CallPlace(phase=phase, module=module, count=count)
-                for (phase, module), count in places[number].items()
+                msgspec.structs.replace(place, count=count)
+                for place, count in places[number].items()
             ),
             cases={each: case.id for each, case in cases.items()},
         )
         found.append((call, cases))
     return found
+
+
+def _call_place(place: Place) -> CallPlace:
+    """Without its count; threads and compiled code make no difference."""
+    return CallPlace(phase=place.phase, module=place.module, function=place.function, count=0)
+
+
+def hot_case(label: Sequence[str], record: str, asked: ReplaySettings) -> Case:
+    """What measures a call by itself, with eager; `record` is the text of the call."""
+    by_itself = msgspec.structs.replace(asked, mode=ReplayMode.HOT)
+    return _case_of(label, record, Backend.EAGER, by_itself)
 
 
 def _case_of(label: Sequence[str], record: str, backend: Backend, asked: ReplaySettings) -> Case:

@@ -23,8 +23,8 @@ from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
 
 _LEAST = 5
 _MOST = 50
-"""Whole passes are measured so many times as long as a call by itself: from 1 to 10 seconds with the
-usual budget. There is one such measurement in a replay."""
+"""Whole passes are measured so many times as long as a call by itself: with the usual budget from 1
+to 10 seconds. There is one such measurement in a replay."""
 
 _PRECISION = 0.01
 

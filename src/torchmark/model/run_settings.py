@@ -48,6 +48,8 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the module; None outside of all modules."""
 
     count: int
+    function: str | None = None
+    """What the user called, as "torch.nn.functional.linear"; None if it is not known."""
 
 
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """In order: the id of the case that is a whole pass."""
 
     is_whole: bool = True
-    """Whether all calls of the trace, or of the step, are meant, rather than some by their words."""
+    """Whether all calls are meant, rather than some by their words."""
 
     plain_steps: PlainSteps | None = None
     """Real steps where the trace was captured; None where the trace does not know them."""

@@ -86,6 +86,9 @@ class PlainSteps(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: tuple[Annotated[float, Meta(gt=0)], ...] = ()
     """Of each, from the end of the step before it; empty where none followed."""
 
+    running: tuple[Annotated[float, Meta(ge=0)], ...] = ()
+    """Of these the seconds in which the thread ran, rather than waited for data or for a core."""
+
     threads: Count
     """Of torch, when the capture stopped."""
 

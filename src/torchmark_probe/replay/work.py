@@ -16,12 +16,10 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar
 
 import torch
-import torch.autograd as autograd  # noqa: PLR0402 - as types know it
 
 from torchmark_probe.replay.backends import bind
 from torchmark_probe.zygote.handlers import offer
 from torchmark_probe.zygote.messages import Kernel
-
 
 Result = TypeVar("Result")
 
@@ -110,16 +108,17 @@ def run_watching_memory(run: Callable[[], Result]) -> Tuple[Result, int]:
     that torch had first: the newer one takes seconds to start, and this runs for every call of a
     replay. Memory that somebody else allocates (ONNX Runtime) it does not hear of.
     """
-    plain = torch._C._profiler._ExperimentalConfig()  # noqa: SLF001 - no public way
+    profiler: Any = torch.autograd  # no public way; torch 1.13 has all of it too
     # Neither shapes nor stacks, FLOPs or modules: memory alone.
-    config = autograd.ProfilerConfig(
-        autograd.ProfilerState.CPU, False, True, False, False, False, plain
+    plain = torch._C._profiler._ExperimentalConfig()  # noqa: SLF001
+    config = profiler.ProfilerConfig(
+        profiler.ProfilerState.CPU, False, True, False, False, False, plain
     )
-    autograd._enable_profiler_legacy(config)  # noqa: SLF001
+    profiler._enable_profiler_legacy(config)  # noqa: SLF001
     try:
         result = run()
     finally:
-        by_thread = autograd._disable_profiler_legacy()  # noqa: SLF001
+        by_thread = profiler._disable_profiler_legacy()  # noqa: SLF001
     held = peak = 0
     for event in (event for events in by_thread for event in events):
         if event.kind() == "memory_alloc":

@@ -335,7 +335,7 @@ class ReplayedInOrder(Message):
     """Of each position that was run: the median over passes of their own."""
 
     lows: List[float]
-    """Where the 95 % interval of that median begins, for each position; `highs` has where it ends."""
+    """Where the 95 % interval of each median begins; `highs` has where it ends."""
 
     highs: List[float]
     passes: int

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from torchmark.analyse.call_costs import Nature
+from torchmark.analyse.hints import Hint, find_hints
 from torchmark.analyse.real_step import RealStep
 from torchmark.analyse.replay import (
     CallRow,
@@ -61,6 +62,7 @@ from torchmark.report.views.replay_calls import (
     what_field,
     work_fields,
 )
+from torchmark.report.views.replay_hints import hint_section
 
 _DRAWN = 20
 """Operators in the chart; the table has all."""
@@ -73,17 +75,21 @@ _COLOURS = {
     _UNKNOWN: "var(--quiet)",
 }
 
+_LONG_WAIT = 0.05
+"""Of a real step: a shorter wait is not told."""
+
 _NAMED = 2
 """Calls that are named with a reason; more are counted."""
 
 
 def make_view(run: Run) -> View:
     analysis = analyse_replay(run)
+    hints = find_hints(analysis, run.alternatives)
     settings, fields = analysis.settings, call_fields(analysis)
     return View(
         title=title_of(run, "Replay"),
         lead=(_what_was_replayed(analysis), *lead_of(run), *_sentences(analysis)),
-        summary=_summary(analysis),
+        summary=_summary(analysis, hints),
         warnings=warning_texts(results_in_order(run)),
         notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
         sections=(
@@ -91,6 +97,7 @@ def make_view(run: Run) -> View:
             _by_call(analysis, fields),
             _by_phase(split_by_phase(analysis)),
             _by_module(split_by_module(analysis)),
+            hint_section(hints),
             _not_replayed(analysis),
             _not_as_recorded(analysis),
         ),
@@ -161,8 +168,14 @@ def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
     how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
     yield (
         f"A real step took {short_time_text(real.time)} where it was captured ({how}). Its calls "
-        f"take {real.share:.2f} of that here. {_rest_text(real)}"
+        f"take {real.share:.2f} of that here."
     )
+    yield _rest_text(real)
+    if real.waiting > _LONG_WAIT * real.time.median:
+        yield (
+            f"For {short_seconds_text(real.waiting)} of the real step the program did not run: it "
+            "waited, for data or for other programs."
+        )
     if real.threads != settings.threads:
         yield (
             f"The real step had {number_text(real.threads, 'thread')}, this replay "
@@ -173,10 +186,10 @@ def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
 def _rest_text(real: RealStep) -> str:
     if real.rest > 0:
         return (
-            f"The other {short_seconds_text(real.rest)} are in no call: Python, autograd, and what "
-            "the program does between steps."
+            f"{short_seconds_text(real.rest)} of the real step are in no call: Python, autograd, "
+            "and what the program does between steps."
         )
-    return "So the calls take longer here than in the step."
+    return "So the calls take longer here than in the real step."
 
 
 def _natures_text(shares: Mapping[Nature, float]) -> str:
@@ -184,7 +197,7 @@ def _natures_text(shares: Mapping[Nature, float]) -> str:
     return f": {', '.join(texts)}" if texts else ""
 
 
-def _summary(analysis: ReplayAnalysis) -> str:
+def _summary(analysis: ReplayAnalysis, hints: Sequence[Hint]) -> str:
     """What came of the calls, and what they take."""
     counts = Counter(outcome.status for row in analysis.calls for outcome in row.outcomes)
     told = [
@@ -198,6 +211,8 @@ def _summary(analysis: ReplayAnalysis) -> str:
         took = f"; the calls of a step take {seconds_text(analysis.step_seconds)}"
     if analysis.real_step is not None:
         took += f", {analysis.real_step.share:.2f} of a real one"
+    if hints:
+        took += f"; {number_text(len(hints), 'hint')}"
     return f"{', '.join(filter(None, told))}{took}."
 
 
@@ -273,7 +288,7 @@ def _by_phase(parts: Sequence[PartRow]) -> Section:
 
 def _by_module(parts: Sequence[PartRow]) -> Section:
     """As a tree; text leaves out modules with little of the time."""
-    small = [part for part in parts if part.share < _SMALL_SHARE]
+    small = number_text(sum(part.share < _SMALL_SHARE for part in parts), "module")
     table = make_table(
         parts,
         [
@@ -282,7 +297,7 @@ def _by_module(parts: Sequence[PartRow]) -> Section:
             *_PART_FIELDS,
         ],
         lambda part: Row(depth=part.depth, is_quiet=part.share < _SMALL_SHARE),
-        quiet_text=f"{number_text(len(small), 'module')} with less than {_SMALL_SHARE:.0%} each",
+        quiet_text=f"{small} with less than {_SMALL_SHARE * 100:.0f} % each",
     )
     return Section("modules", "By module", table=table if parts else None)
 

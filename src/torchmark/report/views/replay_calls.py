@@ -182,8 +182,8 @@ def data_of(analysis: ReplayAnalysis) -> Table:
     for name, time in wholes.items():
         if time is not None:
             facts: dict[str, Value] = {"op": name, "calls": 1, "status": "done"}
-            backend = {"backend": analysis.backend.value}
-            lines.append(facts | backend | time_values(time, "seconds", "interval"))
+            facts["backend"] = analysis.backend.value
+            lines.append(facts | time_values(time, "seconds", "interval"))
     return data_table(COLUMNS, lines)
 
 

@@ -35,11 +35,12 @@ from drawing.op import TORCH, Op
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import Effect, judge_alone
+from torchmark.commands.ab import activate
 from torchmark.engine.cores import Division, divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired.counting import Counting, count_cases
 from torchmark.engine.paired.timing import CaseTiming, starter, take_replicates
-from torchmark.engine.under_test import UnderTest, open_environment
+from torchmark.engine.under_test import UnderTest
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
@@ -355,8 +356,7 @@ def main() -> None:
     torch_rates = {}
     with (
         choose_ops(options.ops_from) as chosen,
-        closing(open_environment("A", "")) as a,
-        closing(open_environment("B", OTHER)) as b,
+        activate({"A": "", "B": OTHER}) as (a, b),
         on_cores(division.others),
     ):
         if options.counts:

@@ -27,12 +27,12 @@ from ab_truth import OTHER, busy
 from drawing.op import Op
 from drawn_ops import draw_ops
 
+from torchmark.commands.ab import activate
 from torchmark.engine.cores import divide_cores, on_cores, usable_cores
 from torchmark.engine.machine import cpu_model
 from torchmark.engine.paired import pairing
 from torchmark.engine.paired.pairing import Round, Side
 from torchmark.engine.paired.timing import starter
-from torchmark.engine.under_test import open_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,8 +103,7 @@ def record(
 
     pairing._estimate = keep
     with (
-        closing(open_environment("A", "")) as a,
-        closing(open_environment("B", OTHER)) as b,
+        activate({"A": "", "B": OTHER}) as (a, b),
         on_cores(division.others),
         busy(division.others if is_busy else ()),
     ):

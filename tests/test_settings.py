@@ -23,6 +23,7 @@ cpp = false
 quick = true
 threads = 2
 repeats = 3
+budget = 1.5
 timeout = 90.5
 """
 
@@ -40,7 +41,14 @@ def expected(file: Path) -> Settings:
         store=str(file.parent / "results" / "marks.db"),
         thresholds=ThresholdSettings(time=3, count=0.01),
         run=RunSettings(
-            time=True, count=False, cpp=False, quick=True, threads=2, repeats=3, timeout=90.5
+            time=True,
+            count=False,
+            cpp=False,
+            quick=True,
+            threads=2,
+            repeats=3,
+            budget=1.5,
+            timeout=90.5,
         ),
         file=file,
     )

@@ -1,10 +1,11 @@
-"""Checks of numbers at the edge, where a user hands them in."""
+"""Checks of arguments at the edge, where a user hands them in."""
 
 from __future__ import annotations
 
 import enum
 import math
 import operator
+from collections.abc import Sequence
 from typing import TypeVar
 
 from torchmark.errors import InvalidArgumentError
@@ -44,6 +45,16 @@ def check_positive(name: str, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise InvalidArgumentError(f"{name} must be finite and above zero, got {value!r}")
     return number
+
+
+def check_modules(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of modules, each once; an error for what `import` could not name."""
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise InvalidArgumentError(
+                f"{shown(name)} is not the name of a module, such as torchvision or my_package.ops"
+            )
+    return tuple(dict.fromkeys(names))
 
 
 def check_member(what: str, value: Member | str, kind: type[Member]) -> Member:

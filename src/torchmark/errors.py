@@ -119,6 +119,10 @@ class AttachDeniedError(ProfilerError, PermissionError):
     """The profiler may not look into the process; the message says how to allow it."""
 
 
+class ImportFailedError(TorchmarkError, ImportError):
+    """A module that `--import` names, which an environment cannot import."""
+
+
 class ZygoteError(TorchmarkError, RuntimeError):
     """The process that forks the cases could not start, or died; carries its last words."""
 

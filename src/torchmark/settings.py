@@ -63,6 +63,9 @@ class RunSettings:
     repeats: Number | None = None
     """How often every case is measured."""
 
+    budget: Amount | None = None
+    """Seconds of measured blocks for the times of a case, at most."""
+
     timeout: Amount | None = None
     """Seconds after which a case is given up."""
 

@@ -11,6 +11,7 @@ import site
 import socket
 import sys
 import warnings
+from typing import Optional
 
 from torchmark_probe import memory
 from torchmark_probe.zygote import (
@@ -30,6 +31,8 @@ def main() -> None:
     if not isinstance(wanted, messages.Start):
         return
     around = _start(wanted, channel)
+    if around is None:
+        return
     serve = serving.serve_counts if around.callgrind else serving.serve_times
     serve(channel, around)
 
@@ -44,7 +47,9 @@ def _own_channel() -> socket.socket:
     return channel
 
 
-def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundings:
+def _start(wanted: messages.Start, channel: socket.socket) -> Optional[handlers.Surroundings]:
+    """What children run in; None where the control side has been told why there are none."""
+
     def tell(stage: str) -> None:
         wire.send(channel.fileno(), messages.StageBegan(stage))
 
@@ -55,7 +60,14 @@ def _start(wanted: messages.Start, channel: socket.socket) -> handlers.Surroundi
         memory.choose_addresses(wanted.layout, wanted.torch_file)
         site.main()  # not done at the start of this process: see zygote_process.command
     sys.path[:] = wanted.sys_path
-    around = warmup.warm_up(wanted.threads, wanted.modules, tell)
+    try:
+        around = warmup.warm_up(wanted, tell)
+    except warmup.ImportFailedError as error:
+        wire.send(channel.fileno(), messages.ImportFailed(*error.args))
+        return None
+    if wanted.copies_code:
+        memory.copy_code()
+        around = around._replace(copies_code=True)
     wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 

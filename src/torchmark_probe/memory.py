@@ -8,6 +8,13 @@ and its stack lie. None of that is what an A/B comparison asks for.
 before anything that may differ between them: the same library then lies at the same place in both.
 Another start has them elsewhere, again in both.
 
+That is where code lies in a process. Where it lies in the machine's memory is decided when the
+kernel reads the file, and stays so until it is read again, perhaps hours later. Two builds of torch
+are two sets of files. Read anew, one was slower than the other by 2 per cent or faster by 6 (a view
+in C++, 200 ns), and no replicate showed it: each found the files where they were. So where two
+builds are compared, every launch copies the code that it runs into memory of its own, in huge pages
+as far as these go, and the same view is faster by 4 to 5 per cent whenever the files were read.
+
 *Heap and stack* lie elsewhere in every process pair, but at like places in both of its processes.
 A clone of 8 MB takes 230 or 340 us, by how far its result lies behind its input within a page of
 4 KB. Where each process had a place of its own, pairs of clones spread 17 %, and 3 to 7 % where
@@ -62,6 +69,12 @@ def _c_library() -> Any:
     libc.free.restype = None
     libc.free.argtypes = [ctypes.c_size_t]
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    libc.mremap.restype = ctypes.c_void_p
+    libc.mremap.argtypes = [ctypes.c_void_p, *[ctypes.c_size_t] * 2, ctypes.c_int, ctypes.c_void_p]
     libc.sbrk.restype = ctypes.c_size_t
     libc.sbrk.argtypes = [ctypes.c_ssize_t]
     if hasattr(libc, "mallinfo"):
@@ -81,7 +94,17 @@ _held: List[Any] = []
 _ADDR_NO_RANDOMIZE = 0x0040000
 
 HUGE_PAGE = 2 << 20
+_MADV_HUGEPAGE = 14
 _MADV_COLLAPSE = 25
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
+
+_LEFT_FREE = 2 << 30
+"""Bytes of the machine's memory that are left to others: with less no code is copied."""
+
+_READ = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-(x|-)p \S+ \S+ [1-9]\d* +(/.*)")
+"""In /proc/self/maps: what comes from a file and is not written to, and whether it is code."""
 
 _M_TRIM_THRESHOLD = -1
 _NEVER_TRIMMED = 1 << 30
@@ -211,6 +234,71 @@ def collapse(ranges: Sequence[Range]) -> None:
         first, last = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
         if first < last:
             _libc.madvise(first, last - first, _MADV_COLLAPSE)
+
+
+def copy_code() -> None:
+    """Put the code that has run so far, and its constants, into memory of this process's own.
+
+    It stays at its addresses. Where the kernel or a lack of memory is against it, nothing happens.
+    """
+    try:
+        with open("/proc/self/maps") as maps:
+            found = [each for each in map(_READ.match, maps) if each]
+        programs = {each[4] for each in found if each[3] == "x"}
+        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+            for each in found:
+                if each[4] in programs and _available_memory() > _LEFT_FREE:
+                    access = mmap.PROT_READ | (mmap.PROT_EXEC if each[3] == "x" else 0)
+                    for part in _used_parts(Range(int(each[1], 16), int(each[2], 16)), pagemap):
+                        _copy_in_place(part, access)
+    except OSError:
+        return
+
+
+def _available_memory() -> int:
+    with open("/proc/meminfo") as file:
+        found = re.search(r"^MemAvailable: +(\d+) kB", file.read(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _used_parts(mapped: Range, pagemap: Any) -> List[Range]:
+    """Those huge pages of it that this process has used, and those ends that fill none."""
+    pagemap.seek(mapped.start // mmap.PAGESIZE * 8)
+    # The highest bit of each entry of 8 bytes says whether this process has the page.
+    states = pagemap.read((mapped.end - mapped.start) // mmap.PAGESIZE * 8)[7::8]
+    parts: List[Range] = []
+    start = mapped.start
+    while start < mapped.end:
+        end = min(mapped.end, (start // HUGE_PAGE + 1) * HUGE_PAGE)
+        first, last = ((each - mapped.start) // mmap.PAGESIZE for each in (start, end))
+        if max(states[first:last], default=0) & 0x80:
+            parts.append(Range(start, end))
+        start = end
+    return parts
+
+
+def _copy_in_place(part: Range, access: int) -> None:
+    """Replace this memory by a copy of it, in a huge page if it is as large as one."""
+    size = part.end - part.start
+    room = 2 * size if size == HUGE_PAGE else size
+    writable, private = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    got = _libc.mmap(None, room, writable, private, -1, 0)
+    if got == _MAP_FAILED:
+        return
+    copy = got
+    if size == HUGE_PAGE:
+        copy = -(-got // HUGE_PAGE) * HUGE_PAGE
+        _libc.madvise(copy, size, _MADV_HUGEPAGE)
+    ctypes.memmove(copy, part.start, size)
+    moves = _MREMAP_MAYMOVE | _MREMAP_FIXED
+    is_allowed = _libc.mprotect(copy, size, access) == 0
+    if not is_allowed or _libc.mremap(copy, size, size, moves, part.start) != part.start:
+        _libc.munmap(got, room)
+        return
+    # What was there to align the copy.
+    for start, end in (Range(got, copy), Range(copy + size, got + room)):
+        if start < end:
+            _libc.munmap(start, end - start)
 
 
 def new_since(before: Sequence[Range], now: Sequence[Range]) -> List[Range]:

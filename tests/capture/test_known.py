@@ -57,7 +57,7 @@ NOT_COMPARED = {"a keyword that is a tensor", "a sparse one"}
 
 
 def learned(call: Call) -> KnownCall:
-    known = KnownCall(0, KnownCalls(0))
+    known = KnownCall((), 0, KnownCalls(0))
     known.learn(OP, *call, folded=False)
     return known
 
@@ -96,7 +96,7 @@ def test_a_list_of_the_program_may_change_afterwards() -> None:
 
 def test_floats_of_a_folded_call_may_have_any_value() -> None:
     x = torch.ones(4)
-    known = KnownCall(0, KnownCalls(0))
+    known = KnownCall((), 0, KnownCalls(0))
     known.learn(OP, (x, 0.5, 1), {"alpha": 0.25, "beta": 2}, folded=True)
     assert known.fits((x, 0.75, 1), {"alpha": 0.125, "beta": 2})
     assert not known.fits((x, 0.75, 2), {"alpha": 0.125, "beta": 2})

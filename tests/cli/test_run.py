@@ -240,6 +240,8 @@ def test_times_and_counts_of_a_case_and_its_documents(
         (["--repeats", "-1"], "--repeats"),
         (["--detect", "half"], "'half' is not a percentage such as 0.5%"),
         (["--timeout", "-1"], "--timeout"),
+        (["--budget", "0"], "--budget must be finite and above zero"),
+        (["--budget", "nan"], "--budget must be finite and above zero"),
         (["--resume", "nothing"], "nothing"),
         (["--html", "no/such/folder/x.html"], "cannot be written"),
     ],

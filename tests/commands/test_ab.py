@@ -66,7 +66,7 @@ class World:
         self.has_control = False
         """Whether a comparison ends with its first case compared with itself."""
 
-    def find(self, name: str, command: str, _path: object, _modules: object) -> FakeSide:
+    def find(self, name: str, command: str, *_: object) -> FakeSide:
         side = FakeSide(name, command, self.facts.get(command, FACTS))
         self.sides.append(side)
         return side
@@ -102,7 +102,11 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr(module, "open_environment", made.find)
+    monkeypatch.setattr(
+        module,
+        "open_environments",
+        lambda commands, *rest: [made.find(*each, *rest) for each in commands.items()],
+    )
     monkeypatch.setattr(module, "Comparison", made.compare)
     monkeypatch.setattr(module, "remarks_on", lambda *_, **__: [])
     return made

@@ -8,6 +8,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 import torchmark
 from tests.replay_traces import NOPE, OPAQUE, WRONG, product, relu, write_trace
@@ -38,7 +39,7 @@ def zygotes() -> Iterator[ReplayZygotes]:
 
 @pytest.fixture(autouse=True)
 def lend_zygotes(zygotes: ReplayZygotes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "ReplayZygotes", lambda _: contextlib.nullcontext(zygotes))
+    monkeypatch.setattr(command, "ReplayZygotes", lambda *_: contextlib.nullcontext(zygotes))
     monkeypatch.setattr(replaying_in_order, "_PASSES", Limits(0.1, 0.05, 0.1))
 
 
@@ -69,6 +70,24 @@ def test_bad_calls_are_results_with_their_reasons_beside_good_ones(tmp_path: Pat
     trace.unlink()
     with open_store(tmp_path / "s.db") as store:
         assert store.run("base") == run, "all of it is in the store, without the trace"
+
+
+@pytest.mark.parametrize("mode", ["hot", "order"])
+def test_recorded_values_are_used_where_they_are_there(mode: str, tmp_path: Path) -> None:
+    """How many rows come back is decided by values that nobody would draw."""
+    rows = torch.randn(100).relu().expand(3, 100)
+    with torchmark.Capture(tmp_path / "t.jsonl", values=True):
+        torch.nonzero(rows)
+    asked: dict[str, Any] = {"mode": mode, "store": tmp_path / "s.db", **QUICK}
+    run = torchmark.replay(tmp_path / "t.jsonl", **asked)
+    assert next((row["status"], row["remarks"]) for row in rows_of(run)) == ("done", "")
+    assert "1 of them distinct; 1 use recorded values." in render(run, "text")
+    (tmp_path / "t.safetensors").unlink()
+    drawn = torchmark.replay(tmp_path / "t.jsonl", **asked)
+    assert "output 0: its shape is" in rows_of(drawn)[0]["remarks"]
+    text = " ".join(render(drawn, "text").split())
+    assert text.count("which are drawn (there is no file t.safetensors)") == 1
+    assert "use recorded values" not in text
 
 
 def test_a_step_is_replayed_in_its_order_without_the_call_that_does_not_run(

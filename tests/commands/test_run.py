@@ -9,19 +9,22 @@ import pytest
 
 from tests.engine.running.fakes import FakeWorld
 from torchmark.analyse.processes import detectable_in
+from torchmark.commands.ab import ab
 from torchmark.commands.planning import select_cases
-from torchmark.commands.run import PILOT_PROCESSES, plan_results, run
+from torchmark.commands.run import PILOT_PROCESSES, most_processes, plan_results, run
+from torchmark.commands.spine import effort_of
 from torchmark.define.suites.loading import load_suite
-from torchmark.errors import InvalidArgumentError, TorchmarkError
+from torchmark.errors import InvalidArgumentError, RunInterruptedError, TorchmarkError
 from torchmark.model.case import Language
 from torchmark.model.result import Metric, Timing
-from torchmark.model.run import Note
+from torchmark.model.run import USUAL_LIMITS, Began, Note
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torchmark.define.suites.loading import LoadedSuite
     from torchmark.model.case import Case
+    from torchmark.model.result import Result
 
 STANDARD = load_suite("standard")
 
@@ -129,3 +132,56 @@ def test_what_the_pilot_does_not_suffice_for_gets_more_processes(
     ).results
     assert isinstance(result.payload, Timing)
     assert len(result.payload.processes) == PILOT_PROCESSES + 3
+
+
+def own_suite(folder: Path) -> str:
+    (folder / "bench_own.py").write_text(
+        "from torchmark import TimerArgs\nSUITE = {'own': TimerArgs('sum(range(500))')}\n"
+    )
+    return str(folder)
+
+
+def measured_seconds(result: Result) -> list[float]:
+    """Of measured blocks, process by process."""
+    assert isinstance(result.payload, Timing)
+    return [sum(each.wall) for each in result.payload.processes]
+
+
+def test_a_budget_bounds_the_measured_blocks_of_all_processes_of_a_case(tmp_path: Path) -> None:
+    options: Any = {"metrics": ["time"], "repeats": 2, "store": tmp_path / "store.db"}
+    (short,) = run([own_suite(tmp_path)], budget=0.02, **options).results
+    (usual,) = run([own_suite(tmp_path)], **options).results
+    # The last block may end beyond it, and one takes a fraction of a millisecond.
+    assert len(measured_seconds(short)) == 2
+    assert sum(measured_seconds(short)) < 0.1 < 0.4 <= sum(measured_seconds(usual))
+
+
+def test_a_budget_is_kept_with_the_run_and_a_resumed_one_goes_on_with_it(tmp_path: Path) -> None:
+    def interrupt(news: object) -> None:
+        if isinstance(news, Began):
+            raise KeyboardInterrupt
+
+    store = tmp_path / "store.db"
+    with pytest.raises(RunInterruptedError) as caught:
+        run(
+            [own_suite(tmp_path)], metrics=["time"], budget=0.01, store=store, progress=interrupt
+        )  # fmt: skip
+    resumed = run(resume=caught.value.run_id, store=store)
+    assert resumed.settings["budget"] == 0.01
+    assert effort_of(resumed).limits == USUAL_LIMITS._replace(min_run_time=0.01, max_run_time=0.01)
+    (result,) = resumed.results
+    assert sum(measured_seconds(result)) < 0.1
+
+
+def test_a_budget_bounds_the_processes_that_make_a_change_detectable(tmp_path: Path) -> None:
+    (result,) = run(
+        [own_suite(tmp_path)], metrics=["time"], detect=1e-6, budget=2.0, store=tmp_path / "s.db"
+    ).results
+    assert len(measured_seconds(result)) == most_processes(2.0) == PILOT_PROCESSES + 2
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, math.inf, math.nan, True, "2"])
+def test_a_budget_that_is_none_is_refused_as_that_of_a_comparison(budget: Any) -> None:
+    for command in (run, ab):
+        with pytest.raises(InvalidArgumentError, match="budget must be"):
+            command(budget=budget, **({"A": ""} if command is ab else {}))  # type: ignore[operator]

@@ -28,7 +28,7 @@ SAMPLING = Sampling(
 )
 CASE = messages.PythonCase("x", globals={"x": {"kind": "json", "value": {"class": "Done"}}})
 EXAMPLES = [
-    messages.Start(["/a"], 1, None, "torch.py", []),
+    messages.Start(["/a"], 1, None, "torch.py", [], ["my_ops"], ["/b"]),
     messages.Request(messages.Sample(CASE, LIMITS, 7, 5e-6), ["", "/b"], None, [0, 1]),
     messages.Request(messages.Call("f", [{"class": "Stop", "version": 1}]), [], 10, []),
     messages.Answer(messages.Sampled(SAMPLING, 0.5), {"flops": 2}),

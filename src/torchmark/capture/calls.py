@@ -119,7 +119,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, call: Any, args: Any, kwargs: dict[str, Any] | None, key: Key, known: KnownCalls
     ) -> int | None:
         """The pair of a call that was not the expected one, if it is known from this place."""
-        found = known.get(key)
+        found = self._expected_by_key(key, known) or known.get(key)
         is_folded = found is None and bool(known.folded)
         if is_folded:
             found = known.folded.get(without_floats(key))
@@ -129,6 +129,14 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found.learn(call, args, kwargs, folded=is_folded)
         self._note(found)
         return found.pair
+
+    def _expected_by_key(self, key: Key, known: KnownCalls) -> KnownCall | None:
+        """The same call may come from several lines of a module, and from this one now."""
+        if self._position < len(self._expected):
+            expected = self._expected[self._position]
+            if expected.known is known and expected.key == key:
+                return expected
+        return None
 
     def step_ended(self) -> None:
         """What comes now is expected to be what came since the step before ended."""
@@ -167,12 +175,11 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if number is not None:
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
-            call = KnownCall(pair, known)
-            if self._record.is_kept(key):
-                known[key] = call
-            else:
-                known.folded[without_floats(key)] = call
-            self._note(call)
+            calls: dict[Key, KnownCall] = known
+            if not self._record.is_kept(key):
+                calls, key = known.folded, without_floats(key)
+            calls[key] = KnownCall(key, pair, known)
+            self._note(calls[key])
         return result
 
     def _call_decided_by_content(
@@ -181,13 +188,18 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Told apart by the shapes that came back as well; these leave their inputs alone."""
         result = func(*args, **kwargs)
         key = (*key, shapes_of(result))
+        if (found := known.get(key)) is not None:
+            self._add(found.pair)
+            return result
         number = self._record.number_of(key)
         if number is None:
             with self._on_our_own(func):
                 description = CallDescription(args, kwargs, exact=self._exact)
                 number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
-            self._add(self._record.pair_of(number, known.place))
+            pair = self._record.pair_of(number, known.place)
+            known[key] = KnownCall(key, pair, known)
+            self._add(pair)
         return result
 
     @contextlib.contextmanager

@@ -32,6 +32,7 @@ from torchmark.capture.record import (
     require_safetensors,
     save_contents,
 )
+from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import clear_errors
 from torchmark.capture.user_program import watch_processes, watch_threads
 from torchmark.errors import CaptureError, InvalidArgumentError, TraceWriteError
@@ -97,6 +98,8 @@ class Capture:
             require_safetensors()
         if self._path is not None:
             self._file = RecordWriter(self._path, self._record)
+            if self._values:  # those of another trace must not seem to be of this one
+                values_file(self._path).unlink(missing_ok=True)
         self._is_used = True
         self._thread = threading.get_ident()
         _running = self

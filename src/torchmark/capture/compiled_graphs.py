@@ -109,7 +109,7 @@ class CompiledGraphs:
             yield
         else:
             _, graph = self._graphs[id(code)]
-            self._add(graph, mode.labels.known_calls().place)
+            self._add(graph, mode.labels.place_of_graph())
             mode.is_on = False
             try:
                 yield

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from torchmark_probe.replay.values_file import DTYPES
+
 _BY_ROW = ("crow_indices", "col_indices", "values")
 _BY_COLUMN = ("ccol_indices", "row_indices", "values")
 _PARTS: dict[torch.layout, tuple[str, ...]] = {
@@ -27,12 +29,6 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
     torch.sparse_bsc: _BY_COLUMN,
 }
 """Accessors of what a tensor of such a layout is made of."""
-
-_EXACT_DTYPES = frozenset({
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.float16, torch.bfloat16, torch.float32, torch.float64,
-})  # fmt: skip
-"""What every version of the safetensors library can keep."""
 
 _LONGEST_LIST = 64
 """Elements that are kept one by one: small index tensors decide what an operator does."""
@@ -147,9 +143,15 @@ class CallDescription:
         with contextlib.suppress(Exception):  # a dtype or a device that has no answer
             if values := _contents_of(content):
                 body["values"] = values
-        if self._exact_wanted and tensor.dtype in _EXACT_DTYPES and not tensor.is_meta:
-            copy = content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
-            self._exact.append((body, copy))
+        if self._exact_wanted and not tensor.is_meta:
+            with contextlib.suppress(Exception):  # likewise
+                self._exact.append((body, _exact_copy(content)))
+
+
+def _exact_copy(content: torch.Tensor) -> torch.Tensor:
+    """As the file keeps it: types that not every safetensors knows are bytes."""
+    copy = content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
+    return copy if _short(copy.dtype) in DTYPES else copy.reshape(-1).view(torch.uint8)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

@@ -121,7 +121,7 @@ class Hooks:
 
     def _compiled_code_begins(self) -> None:
         if labels := self._labels_here():
-            labels.functions.pause()
+            labels.compiled_code_began()
         with self._record.lock:
             self._compiled += 1
             if self._compiled == 1:
@@ -135,7 +135,7 @@ class Hooks:
             if self._compiled == 0:
                 self.start()
         if labels := self._labels_here():
-            labels.functions.resume()
+            labels.compiled_code_ended()
 
     def _labels_here(self) -> Labels | None:
         labels = self._labels.get(threading.get_ident())

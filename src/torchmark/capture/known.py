@@ -136,9 +136,10 @@ def shapes_of(result: Any) -> Key:
 class KnownCall:
     """A call from one place."""
 
-    __slots__ = ("call", "fits", "is_learned", "known", "pair")
+    __slots__ = ("call", "fits", "is_learned", "key", "known", "pair")
 
-    def __init__(self, pair: int, known: KnownCalls) -> None:
+    def __init__(self, key: Key, pair: int, known: KnownCalls) -> None:
+        self.key = key
         self.pair = pair
         """The number of the call and its place."""
         self.known = known

@@ -1,8 +1,9 @@
-"""Where the calls of one thread come from: module, function, phase.
+"""Where the calls of one thread come from: module, function, line, phase.
 
 Labels alone: nothing here decides what is recorded, and a label that cannot be found is null. In
-the backward pass the module is that whose forward made the autograd node, found by the number that
-autograd gives to nodes in their order: what the numbers were when modules were entered and left.
+the backward pass module and line are those whose forward made the autograd node, found by the
+number that autograd gives to nodes in their order: what the numbers were when modules were entered
+and left, and when functions were called.
 
 The function that the user called is noted by a TorchFunctionMode that steps aside where it
 disturbs. torch takes the mode off its stack while it handles a call, so that what it sees is the
@@ -15,17 +16,21 @@ from __future__ import annotations
 import contextlib
 import weakref
 from bisect import bisect_right
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from torchmark.capture.known import KnownCall, KnownCalls
+from torchmark.capture.known import KnownCalls
 from torchmark.capture.record import Record
+from torchmark.capture.sources import Source, SourceLines
 from torchmark.model.trace import Phase, Place
 
 REMEMBERED_MOVES = 200_000
-"""Entries and exits of modules: the graphs of the last steps, some megabytes."""
+"""Entries and exits of modules, and lines: the graphs of the last steps, some megabytes."""
+
+Where: TypeAlias = tuple[Phase, "str | None", Any, "Source | None"]
+"""Phase, module, function and line."""
 
 _pop = torch._C._pop_torch_function_stack
 _push = torch._C._push_on_torch_function_stack
@@ -89,45 +94,76 @@ class Labels:
         self._thread = thread
         self._record = record
         self._names = names
+        self._lines = SourceLines()
+        self._is_asking = True
+        """Whether functions and lines are asked for; otherwise they are remembered."""
         self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
-        self._optimizer: str | None = None
-        self._known: dict[tuple[Phase, str | None, Any], KnownCalls] = {}
+        self._optimizer: tuple[str, Source | None] | None = None
+        self._known: dict[Where, KnownCalls] = {}
         self._here: KnownCalls | None = None
         """The calls of the present place outside of the backward pass, once they were asked for."""
         self._moves: list[int] = [0]
-        self._moved_to: list[str | None] = [None]
+        self._moved_to: list[tuple[str | None, Source | None]] = [(None, None)]
+        self._first_node = 0
+        """The number that the first node of the present function has, if it makes one."""
 
     def known_calls(self) -> KnownCalls:
         """The calls of the place where this thread is now."""
         task = _graph_task()
         if task != -1:
-            return self._known_at(("backward", self._backward_module(task), self.function))
+            module, line = self._backward_origin(task)
+            return self._known_at(("backward", module, self.function, line))
         here = self._here
         if here is None:
-            where = (self.phase, self.module, self._optimizer or self.function)
-            here = self._here = self._known_at(where)
+            if self._optimizer is not None:
+                function, line = self._optimizer
+            else:
+                function, line = self.function, None
+                if self._is_asking:
+                    line = self._lines.here()
+                    self._note_move(max(self._first_node, self._moves[-1]), self.module, line)
+            here = self._here = self._known_at((self.phase, self.module, function, line))
         return here
+
+    def place_of_graph(self) -> int:
+        """Where compiled code runs now. One graph is many calls: its line is asked for always."""
+        if _graph_task() != -1:
+            return self.known_calls().place
+        return self._known_at((self.phase, self.module, None, self._lines.here())).place
 
     def called(self, function: Any) -> Any:
         """The user calls this function now; returns the one before."""
         outer, self.function = self.function, function
         self._here = None
+        self._first_node = _next_node()
         return outer
 
     def name_functions_by_memory(self) -> None:
-        """From now on a call has the function that the same call of the same module had last.
+        """From now on a call has the function and line that it had in the steps before.
 
-        Asking for it takes as long as half of all else that a capture does for a call.
+        A call that comes where it is expected has those of the expected one, any other those of
+        the first that looks the same in its module. Asking takes as long as half of all else that
+        a capture does for a call.
         """
         self.functions.stop()
-        for (phase, module, function), known in list(self._known.items()):
-            if function is None or isinstance(function, str):  # an optimizer's step is known
+        self._is_asking = False
+        self._move(self.module)  # nodes that are made from now on have no line
+        for (phase, module, function, _), known in list(self._known.items()):
+            remembered = self._known_at((phase, module, None, None))
+            if isinstance(function, str) or known is remembered:  # an optimizer's step is known
                 continue
-            remembered = self._known_at((phase, module, None))
-            for key, call in known.items():
-                remembered.setdefault(key, KnownCall(call.pair, remembered))
-            for key, call in known.folded.items():
-                remembered.folded.setdefault(key, KnownCall(call.pair, remembered))
+            for calls, kept in ((known, remembered), (known.folded, remembered.folded)):
+                for key, call in calls.items():
+                    call.known = remembered
+                    kept.setdefault(key, call)
+
+    def compiled_code_began(self) -> None:
+        self.functions.pause()
+        self._move(self.module)
+
+    def compiled_code_ended(self) -> None:
+        self.functions.resume()
+        self._move(self.module)
 
     def entered(self, module: torch.nn.Module) -> None:
         stack = self._stack
@@ -154,7 +190,7 @@ class Labels:
             self.optimizer_ended()
         kind = type(optimizer)
         home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
-        self._optimizer = f"{home}.{kind.__qualname__}.step"
+        self._optimizer = f"{home}.{kind.__qualname__}.step", self._lines.here()
         # It asks its tensors hundreds of small questions, and each would come by here.
         self.functions.pause()
         self._move(self.module)
@@ -176,34 +212,42 @@ class Labels:
         self._here = None
         self.module = path
         self.phase = "optimizer" if self._optimizer is not None and path is None else "forward"
-        node = _next_node()
+        self._note_move(_next_node(), path)
+
+    def _note_move(self, node: int, path: str | None, line: Source | None = None) -> None:
+        """Nodes from this one on are made here."""
         if node == self._moves[-1]:
-            self._moved_to[-1] = path
+            self._moved_to[-1] = path, line
         else:
             self._moves.append(node)
-            self._moved_to.append(path)
+            self._moved_to.append((path, line))
             if len(self._moves) > REMEMBERED_MOVES:
                 del self._moves[: REMEMBERED_MOVES // 2]
                 del self._moved_to[: REMEMBERED_MOVES // 2]
 
-    def _backward_module(self, task: int) -> str | None:
+    def _backward_origin(self, task: int) -> tuple[str | None, Source | None]:
+        """The module and the line whose gradient is computed."""
         if self._stack and self._stack[-1][2] == task:  # a forward that is computed again
-            return self.module
+            return self.module, self._lines.here() if self._is_asking else None
         node: Any = _node()
         if node is None:
-            return None
+            return None, None
         number = node._sequence_nr()
         if number >= _next_node():  # it adds up the gradient of a parameter
-            return self._names.owner(getattr(node, "variable", None))
+            return self._names.owner(getattr(node, "variable", None)), None
         return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
 
-    def _known_at(self, where: tuple[Phase, str | None, Any]) -> KnownCalls:
+    def _known_at(self, where: Where) -> KnownCalls:
         known = self._known.get(where)
         if known is None:
-            phase, module, function = where
-            if function in _BACKWARD:
-                phase = "backward"
-            place = Place(phase=phase, module=module, function=_name(function), thread=self._thread)
+            phase, module, function, line = where
+            place = Place(
+                phase="backward" if function in _BACKWARD else phase,
+                module=module,
+                function=_name(function),
+                source=None if line is None else f"{line[0]}:{line[1]}",
+                thread=self._thread,
+            )
             known = self._known[where] = KnownCalls(self._record.add_place(place))
         return known
 

@@ -27,6 +27,7 @@ import torch
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
 from torchmark.capture.step_clock import StepClock
+from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.files import replacing
@@ -74,6 +75,7 @@ class Record:
         """Contents by name, where they are wanted."""
 
         self._numbers: dict[Key, int] = {}
+        self._place_numbers: dict[Place, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
         self._families: dict[Key, list[int]] = {}
         self._folded: set[str] = set()
@@ -112,8 +114,10 @@ class Record:
 
     def add_place(self, place: Place) -> int:
         with self.lock:
-            self.places.append(place)
-            return len(self.places) - 1
+            number = self._place_numbers.setdefault(place, len(self.places))
+            if number == len(self.places):
+                self.places.append(place)
+            return number
 
     def pair_of(self, call: int, place: int) -> int:
         with self.lock:
@@ -247,17 +251,11 @@ def require_safetensors() -> None:
         ) from error
 
 
-def contents_file(path: str | os.PathLike[str]) -> Path:
-    """`NAME.safetensors` for the trace `NAME.jsonl.gz`."""
-    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
-    return Path(path).with_name(f"{name}.safetensors")
-
-
 def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor]) -> None:
     """Exact contents by name, next to the trace."""
     from safetensors.torch import save_file  # noqa: PLC0415 - an extra of its own
 
-    target = contents_file(path)
+    target = values_file(path)
     try:
         with replacing(target) as part:
             save_file(contents, part)

@@ -11,6 +11,7 @@ from torchmark.analyse.ab import judge, pairs_of
 from torchmark.arguments import check_positive
 from torchmark.cli.following import (
     RunOptions,
+    import_option,
     metric_options,
     metrics_of,
     report_run,
@@ -68,6 +69,7 @@ from torchmark.model.run import TIME_LIMIT
     help="Time each case until a change of X % would be found; says how long before it starts.",
 )
 @timeout_option
+@import_option
 @fail_on_option
 @run_options("fail_on")
 def ab_command(

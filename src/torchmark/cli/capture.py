@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.user_program import (
     require_script,
     run_module,
@@ -186,9 +187,7 @@ def _wait_for_threads() -> None:
 
 
 def _summary(trace: Trace, output: Path, *, with_values: bool) -> list[str]:
-    from torchmark.capture.record import contents_file  # noqa: PLC0415 - it imports torch
-
-    values = contents_file(output)
+    values = values_file(output)
     calls = trace.counts_by_call()
     steps = sum(step.repeats for step in trace.steps)
     shares = ", ".join(f"{phase} {times}" for phase, times in trace.counts_by_phase().most_common())

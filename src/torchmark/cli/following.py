@@ -60,6 +60,14 @@ timeout_option = click.option(
     help=f"Stop a case after S seconds.  [default: {TIME_LIMIT:g}]",
 )
 
+import_option = click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="MODULE",
+    help="Import MODULE first, e.g. one that defines operators; may be repeated.",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:

@@ -7,8 +7,15 @@ from typing import Any
 
 import click
 
-from torchmark.cli.following import RunOptions, metric_options, metrics_of, report_run, run_options
-from torchmark.cli.shell import STANDARD_OUTPUT
+from torchmark.cli.following import (
+    RunOptions,
+    import_option,
+    metric_options,
+    metrics_of,
+    report_run,
+    run_options,
+)
+from torchmark.cli.shell import STANDARD_OUTPUT, import_from_here
 from torchmark.commands.replay import replay
 from torchmark.commands.spine import Listener, LiveFile
 from torchmark.engine.replaying import BUDGET
@@ -39,6 +46,7 @@ _MODES = [mode.value for mode in ReplayMode]
               help="Seed from which inputs are made.")  # fmt: skip
 @click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",
               help="Stop a call after S seconds.")  # fmt: skip
+@import_option
 @run_options()
 def replay_command(
     asked: RunOptions, backends: str, time: bool, count: bool, **options: Any
@@ -54,7 +62,9 @@ def replay_command(
     torchmark replay trace.jsonl.gz
     torchmark replay trace.jsonl.gz -k convolution --backend eager,compile,ort
     torchmark replay trace.jsonl.gz --threads 1 --html step.html
+    torchmark replay detector.jsonl.gz --import torchvision
     """
+    import_from_here()
     wanted: dict[str, Any] = {}
     if asked.resume is None:
         wanted = {

@@ -12,6 +12,7 @@ from torchmark.arguments import check_count, check_positive
 from torchmark.cli.following import (
     RunOptions,
     counting_works,
+    import_option,
     metric_options,
     metrics_of,
     report_run,
@@ -23,9 +24,15 @@ from torchmark.commands.planning import default_suites
 from torchmark.commands.run import run
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
+from torchmark.model.run import USUAL_LIMITS
 from torchmark.settings import RunSettings, settings_for
 
-_NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_positive}
+_NUMBERS = {
+    "threads": check_count,
+    "repeats": check_count,
+    "budget": check_positive,
+    "timeout": check_positive,
+}
 """Options that are numbers, as the settings and `torchmark.run` call them too."""
 
 
@@ -42,12 +49,19 @@ _NUMBERS = {"threads": check_count, "repeats": check_count, "timeout": check_pos
     "--repeats", type=int, metavar="N", help="Repeat each case in N fresh processes.  [default: 1]"
 )
 @click.option(
+    "--budget",
+    type=float,
+    metavar="S",
+    help=f"Time each case for S seconds at most.  [default: {USUAL_LIMITS.max_run_time:g}]",
+)
+@click.option(
     "--detect",
     type=Percent(),
     metavar="X%",
     help="Repeat each case until a change of X % between runs would be found.",
 )
 @timeout_option
+@import_option
 @run_options()
 def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> None:
     """Time and count the cases of suites, in Python and C++.
@@ -77,6 +91,7 @@ def _wanted(
     no_cpp: bool,
     quick: bool,
     detect: float | None,
+    imports: tuple[str, ...],
     **numbers: float | None,
 ) -> dict[str, Any]:
     """What was asked on the command line comes before what the settings say."""
@@ -86,6 +101,7 @@ def _wanted(
         "cpp": not no_cpp and settings.cpp is not False,
         "quick": quick or bool(settings.quick),
         "detect": detect,
+        "imports": imports,
     }
     for name, check in _NUMBERS.items():
         number = numbers[name] if numbers[name] is not None else getattr(settings, name)

@@ -104,6 +104,7 @@ _STATEMENT_AT_FAULT = (
 )
 _ENVIRONMENT_AT_FAULT = (
     errors.MissingTorchError,
+    errors.ImportFailedError,
     errors.MissingToolError,
     errors.CompilerMissingError,
     errors.ProfilerError,

@@ -11,7 +11,7 @@ import msgspec
 
 from torchmark.analyse.ab import Pair
 from torchmark.analyse.pairs import ALLOWANCE
-from torchmark.arguments import check_positive
+from torchmark.arguments import check_modules, check_positive
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
 from torchmark.commands.spine import (
@@ -29,7 +29,7 @@ from torchmark.engine.backport import unpatch as remove_timer_from
 from torchmark.engine.cores import Division, begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
-from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
@@ -83,6 +83,7 @@ def ab(
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
+    imports: Sequence[str] = (),
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -107,7 +108,9 @@ def ab(
     with `detect` (0.005 is half a per cent) as long as it takes until such a change would be
     found, and `budget` (120) bounds that. What takes more than `timeout` seconds in one process is
     a failed case. Every result is in the store the moment it
-    exists, and the `Run` with all of them is returned. `resume` names a run that was cut short: it
+    exists, and the `Run` with all of them is returned. `imports` names modules that every
+    process of the environments imports before it builds a case, such as one that defines
+    operators. `resume` names a run that was cut short: it
     activates the same environments and measures what is missing.
 
     >>> import torch
@@ -139,6 +142,7 @@ def _compare_environments(
     effort: Effort | None = None,
     backtest: bool = False,
     patch: Collection[str] = (),
+    imports: Sequence[str] = (),
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -149,11 +153,13 @@ def _compare_environments(
     pairs = _pair_statements(statements, a_stmt, b_stmt)
     if pairs and suites:
         raise InvalidArgumentError("give either suites or statements, not both")
+    effort = effort or _effort(budget, detect, timeout)
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
     names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
     path = ["", *folders_of(names)]  # what lies beside the user, and beside the suites
-    with use_store(store) as kept, activate(commands, path) as sides:
+    modules = check_modules(imports)
+    with use_store(store) as kept, activate(commands, path, imports=modules) as sides:
         said = _patch(sides, patch)
         described = describe(sides, progress)
         wanted, why_not = _choose_metrics(metrics, described)
@@ -175,9 +181,16 @@ def _compare_environments(
             RunKind.AB,
             plan,
             environments=described,
-            settings={"suites": names, "pattern": pattern, "backtest": backtest, "path": path},
-            effort=effort or _effort(budget, detect, timeout),
+            settings={
+                "suites": names,
+                "pattern": pattern,
+                "backtest": backtest,
+                "path": path,
+                "imports": modules or None,
+            },
+            effort=effort,
             notes=[
+                *(note for suite in loaded for note in suite.notes),
                 *said,
                 *why_not,
                 *note_environments(sides, statements_differ=a_stmt is not None),
@@ -199,7 +212,7 @@ def _effort(budget: float | None, detect: float | None, timeout: float) -> Effor
             f"a change of {detect * 100:g} % cannot be told from what environments differ for "
             f"nothing (up to {least * 100:g} %); ask for more"
         )
-    seconds = DETECT_BUDGET if budget is None else budget
+    seconds = DETECT_BUDGET if budget is None else check_positive("budget", budget)
     return Effort(budget=seconds, detect=detect, timeout=limit)
 
 
@@ -215,7 +228,7 @@ def resume_comparison(
     with use_store(store) as kept:
         run = find_run(kept, name, kind)
         commands = {each.name: each.command for each in run.environments}
-        with activate(commands, run.settings.get("path", ()), modules) as sides:
+        with activate(commands, run.settings.get("path", ()), modules, run.imports) as sides:
             described = describe(sides, progress)
             run.check_same_environments(described)
             run.check_same_environments(described, _SAME_FILES, _REMEDY)
@@ -258,13 +271,16 @@ def name_commands(
 
 @contextlib.contextmanager
 def activate(
-    commands: Mapping[str, str], path: Sequence[str] = (), modules: Sequence[str] = ()
+    commands: Mapping[str, str],
+    path: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    imports: Sequence[str] = (),
 ) -> Generator[list[UnderTest], None, None]:
     """The environments that the shell commands lead to; their processes end with it."""
     with contextlib.ExitStack() as stack:
         yield [
-            stack.enter_context(contextlib.closing(open_environment(name, command, path, modules)))
-            for name, command in commands.items()
+            stack.enter_context(contextlib.closing(side))
+            for side in open_environments(commands, path, modules, imports)
         ]
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from torchmark.arguments import Member, check_count, check_member, check_positive
+from torchmark.arguments import Member, check_count, check_member, check_modules, check_positive
 from torchmark.capture.traces.loading import load_trace
 from torchmark.commands.spine import (
     Listener,
@@ -47,6 +47,7 @@ def replay(
     seed: int = 0,
     timeout: float = TIME_LIMIT,
     top: int = 20,
+    imports: Sequence[str] = (),
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -58,14 +59,15 @@ def replay(
     itself, in mode "order" all calls of a step in their order; without a mode it is order where
     that is possible. `backends` are some of "eager", "compile" and "ort", `metrics` some of "time"
     and "instructions". `budget` is in seconds of measured blocks for each call; `threads` are those
-    of the model where nothing else is said; `top` is how many calls the report shows as text. Every
-    result is in the store the moment it is final. `resume` names a run that was cut short: it goes
-    on with the options it began with, and without its trace.
+    of the model where nothing else is said; `top` is how many calls the report shows as text.
+    `imports` names modules that define operators of the trace: every process imports them first.
+    Every result is in the store the moment it is final. `resume` names a run that was cut short: it
+    goes on with the options it began with, and without its trace.
     """
     with use_store(store) as kept:
         if resume is not None:
             run = find_run(kept, resume, RunKind.REPLAY)
-            with ReplayZygotes(settings_of(run).threads) as zygotes:
+            with ReplayZygotes(settings_of(run).threads, run.imports) as zygotes:
                 run.check_same_environments((describe_environment(zygotes.facts()),))
                 return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
         if trace is None:
@@ -88,13 +90,14 @@ def replay(
             timeout=check_positive("timeout", timeout),
             seed=seed,
         )
-        with ReplayZygotes(threads) as zygotes:
+        modules = check_modules(imports)
+        with ReplayZygotes(threads, modules) as zygotes:
             run = begin_run(
                 kept,
                 RunKind.REPLAY,
                 plan,
                 environments=[describe_environment(zygotes.facts())],
-                settings={"replay": settings},
+                settings={"replay": settings, "imports": modules or None},
                 effort=effort,
                 tags=tags,
             )

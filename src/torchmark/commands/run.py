@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from torchmark.analyse.processes import RepeatForecast, forecast_processes
+from torchmark.arguments import check_modules, check_positive
 from torchmark.commands.planning import (
     choose_cases,
     installed_facts,
@@ -32,6 +33,7 @@ from torchmark.engine.cores import Division
 from torchmark.engine.execution import Execution
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.under_test import Workers, describe_environment
+from torchmark.engine.zygote.process import Launch
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, Language
 from torchmark.model.result import Metric, PlannedResult, Result, ResultKey, Timing
@@ -59,7 +61,7 @@ PILOT_PROCESSES = 10
 of the forecast in nine cases of ten."""
 
 MOST_PROCESSES = 100
-"""For one case: minutes."""
+"""For one case, unless a budget says otherwise: minutes."""
 
 _START = 3.0
 _OF_A_BUILD = 0.3
@@ -81,8 +83,10 @@ def run(
     quick: bool = False,
     threads: int | None = None,
     repeats: int = 1,
+    budget: float | None = None,
     detect: float | None = None,
     timeout: float = TIME_LIMIT,
+    imports: Sequence[str] = (),
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -95,14 +99,18 @@ def run(
     `bench_*.py` files, a trace or a module. `pattern` has words of the cases that are meant, as of
     `-k`; `metrics` are some of "time" and "instructions"; `quick` takes the standard suite's quick
     part in less time; `threads` is for every case, otherwise each has its own number; `repeats`
-    fresh processes measure each case, which may take `timeout` seconds. `detect` (0.005 is half a
-    per cent) lets a short pilot choose the repeats of every case, so that a change of that size
-    between two such runs would be found with 80 % power. Every result is in the
-    store the moment it exists. `resume` names a run that was cut short: it goes on with the suites
-    and options it began with. `kind` says which command's report the run gets.
+    fresh processes measure each case, which may take `timeout` seconds. A case is timed until its
+    median is precise; `budget` bounds the seconds of measured blocks, all its processes together
+    (2 s in each otherwise). `detect` (0.005 is half a per cent) lets a short pilot choose the
+    repeats of every case, so that a change of that size between two such runs would be found with
+    80 % power; `budget` then bounds how many they are (100 otherwise). `imports` names modules that
+    every process imports before it builds a case, such as one that defines operators. Every result
+    is in the store the moment it exists. `resume` names a run that was cut short: it goes on with
+    the suites and options it began with. `kind` says which command's report the run gets.
     """
+    seconds = None if budget is None else check_positive("budget", budget)
     effort = Effort(
-        limits=QUICK_LIMITS if quick or detect else USUAL_LIMITS,
+        limits=_limits(seconds, repeats, quick=quick, detects=detect is not None),
         repeats=repeats,
         detect=detect,
         timeout=timeout,
@@ -112,31 +120,61 @@ def run(
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     _check_loaded(loaded)
     choice: dict[str, Any] = {"pattern": pattern, "cpp": cpp, "quick": quick, "threads": threads}
-    with use_store(store) as kept, contextlib.closing(Workers()) as workers:
-        if resume is None and progress is not None:
-            cases = choose_cases(loaded, installed_facts(), **choice)
-            for text in announce([suite.name for suite in loaded], cases, wanted, effort, kept):
-                progress(Stage(text=text))
-        here = describe_environment(workers.facts())
-        if resume is not None:
-            started = find_run(kept, resume, kind)
-            started.check_same_environments((here,))
-            let_cases_import(started.settings.get("suites", ()))
-        else:
-            cases = select_cases(loaded, workers, **choice)
-            started = begin_run(
-                kept,
-                kind,
-                plan_results(cases, wanted),
-                environments=[here],
-                settings={"suites": [suite.name for suite in loaded]},
-                effort=effort,
-                tags=tags,
+    with use_store(store) as kept:
+        begun = None if resume is None else find_run(kept, resume, kind)
+        modules = check_modules(imports) if begun is None else begun.imports
+        with contextlib.closing(Workers(Launch(imports=modules))) as workers:
+            if begun is None and progress is not None:
+                cases = choose_cases(loaded, installed_facts(), **choice)
+                for text in announce([suite.name for suite in loaded], cases, wanted, effort, kept):
+                    progress(Stage(text=text))
+            here = describe_environment(workers.facts())
+            if begun is not None:
+                begun.check_same_environments((here,))
+                let_cases_import(begun.settings.get("suites", ()))
+            else:
+                cases = select_cases(loaded, workers, **choice)
+                begun = begin_run(
+                    kept,
+                    kind,
+                    plan_results(cases, wanted),
+                    environments=[here],
+                    settings={
+                        "suites": [suite.name for suite in loaded],
+                        "imports": modules or None,
+                        **({} if seconds is None else {"budget": seconds}),
+                    },
+                    effort=effort,
+                    notes=[note for suite in loaded for note in suite.notes],
+                    tags=tags,
+                )
+                _add_files_that_failed(kept, begun, loaded, wanted[0])
+            widths = [each.case.num_threads for each in begun.plan if each.metric is Metric.TIME]
+            measure = partial(_measure, kept, workers)
+            return carry_out_on_cores(
+                begun, kept, measure, progress, threads=max(widths, default=1)
             )
-            _add_files_that_failed(kept, started, loaded, wanted[0])
-        widths = [each.case.num_threads for each in started.plan if each.metric is Metric.TIME]
-        measure = partial(_measure, kept, workers)
-        return carry_out_on_cores(started, kept, measure, progress, threads=max(widths, default=1))
+
+
+def _limits(budget: float | None, repeats: int, *, quick: bool, detects: bool) -> Limits:
+    """When the sampling of a case stops in one process; its budget is for all of them together."""
+    limits = QUICK_LIMITS if quick or detects else USUAL_LIMITS
+    if budget is None or detects:  # which bounds the number of processes
+        return limits
+    most = budget / repeats
+    return limits._replace(min_run_time=min(limits.min_run_time, most), max_run_time=most)
+
+
+def most_processes(budget: float | None) -> int:
+    """That a case gets to make a change detectable: its pilot's, and what the budget has left.
+
+    >>> most_processes(None), most_processes(11.0), most_processes(0.1)
+    (100, 30, 10)
+    """
+    if budget is None:
+        return MOST_PROCESSES
+    left = budget - PILOT_PROCESSES * PILOT_LIMITS.max_run_time
+    return PILOT_PROCESSES + max(0, int(left / QUICK_LIMITS.max_run_time))
 
 
 def _check_loaded(suites: Sequence[LoadedSuite]) -> None:
@@ -229,10 +267,9 @@ def _measure_after_pilot(
     yield Stage(text=text)
     pilots = {each.key: each for each in _take_pilot(execution)}
     yield Stage(text=text, is_over=True)
-    forecasts = {
-        key: forecast_processes(each, wanted, most=MOST_PROCESSES) for key, each in pilots.items()
-    }
-    told = _tell_forecast(pilots, forecasts, wanted)
+    most = most_processes(run.settings.get("budget"))
+    forecasts = {key: forecast_processes(each, wanted, most=most) for key, each in pilots.items()}
+    told = _tell_forecast(pilots, forecasts, wanted, most)
     yield Note(text=told)
     yield msgspec.structs.replace(run, notes=(*run.notes, told))
     more = {key: each.processes - PILOT_PROCESSES for key, each in forecasts.items()}
@@ -257,7 +294,8 @@ def _take_pilot(execution: Execution) -> Iterator[Result]:
     """The time of every case in a few processes, quickly: how far do processes differ?"""
     quick = msgspec.structs.replace(execution.effort, limits=PILOT_LIMITS, repeats=PILOT_PROCESSES)
     timed = [each for each in execution.plan if each.metric is Metric.TIME]
-    pilot = Execution(timed, effort=quick, division=execution.division, workers=Workers())
+    workers = execution.workers.another()
+    pilot = Execution(timed, effort=quick, division=execution.division, workers=workers)
     with contextlib.closing(pilot.results()) as news:
         yield from (each for each in news if isinstance(each, Result))
 
@@ -266,6 +304,7 @@ def _tell_forecast(
     pilots: Mapping[ResultKey, Result],
     forecasts: Mapping[ResultKey, RepeatForecast],
     wanted: float,
+    most: int,
 ) -> str:
     """How long the wanted size of change will take, and where it will not be reached."""
     longer = (QUICK_LIMITS.min_run_time - PILOT_LIMITS.min_run_time) * PILOT_PROCESSES
@@ -279,7 +318,7 @@ def _tell_forecast(
     if not late:
         return told
     return (
-        f"{told}; {len(late)} of {len(pilots)} cases will not get there in {MOST_PROCESSES} "
+        f"{told}; {len(late)} of {len(pilots)} cases will not get there in {most} "
         f"processes (forecast: {max(late) * 100:.1f} % or less)"
     )
 

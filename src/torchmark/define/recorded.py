@@ -2,7 +2,8 @@
 
 Each distinct call is a case, labelled by its operator and its arguments. A case holds the record of
 its call as text in the setup, where the probe makes inputs like the recorded ones; so its id
-follows from what it runs, and is the same for the same call of another trace. In a suite, a call
+follows from what it runs, and is the same for the same call of another trace. A call with recorded
+values names their file as well. In a suite, a call
 with something that no trace can hold is a case too, skipped with its reason. A replay has a case
 for each call and each backend.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from torchmark.capture.traces.checking import sanitize
+from torchmark.capture.traces.exact_values import has_exact_values
 from torchmark.capture.traces.signatures import signature_of
 from torchmark.define.expansion import Label
 from torchmark.define.grouped import TimerArgs
@@ -34,15 +36,15 @@ _SETUP = """\
 from torchmark_probe.replay.calls import rebuild, settle
 settle()
 recorded = {text!r}
-op, args, kwargs = rebuild(recorded, seed=0)
+op, args, kwargs = rebuild(recorded, seed=0{values})
 """
 _EAGER = """\
 from torchmark_probe.replay.cases import eager
-op, args, kwargs = eager({record!r}, {seed})
+op, args, kwargs = eager({record!r}, {seed}{values})
 """
 _BY_BACKEND = """\
 from torchmark_probe.replay.cases import by_backend
-run = by_backend({backend!r}, {record!r}, {seed})
+run = by_backend({backend!r}, {record!r}, {seed}{values})
 """
 
 
@@ -59,10 +61,15 @@ def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
         reason = f"a trace cannot hold its argument of type {opaque}"
         found[label] = TimerArgs(
             _STMT,
-            setup=_SETUP.format(text=call_text(call)),
+            setup=_SETUP.format(text=call_text(call), values=_values_argument(call, trace.values)),
             skip=None if opaque is None else SkipCondition(reason=reason),
         )
     return found
+
+
+def _values_argument(call: RecordedCall, file: str) -> str:
+    """For the call of the probe that makes inputs; without values it is what it was before."""
+    return f", values={file!r}" if file and has_exact_values(call) else ""
 
 
 def call_text(call: RecordedCall) -> str:
@@ -114,6 +121,7 @@ def plan_replay(
         steps=1 if step is not None else sum(each.repeats for each in trace.steps) or 1,
         threads=threads,
         seed=seed,
+        values=trace.values,
         unseen=trace.unseen,
         calls=(),
         is_whole=not pattern,
@@ -206,8 +214,9 @@ def _calls_of(
     for number, label in enumerate(definitions_of(trace)):
         if number not in places:
             continue
-        record = call_text(trace.calls[number])
-        cases = {each: _case_of(label, record, each, asked) for each in asked.backends}
+        recorded = trace.calls[number]
+        record, values = call_text(recorded), _values_argument(recorded, asked.values)
+        cases = {each: _case_of(label, record, values, each, asked) for each in asked.backends}
         call = TracedCall(
             number=number,
             op=label[0],
@@ -219,6 +228,7 @@ def _calls_of(
                 for place, count in places[number].items()
             ),
             cases={each: case.id for each, case in cases.items()},
+            has_values=values != "",
         )
         found.append((call, cases))
     return found
@@ -226,22 +236,30 @@ def _calls_of(
 
 def _call_place(place: Place) -> CallPlace:
     """Without its count; threads and compiled code make no difference."""
-    return CallPlace(phase=place.phase, module=place.module, function=place.function, count=0)
+    return CallPlace(
+        phase=place.phase,
+        module=place.module,
+        function=place.function,
+        source=place.source,
+        count=0,
+    )
 
 
 def hot_case(label: Sequence[str], record: str, asked: ReplaySettings) -> Case:
-    """What measures a call by itself, with eager; `record` is the text of the call."""
+    """What measures a call by itself, with eager, on drawn values; `record` is its text."""
     by_itself = msgspec.structs.replace(asked, mode=ReplayMode.HOT)
-    return _case_of(label, record, Backend.EAGER, by_itself)
+    return _case_of(label, record, "", Backend.EAGER, by_itself)
 
 
-def _case_of(label: Sequence[str], record: str, backend: Backend, asked: ReplaySettings) -> Case:
+def _case_of(
+    label: Sequence[str], record: str, values: str, backend: Backend, asked: ReplaySettings
+) -> Case:
     is_eager = backend is Backend.EAGER
     return Case(
         label=tuple(label),
         stmt=_STMT if is_eager else "run()",
         setup=(_EAGER if is_eager else _BY_BACKEND).format(
-            backend=backend.value, record=record, seed=asked.seed
+            backend=backend.value, record=record, seed=asked.seed, values=values
         ),
         num_threads=asked.threads,
         params=_params(backend, asked),

@@ -8,6 +8,7 @@ costs itself alone, and becomes a result with its reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -73,9 +74,10 @@ take seconds to import."""
 class ReplayZygotes(ZygotePool):
     """Whatever the replay ends with, leaving the `with` block ends every process."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, imports: tuple[str, ...] = ()) -> None:
+        """`imports` are modules of the user's, for every process."""
         super().__init__()
-        self._threads = threads
+        self._launch = Launch(threads=threads, imports=imports)
         self._kernels = make_private_directory()
 
     def close(self) -> None:
@@ -95,15 +97,15 @@ class ReplayZygotes(ZygotePool):
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
         compiles = backend is Backend.COMPILE
-        launch = Launch(
-            threads=self._threads,
+        launch = replace(
+            self._launch,
             modules=_MODULES[backend],
             environment=tuple(variables.items()) if compiles else (),
         )
         return self.zygote(launch)
 
     def counting(self) -> Zygote:
-        return self.zygote(Launch(threads=self._threads, under_callgrind=True, modules=_PROBE))
+        return self.zygote(replace(self._launch, under_callgrind=True, modules=_PROBE))
 
 
 def limits_for(budget: float) -> Limits:

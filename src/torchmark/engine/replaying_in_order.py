@@ -98,6 +98,7 @@ class OrderReplay:
                 order,
                 limits=limits_for_passes(self._effort.limits.max_run_time),
                 seed=self._settings.seed,
+                values=self._settings.values,
                 cores=self._cores,
                 time_limit=self._effort.timeout,
                 memory_limit=self._effort.memory,
@@ -144,6 +145,7 @@ def replay_in_order(
     *,
     limits: Limits,
     seed: int = 0,
+    values: str = "",
     cores: Collection[int] = (),
     time_limit: float = TIME_LIMIT,
     memory_limit: int | None = None,
@@ -153,7 +155,7 @@ def replay_in_order(
     One that cannot be made again, or raises, is left out and said so. One that crashes ends
     the case: run the calls one by one first, and leave out of `order` those that do.
     """
-    work = ReplayInOrder(list(calls), list(order), limits, seed)
+    work = ReplayInOrder(list(calls), list(order), limits, seed, values)
     ending = zygote.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
     return outcome_of(ending, ReplayedInOrder)
 

@@ -20,7 +20,7 @@ from torchmark.engine.machine import describe_checkout, describe_machine
 from torchmark.engine.zygote.pool import ZygotePool
 from torchmark.engine.zygote.process import Launch, valgrind
 from torchmark.engine.zygote.zygote import Zygote
-from torchmark.errors import MissingToolError, TorchmarkError
+from torchmark.errors import ImportFailedError, MissingToolError, TorchmarkError
 from torchmark.model.run import Environment
 from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 
@@ -60,6 +60,7 @@ class Workers:
             threads=threads,
             under_callgrind=under_callgrind,
             modules=(*SETUP_MODULES, *modules),
+            copies_code=self._launch.copies_code and not under_callgrind,
         )
 
     def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
@@ -74,6 +75,10 @@ class Workers:
     def facts(self) -> dict[str, Any]:
         """What the environment says of itself; an error if torch cannot be used there."""
         return self.start(1, under_callgrind=False).start()
+
+    def another(self) -> Workers:
+        """Workers of the same environment, with zygotes of their own."""
+        return Workers(self._launch)
 
     def features(self, paths: Iterable[str]) -> dict[str, bool]:
         """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
@@ -96,10 +101,15 @@ class UnderTest:
         environment: ActivatedEnvironment,
         path: Sequence[str] = (),
         modules: Sequence[str] = (),
+        imports: Sequence[str] = (),
+        *,
+        copies_code: bool = False,
     ) -> None:
         """`path` is where cases find the user's own modules, beside the environment's.
 
         `modules` are imported once in each zygote where times are taken, and not by every case.
+        `imports` are what the user wants imported in every zygote.
+        `copies_code` is for an environment that is compared with another build of torch.
         """
         self.environment = environment
         self.workers = Workers(
@@ -108,7 +118,9 @@ class UnderTest:
                 environment=tuple(sorted(environment.variables)),
                 layout=FIRST_LAYOUT,
                 modules=tuple(modules),
+                imports=tuple(imports),
                 path=tuple(path),
+                copies_code=copies_code,
             )
         )
         self._described: Environment | None = None
@@ -119,7 +131,10 @@ class UnderTest:
 
     def facts(self) -> dict[str, Any]:
         """What it says of itself; an error with its own text if torch cannot be imported."""
-        return self.workers.facts()
+        try:
+            return self.workers.facts()
+        except ImportFailedError as error:
+            raise ImportFailedError(f"in {self.name}: {error}") from error
 
     def toolchain(self) -> Toolchain:
         """The compiler with the flags for this environment's torch; an error if there is none."""
@@ -160,11 +175,17 @@ class UnderTest:
         self.workers.close()
 
 
-def open_environment(
-    name: str, command: str, path: Sequence[str] = (), modules: Sequence[str] = ()
-) -> UnderTest:
-    """The environment that the source command leads to."""
-    return UnderTest(activate_environment(name, command), path, modules)
+def open_environments(
+    commands: Mapping[str, str],
+    path: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    imports: Sequence[str] = (),
+) -> list[UnderTest]:
+    """The environments that the source commands lead to, by their names."""
+    found = [activate_environment(name, command) for name, command in commands.items()]
+    builds = {os.path.realpath(each.interpreter.torch_file) for each in found}
+    copies_code = len(builds) > 1
+    return [UnderTest(each, path, modules, imports, copies_code=copies_code) for each in found]
 
 
 def describe_environment(probe_facts: Mapping[str, Any]) -> Environment:

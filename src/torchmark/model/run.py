@@ -214,6 +214,11 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
         """The first one, or the only one."""
         return self.environments[0] if self.environments else Environment()
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The modules that every process under test imports first, because the user said so."""
+        return tuple(self.settings.get("imports") or ())
+
     def missing(self) -> list[PlannedResult]:
         """What of the plan is not done: a failure is tried again, because its cause may be gone.
 

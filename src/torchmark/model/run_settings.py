@@ -6,6 +6,7 @@ With these a run is resumed, analysed and shown when the trace or the specificat
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import (
     Iterable,
     Mapping,
@@ -51,6 +52,9 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
     function: str | None = None
     """What the user called, as "torch.nn.functional.linear"; None if it is not known."""
 
+    source: str | None = None
+    """The user's line that called it, as "train.py:41"; None if it is not known."""
+
 
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One distinct call of the trace."""
@@ -74,6 +78,9 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     cases: Mapping[Backend, str]
     """The id of the case that measures it, for each backend."""
 
+    has_values: bool = False
+    """Whether its inputs have the contents that were recorded."""
+
     @property
     def phases(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(place.phase for place in self.places))
@@ -81,6 +88,19 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def modules(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.module for each in self.places if each.module is not None))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.function for each in self.places if each.function))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those that call it most often first."""
+        found: Counter[str] = Counter()
+        for place in self.places:
+            if place.source:
+                found[place.source] += place.count
+        return tuple(source for source, _ in found.most_common())
 
 
 class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +132,9 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     order: tuple[int, ...] = ()
     """In order: the numbers of the calls of a pass."""
+
+    values: str = ""
+    """The file with recorded contents of inputs; "" if there is none."""
 
     pass_case: str = ""
     """In order: the id of the case that is a whole pass."""

@@ -73,6 +73,9 @@ class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     function: str | None = None
     """What the user called, as "torch.nn.functional.linear"."""
 
+    source: str | None = None
+    """The user's line that called it, as "train.py:41"; of a backward call that of its forward."""
+
     thread: Size = 0
     """0 for the thread that captured."""
 
@@ -143,6 +146,9 @@ class Trace:
 
     unseen: tuple[str, ...] = ()
     """Sentences: what could not be captured, and what is missing from a file that was cut off."""
+
+    values: str = ""
+    """The file with the exact contents of tensors, by its full path; "" if no call has any."""
 
     def counts_by_call(self) -> Counter[int]:
         """How often each call was made, wherever it came from."""

@@ -6,7 +6,8 @@
 
 The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
 and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
-What cannot be made again is a `CannotRebuildError` with a sentence.
+What cannot be made again is a `CannotRebuildError` with a sentence. `values` is the file with
+recorded contents; a call whose contents it should have, and has not, cannot be made again.
 
 A trace holds the calls that autograd had already dispatched, so they run below it, as they did:
 `settle` sees to that for a process that replays. Gradients are not switched off, since a few
@@ -26,7 +27,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 import torch
 
 from torchmark_probe.replay import records, tensors
-from torchmark_probe.replay.contents import fill, fit_contents
+from torchmark_probe.replay.contents import fill, fill_exactly, fit_contents, read_contents
 from torchmark_probe.replay.records import DamagedRecordError
 from torchmark_probe.replay.tensors import Described, describe_tensors, key_of, tensors_of, view_of
 from torchmark_probe.zygote.handlers import limit_memory
@@ -58,7 +59,7 @@ _guards: List[Any] = []
 """What keeps this process below autograd."""
 
 
-def rebuild(text: str, seed: int = 0) -> Call:
+def rebuild(text: str, seed: int = 0, values: str = "") -> Call:
     """The operator and its arguments; what was on an accelerator is on the CPU."""
     call = parse_call(text)
     operator = records.operator_named(call["op"])
@@ -66,15 +67,17 @@ def rebuild(text: str, seed: int = 0) -> Call:
     described = [
         tensor
         for name, value in [*zip(names, call["args"]), *call["kwargs"].items()]
-        for tensor in describe_tensors(value, name)
+        for tensor in describe_tensors(value, name, has_values=values != "")
     ]
     memories = [memory for tensor in described for memory in tensor.memories()]
     outputs = describe_tensors(call.get("outputs"))
     tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
         drawn = _draw(call["op"], memories, seed)
+        _read_values(drawn, memories, values)
         made = [_make(tensor, drawn) for tensor in described]
-        fit_contents(call, made)
+        if not (described and described[0].exact):
+            fit_contents(call, made)
         rest = iter(made)
         args = records.argument(call["args"], rest)
         kwargs = {name: records.argument(value, rest) for name, value in call["kwargs"].items()}
@@ -119,10 +122,21 @@ def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tens
     # The larger tensor of a storage first: what is known of a part of it then holds.
     for memory in sorted(memories, key=lambda each: -each.numel):
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
-        if look not in seen and not memory.is_meta:
+        if look not in seen and not memory.is_meta and not memory.exact:
             seen.add(look)
             fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
     return drawn
+
+
+def _read_values(drawn: Dict[Any, torch.Tensor], memories: List[Described], values: str) -> None:
+    """Write recorded contents over what was drawn: those of a storage agree with each other."""
+    for memory in memories:
+        if memory.exact and not memory.is_meta:
+            contents = read_contents(values, memory.exact, memory.dtype, memory.shape)
+            # They are what the program saw; memory has what the bit has not been applied to.
+            contents = contents.conj_physical() if memory.conj else contents
+            contents = contents.neg() if memory.neg else contents
+            fill_exactly(view_of(drawn[key_of(memory)], memory), contents)
 
 
 def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, Any]:

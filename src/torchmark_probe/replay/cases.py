@@ -20,10 +20,10 @@ from torchmark_probe.replay.work import flops_of_call, run_watching_memory
 from torchmark_probe.zygote.handlers import report
 
 
-def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
+def eager(text: str, seed: int = 0, values: str = "") -> Tuple[Any, List[Any], Dict[str, Any]]:
     """The operator and its arguments, after a first run that is looked at."""
     settle()
-    run, args, kwargs = rebuild(text, seed)
+    run, args, kwargs = rebuild(text, seed, values)
     result, peak = run_watching_memory(lambda: run(*args, **kwargs))
     report(
         flops=flops_of_call(_operator(text), args, kwargs, result),
@@ -33,12 +33,12 @@ def eager(text: str, seed: int = 0) -> Tuple[Any, List[Any], Dict[str, Any]]:
     return run, args, kwargs
 
 
-def by_backend(backend: str, text: str, seed: int = 0) -> Callable[[], Any]:
+def by_backend(backend: str, text: str, seed: int = 0, values: str = "") -> Callable[[], Any]:
     """One call as that backend executes it, after a first run that is compared with eager's."""
     settle()
     operator = _operator(text)
-    expected = _outputs(operator, *rebuild(text, seed))
-    module, tensors = module_of(operator, *rebuild(text, seed), copies=backend == "ort")
+    expected = _outputs(operator, *rebuild(text, seed, values))
+    module, tensors = module_of(operator, *rebuild(text, seed, values), copies=backend == "ort")
     first = prepare_run(backend, module, tensors, expected)
     report(
         prepare_seconds=first.seconds,

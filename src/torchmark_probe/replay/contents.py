@@ -1,4 +1,6 @@
-"""What stands in a tensor: drawn anew, with what the record says of it kept.
+"""What stands in a tensor: as the file of recorded values has it, or drawn anew.
+
+What is drawn keeps what the record says of it.
 
 Floats lie between the recorded ends, so that operators with a domain (log, bernoulli) stay in it,
 and in [0, 1) where a record knows nothing. A symmetric matrix becomes a positive definite one where
@@ -11,6 +13,9 @@ How many floats are 0, or equal to each other, a record has only in what came ba
 decides how long an output is, contents are fitted to the recorded one.
 """
 
+import functools
+import mmap
+import warnings
 from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
@@ -22,6 +27,7 @@ from torchmark_probe.replay.records import (
     shown,
     tensor_records,
 )
+from torchmark_probe.replay.values_file import WrongValuesError, find_entry, read_entries
 
 _AT_ONCE = 2**22
 """Elements that are drawn at a time where they cannot be drawn in place."""
@@ -40,11 +46,10 @@ def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator
     if tensor.is_complex():
         fill(torch.view_as_real(tensor), {}, generator)
         return
-    strides = tensor.stride()
-    once = _shown_once(tensor, strides)
     if isinstance(known.get("list"), list):
-        _copy(once, _shown_once(_exact(known["list"], tensor), strides))
+        fill_exactly(tensor, _exact(known["list"], tensor))
         return
+    once = _shown_once(tensor, tensor.stride())
     repeats = tensor.numel() // once.numel()
     once = _span(once) if _overlaps(once) else once
     if tensor.dtype == torch.bool:
@@ -55,6 +60,39 @@ def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator
         if type(known.get("sum")) is int:
             known = dict(known, sum=known["sum"] // repeats)
         _copy(once, _draw_integers(once.numel(), known, generator, repeats))
+
+
+def fill_exactly(tensor: torch.Tensor, contents: torch.Tensor) -> None:
+    """Write these contents; elements that a tensor shows several times are written once."""
+    strides = tensor.stride()
+    _copy(_shown_once(tensor, strides), _shown_once(contents, strides))
+
+
+def read_contents(path: str, name: str, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+    """The content of this name in a file of recorded values, row by row; it can only be read."""
+    try:
+        kind = str(dtype).rpartition(".")[2]
+        entry = find_entry(_entries(path), name, kind, shape)
+    except WrongValuesError as error:
+        raise CannotRebuildError(f"its recorded values cannot be used: {error}") from error
+    if not entry.size:
+        return torch.empty(tuple(shape), dtype=dtype)
+    page = entry.start % mmap.ALLOCATIONGRANULARITY
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nobody writes to it
+        memory = mmap.mmap(
+            file.fileno(), page + entry.size, access=mmap.ACCESS_READ, offset=entry.start - page
+        )
+        raw = torch.frombuffer(memory, dtype=torch.uint8, count=entry.size, offset=page)
+    if dtype is torch.bool:
+        return (raw != 0).reshape(tuple(shape))  # whatever the byte is
+    if entry.start % 16:  # bytes of the largest element
+        raw = raw.clone()
+    return raw.view(dtype).reshape(tuple(shape))
+
+
+_entries = functools.lru_cache(maxsize=1)(read_entries)
+"""All calls of a process have their values in one file."""
 
 
 def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
@@ -312,7 +350,7 @@ _UNIQUE_ALONG = ("unique_dim", "unique_dim_consecutive")
 def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
     """Change the first tensor of a call so that its output has the recorded size.
 
-    Most operators pass unchanged; so do contents that are known exactly, and tensors
+    Most operators pass unchanged; so do contents that a list or a file knows exactly, and tensors
     that show an element several times.
     """
     name = call["op"].split(".")[1]

@@ -30,7 +30,7 @@ def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedIn
     clock = wall_clock(around.torch)
     facts = clock_facts(clock)
     left_out: List[LeftOut] = []
-    passes = Passes(_prepare_calls(work.calls, work.seed, left_out), work.order, clock)
+    passes = Passes(_prepare_calls(work, left_out), work.order, clock)
     rng = random.Random(work.seed)  # noqa: S311 - an order of blocks, not a secret
     sampling = sample([passes], work.limits, rng, facts, ReferenceLoop())[0]
     with garbage_collection_off():
@@ -46,18 +46,16 @@ def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedIn
     )
 
 
-def _prepare_calls(
-    texts: Sequence[str], seed: int, left_out: List[LeftOut]
-) -> List[Optional[Call]]:
+def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optional[Call]]:
     """Make every call's inputs, and run it once: what fails there is None, and left out.
 
     Each is checked against the memory that the ones before have left.
     """
     settle()
     calls: List[Optional[Call]] = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(work.calls):
         try:
-            operator, args, kwargs = rebuild(text, seed)
+            operator, args, kwargs = rebuild(text, work.seed, work.values)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
             left_out.append(LeftOut(number, headline_of(error)))

@@ -53,6 +53,9 @@ _REGISTERED_BY = {
 }
 """Modules of torch whose import makes operators that `import torch` alone does not."""
 
+_OWN_NAMESPACES = ("aten", "prim", *_REGISTERED_BY)
+"""Those of torch itself: what it lacks there, no other module defines."""
+
 _FILE_NAMESPACES = ("debugprims",)
 """Their operators read files without an argument that is called so."""
 
@@ -72,8 +75,12 @@ def operator_named(name: Any) -> Any:
     is_known = packet is not None and parts[2] in packet.overloads()
     operator = _member(packet, parts[2], _OVERLOAD_TYPE) if is_known else None
     if operator is None:
+        known = shown(name).strip("'")
         raise UnknownOperatorError(
-            "torch {} has no operator {}".format(torch.__version__, shown(name).strip("'"))
+            f"torch {torch.__version__} has no operator {known}"
+            if parts[0] in _OWN_NAMESPACES
+            else f"torch.ops has no {known}: name the module that defines it with --import "
+            f"(e.g. --import {parts[0]})"
         )
     if "filename" in argument_names(operator) or parts[0] in _FILE_NAMESPACES:
         raise UnknownOperatorError(f"{shown(name)} works on files, which a trace may not ask for")

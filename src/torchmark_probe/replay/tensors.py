@@ -55,6 +55,9 @@ class Described(NamedTuple):
     values: Optional[Dict[str, Any]]
     """What is known of its content; None if nothing is."""
 
+    exact: str
+    """The name of its content in the file of recorded values; "" if it is drawn."""
+
     argument: str
     """The name of the operator's argument that it is, or is in; "" if nobody knows."""
 
@@ -78,12 +81,14 @@ class Described(NamedTuple):
             yield from part.memories()
 
 
-def describe_tensors(value: Any, argument: str = "") -> List[Described]:
-    """Every tensor in a value of the record, in order."""
-    return [_describe(record, argument) for record in tensor_records(value)]
+def describe_tensors(
+    value: Any, argument: str = "", *, has_values: bool = False
+) -> List[Described]:
+    """Every tensor in a value of the record, in order; `has_values` if there is a file of these."""
+    return [_describe(record, argument, has_values) for record in tensor_records(value)]
 
 
-def _describe(record: Any, argument: str) -> Described:
+def _describe(record: Any, argument: str, has_values: bool) -> Described:
     """Read what stands behind the key "tensor"."""
     if not isinstance(record, dict):
         raise DamagedRecordError(f"{shown(record)} does not describe a tensor")
@@ -111,8 +116,9 @@ def _describe(record: Any, argument: str) -> Described:
         neg=record.get("neg") is True,
         layout=layout,
         coalesced=record.get("coalesced") is True,
-        parts={name: _part(part, argument) for name, part in parts.items()},
+        parts={name: _part(part, argument, has_values) for name, part in parts.items()},
         values=values,
+        exact=_exact_name(record.get("exact", "")) if has_values else "",
         argument=argument,
     )
     if not tensor.is_strided:
@@ -120,9 +126,15 @@ def _describe(record: Any, argument: str) -> Described:
     return tensor._replace(storage_bytes=_storage_bytes(tensor, record.get("storage_bytes")))
 
 
-def _part(record: Any, argument: str) -> Described:
+def _part(record: Any, argument: str, has_values: bool) -> Described:
     is_tagged = isinstance(record, dict) and set(record) == {"tensor"}
-    return _describe(record["tensor"] if is_tagged else record, argument)
+    return _describe(record["tensor"] if is_tagged else record, argument, has_values)
+
+
+def _exact_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise DamagedRecordError(f"{shown(name)} is not the name of a tensor's content")
+    return name
 
 
 def _strides(record: Dict[str, Any], shape: Tuple[int, ...]) -> Tuple[int, ...]:
@@ -258,7 +270,8 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
     if missing:
         raise DamagedRecordError(f"a {name} tensor without its {' and '.join(sorted(missing))}")
     indices = [parts[key] for key in _INDICES[name]]
-    is_exact = "list" in (tensor.parts[_INDICES[name][-1]].values or {})
+    known = tensor.parts[_INDICES[name][-1]]
+    is_exact = "list" in (known.values or {}) or known.exact != ""
     if not (tensor.is_meta or is_exact):
         if name == "sparse_coo":
             _place_coo(tensor, *indices)

@@ -160,6 +160,8 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
         blocks = BoundedOutput(started.blocks, output)
         with garbage_collection_off():
             settle(blocks, place, before)
+            if around.copies_code:
+                memory.copy_code()
             number, seconds = sampling.block_size(blocks, started.clock, work.limits, BLOCK_SECONDS)
             wire.send(talk, messages.BlockSize(number, seconds))
             serve_blocks(blocks, talk, work.cores)

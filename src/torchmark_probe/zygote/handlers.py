@@ -51,6 +51,9 @@ class Surroundings(NamedTuple):
     reserve: Optional[Reserve]
     """What a child frees before it counts, so that allocations cost the same in all of them."""
 
+    copies_code: bool = False
+    """Whether a child that is timed puts what it runs into memory of its own, as its zygote did."""
+
 
 class UnknownRequestError(Exception):
     """A request that this zygote does not answer."""

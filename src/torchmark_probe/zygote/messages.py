@@ -47,6 +47,15 @@ class Start(Message):
     modules: List[str]
     """What to import after torch; what there is not is left out."""
 
+    imports: List[str]
+    """What the user wants imported after that; without one of these the zygote does not start."""
+
+    import_path: List[str]
+    """Where those are found beyond `sys_path`."""
+
+    copies_code: bool = False
+    """Whether to put code into memory of its own, as `memory.copy_code` does."""
+
 
 class StageBegan(Message):
     """From the zygote: what it does now."""
@@ -58,6 +67,13 @@ class Ready(Message):
     """From the zygote: cases can be handed over; the facts are those of its environment."""
 
     facts: Dict[str, Any]
+
+
+class ImportFailed(Message):
+    """From the zygote, last of all: a module that the user wants cannot be imported."""
+
+    module: str
+    reason: str
 
 
 class PythonCase(Message):
@@ -316,6 +332,8 @@ class ReplayInOrder(Message):
 
     limits: Limits
     seed: int
+    values: str = ""
+    """The file with recorded contents of tensors; "" if there is none."""
 
 
 class LeftOut(Message):

@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import sysconfig
+import traceback
 from typing import Any, Callable, Dict, List
 
 from torchmark_probe import memory
@@ -43,8 +44,12 @@ _BACKWARD = "(z * y).sum().backward()\n"
 """And autograd, where that leaves no threads behind."""
 
 
-def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Surroundings:
-    """Import torch and those modules that there are, and warm up.
+class ImportFailedError(Exception):
+    """A module that the user wants, and what its import raised."""
+
+
+def warm_up(wanted: messages.Start, tell: Callable[[str], None]) -> Surroundings:
+    """Import torch, those modules that there are and those that the user wants, and warm up.
 
     `tell` gets the name of each stage as it begins.
     """
@@ -53,12 +58,15 @@ def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Su
     tell("importing torch" + where)
     import torch  # noqa: PLC0415 - the stage that takes long is told first
 
-    for name in modules:
+    for name in wanted.modules:
         # Another version of torch may not have it, or not what it looks for.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
     handlers.remember_own_lines()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(wanted.threads)
+    if wanted.imports:
+        tell("importing " + ", ".join(wanted.imports) + where)
+        _import_all(wanted.imports, wanted.import_path)
     tell("warming up" + where)
     _rehearse(torch, _STATEMENT)
     statement = _STATEMENT + _BACKWARD
@@ -78,6 +86,19 @@ def warm_up(threads: int, modules: List[str], tell: Callable[[str], None]) -> Su
         _rehearse(torch, statement)
         memory.empty_the_bins()
     return Surroundings(torch=torch, callgrind=callgrind, reserve=reserve)
+
+
+def _import_all(names: List[str], path: List[str]) -> None:
+    """Import what the user wants; where a case would find it, and not beyond that."""
+    before = list(sys.path)
+    sys.path[:0] = path
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # its code may raise anything
+            traceback.print_exc()
+            raise ImportFailedError(name, handlers.headline_of(error)) from error
+    sys.path[:] = before
 
 
 def facts(torch: Any) -> Dict[str, Any]:

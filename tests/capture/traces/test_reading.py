@@ -50,7 +50,9 @@ def test_what_the_writer_wrote_is_read_back(tmp_path: Path, name: str) -> None:
         outputs=tensor(2, 3, storage=0),
     )
     second = RecordedCall(op="aten.__and__.Scalar", args=(), kwargs={})
-    place = Place(phase="backward", module="", function="f", thread=2, compiled=True)
+    place = Place(
+        phase="backward", module="", function="f", source="train.py:41", thread=2, compiled=True
+    )
     with TraceWriter(tmp_path / name) as writer:
         writer.header(source="capture", torch="2.13.0", command=["train.py", "--fast"])
         writer.call(first)
@@ -70,6 +72,11 @@ def test_what_the_writer_wrote_is_read_back(tmp_path: Path, name: str) -> None:
     assert trace.counts == {(0, 0): 5, (1, 0): 11}
     assert (trace.source, trace.torch, trace.python) == ("capture", "2.13.0", None)
     assert (trace.command, trace.unseen) == (("train.py", "--fast"), ("a worker",))
+
+
+def test_a_place_of_an_older_trace_has_no_source(tmp_path: Path) -> None:
+    assert "source" not in PLACE["place"]
+    assert [place.source for place in read_trace(written(tmp_path, WHOLE)).places] == [None]
 
 
 def test_a_step_in_parts_is_one_step_and_counts_stand_for_themselves(tmp_path: Path) -> None:

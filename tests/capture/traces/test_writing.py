@@ -34,7 +34,7 @@ def test_a_trace_is_one_object_a_line(tmp_path: Path, name: str) -> None:
         writer.header(source="cnt", torch="2.13.0", command=["train.py"])
         writer.call(CALL)
         writer.call(CALL)
-        writer.place(Place(phase="forward", module="a.b", compiled=True))
+        writer.place(Place(phase="forward", module="a.b", source="train.py:4", compiled=True))
         writer.step([0, 1], [0, 0])
         writer.again(2)
         writer.end(calls=6, steps=3, unseen=["something"])
@@ -62,6 +62,7 @@ def test_a_trace_is_one_object_a_line(tmp_path: Path, name: str) -> None:
             "phase": "forward",
             "module": "a.b",
             "function": None,
+            "source": "train.py:4",
             "thread": 0,
             "compiled": True,
         }

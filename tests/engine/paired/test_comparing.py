@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import ab_records, light_torch, records
+from tests.engine.paired.sides import open_one
 from tests.engine.zygote_cases import TORCH
 from torchmark.engine.cores import Division
 from torchmark.engine.paired import comparing
 from torchmark.engine.paired.comparing import Comparison, ReadyCase, compare_python_calls
 from torchmark.engine.paired.timing import CaseTiming, Control
-from torchmark.engine.under_test import UnderTest, open_environment
+from torchmark.engine.under_test import UnderTest
 from torchmark.engine.zygote.cases import NativeCase, PythonCase
 from torchmark.model.result import Metric, PairedTiming, PythonCalls, Result
 from torchmark.model.run import Effort
@@ -52,10 +53,8 @@ def relu(n):
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest, UnderTest]]:
     folder = tmp_path_factory.mktemp("environments")
-    a = open_environment("A", light_torch.put_into(folder / "a", FUNCTIONS))
-    b = open_environment(
-        "B", light_torch.put_into(folder / "b, with a longer name", FUNCTIONS + PATCHED)
-    )
+    a = open_one("A", light_torch.put_into(folder / "a", FUNCTIONS))
+    b = open_one("B", light_torch.put_into(folder / "b, with a longer name", FUNCTIONS + PATCHED))
     yield a, b
     a.close()
     b.close()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import light_torch
+from tests.engine.paired.sides import open_one
 from torchmark.commands.planning import plan_statements
 from torchmark.engine.paired.comparing import ReadyCase, make_ready
-from torchmark.engine.under_test import UnderTest, open_environment
+from torchmark.engine.under_test import UnderTest
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Effort
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[UnderTest, UnderTest]]:
     command = light_torch.put_into(tmp_path_factory.mktemp("light"))
-    a, b = open_environment("A", command), open_environment("B", f"{command} IN_B=1")
+    a, b = open_one("A", command), open_one("B", f"{command} IN_B=1")
     yield a, b
     a.close()
     b.close()

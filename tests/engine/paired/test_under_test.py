@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from tests import light_torch
+from tests.engine.paired.sides import open_one
 from torchmark.engine.environments import activate_environment
-from torchmark.engine.under_test import WORKS, UnderTest, open_environment, remarks_on
+from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
 from torchmark.engine.zygote.cases import PythonCase
 from torchmark.errors import MissingTorchError, ZygoteError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[UnderTest]:
-    under_test = open_environment("A", "export TORCHMARK_TEST_FLAG=on")
+    under_test = open_one("A", "export TORCHMARK_TEST_FLAG=on")
     yield under_test
     under_test.close()
 
@@ -48,6 +49,20 @@ def test_an_environment_describes_itself(here: UnderTest) -> None:
     assert facts["compiler"]
 
 
+def test_code_is_copied_where_two_builds_of_torch_are_compared(tmp_path: Path) -> None:
+    one, other = (light_torch.put_into(tmp_path / name) for name in ("one", "other"))
+    for commands, copies in (
+        ({"A": one, "B": other}, True),
+        ({"A": one, "B": f"{one} FLAG=on"}, False),  # they share the files as the kernel read them
+    ):
+        for side in open_environments(commands):
+            times, counts = (
+                side.workers.launch(1, under_callgrind=is_count) for is_count in (False, True)
+            )
+            assert times.copies_code == copies
+            assert not counts.copies_code
+
+
 def test_an_environment_is_asked_once(here: UnderTest) -> None:
     assert here.describe() is here.describe()
     assert here.facts()["pid"] == here.facts()["pid"]
@@ -56,7 +71,7 @@ def test_an_environment_is_asked_once(here: UnderTest) -> None:
 def test_its_zygotes_have_its_variables_and_the_given_path_and_end_with_it(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "own_module.py").write_text("value = 42")
-    side = open_environment(
+    side = open_one(
         "B", f"{light_torch.put_into(tmp_path / 'env')} FLAG=on", [str(tmp_path / "beside")]
     )
     assert side.facts()["torch"] == light_torch.VERSION
@@ -77,7 +92,7 @@ def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has
     light = light_torch.put_into(tmp_path)
     looked_for = PythonCase(stmt="print('wave' in sys.modules)", global_setup="import sys")
     for modules, is_there in ((["no_such_module", "wave"], "True"), ([], "False")):
-        with closing(open_environment("B", light, modules=modules)) as side:
+        with closing(open_one("B", light, modules=modules)) as side:
             zygote = side.workers.start(1, under_callgrind=False)
             assert zygote.run(looked_for).stdout.strip() == is_there
 
@@ -85,7 +100,7 @@ def test_its_zygotes_have_the_modules_asked_for_and_do_without_those_that_it_has
 def test_without_valgrind_it_says_why_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    side = open_environment("B", light_torch.put_into(tmp_path))
+    side = open_one("B", light_torch.put_into(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
     facts = side.describe().facts
     side.close()
@@ -97,7 +112,7 @@ def test_without_valgrind_it_says_why_nothing_is_counted(
 def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    side = open_environment("B", light_torch.put_into(tmp_path))
+    side = open_one("B", light_torch.put_into(tmp_path))
     monkeypatch.setattr("torchmark.engine.under_test.platform.machine", lambda: "abacus")
     facts = side.describe().facts
     side.close()
@@ -105,7 +120,7 @@ def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
 
 
 def test_the_same_installation_is_said_to_be_the_same() -> None:
-    one, other = open_environment("A", ""), open_environment("new", "")
+    one, other = open_one("A", ""), open_one("new", "")
     (remark,) = remarks_without_facts(one, other)
     assert remark == (
         "A and new are the same installation of torch, started the same way: no difference is "
@@ -114,17 +129,17 @@ def test_the_same_installation_is_said_to_be_the_same() -> None:
 
 
 def test_two_statements_in_one_environment_may_well_differ() -> None:
-    one, other = open_environment("A", ""), open_environment("B", "")
+    one, other = open_one("A", ""), open_one("B", "")
     assert remarks_without_facts(one, other, statements_differ=True) == []
-    other = open_environment("B", "export TWO=2")
+    other = open_one("B", "export TWO=2")
     (remark,) = remarks_without_facts(one, other, statements_differ=True)
     assert "with other variables (TWO)" in remark
 
 
 def test_other_variables_of_the_same_installation_are_named() -> None:
     one, other = (
-        open_environment("A", "export ONE=1 BOTH=0"),
-        open_environment("B", "export TWO=2 BOTH=9"),
+        open_one("A", "export ONE=1 BOTH=0"),
+        open_one("B", "export TWO=2 BOTH=9"),
     )
     (remark,) = remarks_without_facts(one, other)
     assert remark == (
@@ -133,7 +148,7 @@ def test_other_variables_of_the_same_installation_are_named() -> None:
 
 
 def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
-    one = open_environment("A", "")
+    one = open_one("A", "")
     environment = activate_environment("B", "")
     other = replace(
         environment, interpreter=replace(environment.interpreter, executable="/other/python")
@@ -143,16 +158,16 @@ def test_another_interpreter_with_the_same_torch_is_said_to_share_it() -> None:
 
 
 def test_another_torch_needs_no_remark(tmp_path: Path) -> None:
-    other = open_environment("B", light_torch.put_into(tmp_path))
-    assert remarks_without_facts(open_environment("A", ""), other) == []
+    other = open_one("B", light_torch.put_into(tmp_path))
+    assert remarks_without_facts(open_one("A", ""), other) == []
 
 
 @pytest.mark.parametrize("fixed", [(True, False), (False, True), (False, False)])
 def test_addresses_that_cannot_be_chosen_are_a_doubt(
     tmp_path: Path, fixed: tuple[bool, bool]
 ) -> None:
-    other = open_environment("B", light_torch.put_into(tmp_path))
-    (remark,) = remarks_without_facts(open_environment("A", ""), other, fixed)
+    other = open_one("B", light_torch.put_into(tmp_path))
+    (remark,) = remarks_without_facts(open_one("A", ""), other, fixed)
     assert "does not let torchmark choose addresses" in remark
 
 
@@ -171,7 +186,7 @@ def remarks_without_facts(
 
 def test_a_torch_that_cannot_be_imported_ends_with_its_own_words(tmp_path: Path) -> None:
     command = light_torch.put_into(tmp_path, "raise OSError('libfoo.so.3: cannot open')")
-    side = open_environment("B", command)
+    side = open_one("B", command)
     with pytest.raises(ZygoteError, match=r"OSError: libfoo\.so\.3: cannot open"):
         side.describe()
     side.close()
@@ -182,5 +197,5 @@ def test_an_environment_without_torch_ends_with_what_python_says(tmp_path: Path)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     python.chmod(0o755)
     with pytest.raises(MissingTorchError, match="No module named 'torch'") as caught:
-        open_environment("B", f"export PATH={tmp_path}:$PATH")
+        open_one("B", f"export PATH={tmp_path}:$PATH")
     assert "source command of B" in str(caught.value)

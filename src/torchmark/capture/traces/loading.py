@@ -29,6 +29,7 @@ from torchmark.capture.traces.checking import (
     tag_float,
 )
 from torchmark.capture.traces.cnt import read_cnt
+from torchmark.capture.traces.exact_values import with_values
 from torchmark.capture.traces.files import Line, first_bytes, lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
 from torchmark.model.trace import (
@@ -88,7 +89,7 @@ def read_trace(file: Path) -> Trace:
             raise TraceFileError(f"{file}, line {line.number}: {error}") from error
     if reader.header is None:
         raise TraceFileError(f"{file}: is empty, or cut off before its first line ends")
-    return reader.trace()
+    return with_values(reader.trace(), file)
 
 
 _FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
@@ -188,7 +189,7 @@ class _Reader:
 
     def _take_place(self, body: Any) -> None:
         place: Place = convert(body, Place, "place")
-        labels = {"module": _show(place.module), "function": _show(place.function)}
+        labels = {name: _show(getattr(place, name)) for name in ("module", "function", "source")}
         self._places.append(structs.replace(place, **labels))
 
     def _take_step(self, body: Any) -> None:

@@ -72,6 +72,9 @@ class LoadedSuite:
     failures: tuple[SuiteFileError, ...] = ()
     """One for each file that could not."""
 
+    notes: tuple[str, ...] = ()
+    """Sentences for the report: what a trace lacks."""
+
     def features_asked(self) -> frozenset[str]:
         """The features of torch on which a skip depends."""
         return frozenset[str]().union(*map(features_asked, self.parts))
@@ -102,7 +105,9 @@ def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
             raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
         return _load_parts(name, files, read)
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
-        return LoadedSuite(name=name, parts=(expand(definitions_of(load_trace(path))),))
+        trace = load_trace(path)
+        lacks = tuple(f"{name} lacks: {sentence}" for sentence in trace.unseen)
+        return LoadedSuite(name=name, parts=(expand(definitions_of(trace)),), notes=lacks)
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchmark.engine.environments import Interpreter, ask_interpreter
 from torchmark.engine.machine import need_tool
-from torchmark.errors import ZygoteError
+from torchmark.errors import ImportFailedError, ZygoteError
 from torchmark_probe.zygote import messages, wire
 
 if TYPE_CHECKING:
@@ -87,14 +87,43 @@ class Launch:
     """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
     them; None leaves it to the kernel, which draws new ones at every start."""
 
+    copies_code: bool = False
+    """Whether the code that is timed lies in memory of its own, and not where the kernel happened
+    to read the files: for comparisons of two builds."""
+
     modules: tuple[str, ...] = ()
     """What to import beyond torch, for cases that would all import it again, each in its process;
     modules of the probe that a child needs must be among them, since it cannot read the archive any
     more. What an environment does not have is left out."""
 
+    imports: tuple[str, ...] = ()
+    """What the user wants imported before any case, such as a module that defines operators. A
+    zygote that cannot import one of these does not start."""
+
     path: tuple[str, ...] | None = None
     """Where cases find modules beyond the interpreter's own places. None is what this process
     finds, if the interpreter is ours, and nothing if it is another."""
+
+    def extra_path(self) -> list[str]:
+        """Where cases find modules and the interpreter would not: the user's own."""
+        if self.path is not None:
+            return list(self.path)
+        if self.interpreter.executable != sys.executable:
+            return []
+        known = self.interpreter.sys_path
+        here = os.getcwd()
+        # The working directory has a name of its own to Python, of the same length for everybody.
+        return ["" if entry == here else entry for entry in sys.path if entry not in known]
+
+    def import_path(self) -> list[str]:
+        """Where the zygote finds `imports` beyond the interpreter's own places: where cases find
+        modules, and on the environment's PYTHONPATH. Nowhere if it has none to import: a path has
+        the user's name in it.
+        """
+        if not self.imports:
+            return []
+        given = dict(self.environment).get("PYTHONPATH", "").split(os.pathsep)
+        return [os.path.abspath(each) for each in [*self.extra_path(), *filter(None, given)]]
 
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
@@ -241,6 +270,11 @@ class ZygoteProcess:
                 raise self.death()
             if isinstance(message, messages.StageBegan):
                 progress(message.text)
+            elif isinstance(message, messages.ImportFailed):
+                raise ImportFailedError(
+                    f"{self._launch.interpreter.executable} cannot import {message.module}: "
+                    f"{message.reason}"
+                )
             elif isinstance(message, messages.Ready):
                 self.facts = message.facts
 
@@ -314,6 +348,9 @@ class ZygoteProcess:
             layout=self._launch.layout,
             torch_file=self._launch.interpreter.torch_file,
             modules=list(self._launch.modules),
+            imports=list(self._launch.imports),
+            import_path=self._launch.import_path(),
+            copies_code=self._launch.copies_code,
         )
         self._channel.sendall(wire.encode(start))
 

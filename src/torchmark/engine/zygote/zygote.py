@@ -7,7 +7,6 @@ crashes, hangs or eats its memory costs itself alone, and a zygote that died is 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self, TypeVar
@@ -252,7 +251,7 @@ class Zygote:
 
         A case in haste must be known to leave its parent alone: it has been run before.
         """
-        request = messages.Request(work, self._extra_path(), memory_limit, sorted(cores))
+        request = messages.Request(work, self.launch.extra_path(), memory_limit, sorted(cores))
         process = self._warm()
         try:
             conversation = kind(process, os.getcwd(), in_haste=in_haste)
@@ -289,15 +288,3 @@ class Zygote:
         finally:
             self._being_started = None
         return process
-
-    def _extra_path(self) -> list[str]:
-        """Where this process finds modules and the zygote would not: the user's own."""
-        launch = self.launch
-        if launch.path is not None:
-            return list(launch.path)
-        if launch.interpreter.executable != sys.executable:
-            return []
-        known = launch.interpreter.sys_path
-        here = os.getcwd()
-        # The working directory has a name of its own to Python, of the same length for everybody.
-        return ["" if entry == here else entry for entry in sys.path if entry not in known]

@@ -46,6 +46,7 @@ from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
     code_details,
     failure_section,
+    imports_line,
     run_line,
     setting_facts,
     signed_cell,
@@ -77,6 +78,7 @@ def make_view(run: Run) -> View:
         lead=(
             run_line(run),
             *describe_environments(run.environments),
+            *imports_line(run),
         ),
         notes=run.notes,
         warnings=tuple(text for each in compared for text in warn_of_control(each)),

@@ -81,7 +81,12 @@ def lead_of(run: Run) -> tuple[str, ...]:
     """How far the run has come, when it began, and where it ran."""
     lines = [(each.name, environment_line(each.facts)) for each in run.environments]
     told = [f"{name}: {line}" if name else line for name, line in lines if line]
-    return (f"{run.state.value}, started {run.started}", *told)
+    return (f"{run.state.value}, started {run.started}", *told, *imports_line(run))
+
+
+def imports_line(run: Run) -> list[str]:
+    """What was imported for the cases, where there is something."""
+    return [f"imported: {', '.join(run.imports)}"] if run.imports else []
 
 
 def fact_table(environments: Sequence[Environment]) -> FactTable | None:

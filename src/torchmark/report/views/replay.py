@@ -127,7 +127,9 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
     settings = analysis.settings
     count = sum(call.count for call in settings.calls)
     calls, steps = number_text(count, "call"), number_text(settings.steps, "step")
-    sentences = [f"{calls} in {steps}, {len(settings.calls):,} of them distinct."]
+    recorded = sum(call.has_values for call in settings.calls)
+    values = f"; {recorded:,} use recorded values" if recorded else ""
+    sentences = [f"{calls} in {steps}, {len(settings.calls):,} of them distinct{values}."]
     if analysis.seconds:
         backend = "" if analysis.backend is Backend.EAGER else f" with {analysis.backend.value}"
         text = f"The calls of a step take {seconds_text(analysis.step_seconds)}{backend}"

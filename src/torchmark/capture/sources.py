@@ -1,0 +1,73 @@
+"""The user's line that a call comes from, as "train.py:41".
+
+It is the innermost line that belongs neither to torch, nor to torchmark, nor to the standard
+library. In a model of a public library that is a line of the library's model file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path, PurePath
+from types import FrameType
+
+import torch
+
+Source = tuple[str, int]
+"""A file, as it is shown, and a line."""
+
+_TORCH_AND_TORCHMARK = (
+    f"{Path(torch.__file__).parent}{os.sep}",
+    f"{Path(__file__).parents[1]}{os.sep}",
+)
+_STANDARD = f"{Path(os.__file__).parent}{os.sep}"
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class SourceLines:
+    """Finds the line; each file's name is made once."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, str | None] = {}
+        """How each file is shown; None for those that are not the user's."""
+
+    def here(self) -> Source | None:
+        """The user's line that runs now in this thread."""
+        shown = self._shown
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file not in shown:
+                shown[file] = show_file(file)
+            name = shown[file]
+            # Generated code, as that of a dataclass, has names like <string> too.
+            if name and (name[0] != "<" or frame.f_globals.get("__name__") == "__main__"):
+                return name, frame.f_lineno
+            frame = frame.f_back
+        return None
+
+
+def show_file(file: str) -> str | None:
+    """A file's name without what is true on this machine alone; None if it is not the user's.
+
+    Relative to the installed packages, to the working directory, or to the folder that it was
+    imported from; of any other file the last part.
+    """
+    if file.startswith("<"):
+        return None if file.startswith("<frozen ") else file
+    if file.startswith(_TORCH_AND_TORCHMARK):
+        return None
+    parts = PurePath(file).parts
+    for folder in _INSTALLED:
+        if folder in parts:
+            return "/".join(parts[len(parts) - parts[::-1].index(folder) :])
+    if file.startswith(_STANDARD):
+        return None
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        path = PurePath(os.path.abspath(file))
+        longest_first = sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)
+        for folder in (os.getcwd(), *longest_first):
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+    return parts[-1]

@@ -178,11 +178,7 @@ def _propose_fused(
     parameters = _parameters(calls, _UPDATES[name], settings.steps)
     if not parameters or any("_fused_" in op for op in operators):
         return
-    options = {
-        "foreach": any("_foreach_" in op for op in operators),
-        **({"amsgrad": True} if any("maximum" in op for op in operators) else {}),
-        **({"momentum": 0.9} if name == "SGD" and any("mul_" in op for op in operators) else {}),
-    }
+    options = _options(name, operators)
     count = sum(times for _, _, times in parameters)
     yield Proposal(
         change=Change.FUSED,
@@ -193,6 +189,19 @@ def _propose_fused(
         changed=_optimizer_case(name, parameters, {**options, "foreach": None, "fused": True},
                                 settings),
     )  # fmt: skip
+
+
+def _options(name: str, operators: Collection[str]) -> dict[str, Any]:
+    """What the operators show of how the optimizer was made; rates make no difference."""
+    names = {op.split(".")[1].removeprefix("_foreach_") for op in operators}
+    found: dict[str, Any] = {"foreach": any("_foreach_" in op for op in operators)}
+    if names & {"maximum", "maximum_"}:
+        found["amsgrad"] = True
+    if name == "SGD" and "mul_" in names:
+        found["momentum"] = 0.9
+    if name != "AdamW" and "add" in names:
+        found["weight_decay"] = 0.01
+    return found
 
 
 def _parameters(

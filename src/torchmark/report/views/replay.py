@@ -57,6 +57,7 @@ from torchmark.report.views.replay_calls import (
     call_text,
     data_of,
     operator_text,
+    place_lines,
     places_text,
     short_time_text,
     what_field,
@@ -268,7 +269,7 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     first = share_text(sum(row.share or 0.0 for row in rows[:top]))
     said = f"The first {top} of {len(rows):,} calls have {first} of the time."
     call: Field[CallRow] = field("call", call_text, Kind.CODE)
-    table = make_table(rows, [call, *fields], most_rows=top)
+    table = make_table(rows, [call, *fields], _row_with_places, most_rows=top)
     # The table above has the hints, which are half of a page.
     without_hints = [
         replace(row, cells=tuple(replace(cell, hint="") for cell in row.cells))
@@ -281,6 +282,11 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
         table=replace(table, rows=tuple(without_hints)) if rows else None,
         is_folded=True,
     )
+
+
+def _row_with_places(row: CallRow) -> Row:
+    lines = place_lines(row.call)
+    return Row(details=(Detail(lines=lines),) if lines else ())
 
 
 def _by_phase(parts: Sequence[PartRow]) -> Section:

@@ -6,6 +6,7 @@ from torchmark.analyse.hints import Hint
 from torchmark.model.result import TimeSummary
 from torchmark.model.run import Change
 from torchmark.report.figures import short_seconds_text
+from torchmark.report.names import name_some
 from torchmark.report.view import Mark, Section
 from torchmark.report.views.replay_calls import operator_text
 
@@ -53,12 +54,10 @@ def _advice(hint: Hint) -> str:
 
 def _place_text(hint: Hint) -> str:
     """Where the call comes from, as far as the trace knows."""
-    places = [place.module for call in hint.calls for place in call.places if place.module]
-    names = list(dict.fromkeys(places))
-    if not names:
-        return ""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f" (module {names[0]}{more})"
+    sources = [source for call in hint.calls for source in call.sources]
+    modules = [f"module {module}" for call in hint.calls for module in call.modules]
+    names = list(dict.fromkeys(sources or modules))
+    return f" ({name_some(names, 1)})" if names else ""
 
 
 def _range_text(time: TimeSummary) -> str:

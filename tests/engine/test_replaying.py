@@ -102,7 +102,7 @@ class FakeZygote:
         left_out = {each.number for each in self.left_out}
         seconds = [float(at) for at, place in enumerate(work.order) if place not in left_out]
         return Ending(
-            outcome=ReplayedInOrder(sampling, seconds, self.left_out),
+            outcome=ReplayedInOrder(sampling, seconds, seconds, seconds, 9, self.left_out),
             status=0, pid=1, output=self._output(), limit=None,
         )  # fmt: skip
 

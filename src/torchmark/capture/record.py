@@ -26,6 +26,7 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.step_clock import StepClock
 from torchmark.capture.traces.checking import check_names
 from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
@@ -69,6 +70,9 @@ class Record:
         """Numbers of pairs: the step that is going on. The list is never replaced."""
 
         self.steps: list[CapturedStep] = []
+        self.clock = StepClock()
+        """Of the steps that come after the captured ones."""
+
         self.exact: dict[str, torch.Tensor] = {}
         """Contents by name, where they are wanted."""
 
@@ -195,6 +199,7 @@ class Record:
             places=tuple(self.places),
             steps=tuple(steps),
             counts=count_calls(steps),
+            plain_steps=self.clock.plain_steps(),
             unseen=tuple(self.unseen()),
             **self.origin,
         )
@@ -222,6 +227,7 @@ class RecordWriter(TraceWriter):
         self._calls = 0
         self._places = 0
         self._steps = 0
+        self._has_plain_steps = False
         self.header(**record.origin)
         self.flush()
 
@@ -241,8 +247,16 @@ class RecordWriter(TraceWriter):
         self._steps = len(record.steps)
         self.flush()
 
+    def write_plain_steps(self) -> None:
+        """Once: a file whose training goes on for hours has them by then."""
+        if not self._has_plain_steps:
+            self._has_plain_steps = True
+            self.plain_steps(self._record.clock.plain_steps())
+            self.flush()
+
     def write_end(self) -> None:
         record = self._record
+        self.write_plain_steps()
         self.end(calls=record.total_calls(), steps=record.total_steps(), unseen=record.unseen())
         self.close()
 

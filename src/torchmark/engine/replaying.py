@@ -59,6 +59,7 @@ _PROBE = (
     *SETUP_MODULES,
     "torch.utils.flop_counter",
     "torchmark_probe.replay.cases",
+    "torchmark_probe.replay.optimizers",
     *SPEED_MODULES,
 )
 _MODULES = {

@@ -26,12 +26,14 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.step_clock import StepClock
 from torchmark.capture.traces.checking import check_names
 from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.files import replacing
 from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
+from torchmark_probe.zygote.handlers import headline_of
 
 KEPT_FLOATS = 8
 """Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with
@@ -68,6 +70,9 @@ class Record:
         """Numbers of pairs: the step that is going on. The list is never replaced."""
 
         self.steps: list[CapturedStep] = []
+        self.clock = StepClock()
+        """Of the steps that come after the captured ones."""
+
         self.exact: dict[str, torch.Tensor] = {}
         """Contents by name, where they are wanted."""
 
@@ -153,7 +158,7 @@ class Record:
 
     def note_trouble(self, func: Any, error: Exception) -> None:
         """The recorder failed on a call: the program goes on, and the trace says so."""
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = headline_of(error)
         self.note_unseen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
 
     def unseen(self) -> list[str]:
@@ -194,6 +199,7 @@ class Record:
             places=tuple(self.places),
             steps=tuple(steps),
             counts=count_calls(steps),
+            plain_steps=self.clock.plain_steps(),
             unseen=tuple(self.unseen()),
             **self.origin,
         )
@@ -221,6 +227,7 @@ class RecordWriter(TraceWriter):
         self._calls = 0
         self._places = 0
         self._steps = 0
+        self._has_plain_steps = False
         self.header(**record.origin)
         self.flush()
 
@@ -240,8 +247,16 @@ class RecordWriter(TraceWriter):
         self._steps = len(record.steps)
         self.flush()
 
+    def write_plain_steps(self) -> None:
+        """Once: a file whose training goes on for hours has them by then."""
+        if not self._has_plain_steps:
+            self._has_plain_steps = True
+            self.plain_steps(self._record.clock.plain_steps())
+            self.flush()
+
     def write_end(self) -> None:
         record = self._record
+        self.write_plain_steps()
         self.end(calls=record.total_calls(), steps=record.total_steps(), unseen=record.unseen())
         self.close()
 

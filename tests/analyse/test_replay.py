@@ -17,7 +17,8 @@ from tests.replays import (
     with_count,
 )
 from torchmark.analyse.call_costs import Nature, seconds_needed
-from torchmark.analyse.replay import analyse_replay, split_by_module, split_by_phase
+from torchmark.analyse.replay import analyse_replay
+from torchmark.analyse.replay_parts import split_by_module, split_by_phase
 from torchmark.model.codec import decode_run, encode_run
 from torchmark.model.result import Metric, Status
 from torchmark.model.run_settings import Backend, CallPlace
@@ -154,6 +155,7 @@ def test_a_module_has_the_shares_of_what_is_inside_of_it() -> None:
         ("encoder", 1, 3, 0.75),
         ("encoder.2", 2, 2, 0.5),
         ("encoder.10", 2, 1, 0.25),
+        ("outside of all modules", 0, 1, 0.25),
     ]
     assert [(row.name, row.share) for row in split_by_phase(table)] == [
         ("forward", 0.75),

@@ -135,6 +135,13 @@ def test_warnings_are_sentences_and_mark_the_times() -> None:
     assert "only 9 samples" in " ".join(shown.split())
 
 
+def test_one_sample_has_no_interval() -> None:
+    run = replay(call(0, "aten.relu.default", sampled(2.41, count=1)))
+    assert "2.40 s ±? (!)" in render(run, "text")
+    row = next(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert (row["samples"], row["interval_low"], row["interval_high"]) == ("1", "", "")
+
+
 def test_an_interval_below_one_per_cent_is_said_to_be_that() -> None:
     narrow = TimeSummary(samples=40, median=2e-6, low=1.99e-6, high=2.01e-6)
     backend, make = done(2e-6)

@@ -58,7 +58,8 @@ class Capture:
     With a `path` the trace is written there as it goes: a program that is killed leaves all steps
     but the last. After `steps` steps the rest runs as if nothing had been captured. `values` keeps
     the content of tensors in a safetensors file next to the trace, once for each distinct call.
-    `command` is what the trace says was run; without it, `sys.argv`.
+    `command` is what the trace says was run; without it, `sys.argv`. The ten steps that follow the
+    captured ones are timed: `trace.trace().plain_steps` has what a real step takes.
     """
 
     def __init__(
@@ -125,7 +126,10 @@ class Capture:
     def step(self) -> None:
         """Ends a step here; from now on steps end nowhere else."""
         self._ends.by_hand()
-        self._end_step()
+        if self._is_complete():
+            self._plain_step_ended()
+        else:
+            self._end_step()
 
     def trace(self) -> Trace:
         """What was captured so far, without the step that is going on."""
@@ -233,7 +237,10 @@ class Capture:
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         with self._record.lock:
             position = len(self._record.sequence)
-            for length in self._ends.optimizer_stepped(id(optimizer), position):
+            lengths = self._ends.optimizer_stepped(id(optimizer), position)
+            if lengths and self._is_complete():
+                self._plain_step_ended()
+            for length in lengths:
                 self._end_step(length)
 
     def _end_step(self, length: int | None = None) -> None:
@@ -248,6 +255,11 @@ class Capture:
                 labels.name_functions_by_memory()
             if self._is_complete():
                 self._stop()
+                self._record.clock.capture_stopped(is_plain=self._mode is None)
+
+    def _plain_step_ended(self) -> None:
+        if self._record.clock.step_ended():
+            self._write(RecordWriter.write_plain_steps)
 
     def _is_complete(self) -> bool:
         return self._steps is not None and self._record.total_steps() >= self._steps

@@ -16,7 +16,7 @@ from torchmark_probe.replay.backends import FirstRun, first_run
 from torchmark_probe.replay.calls import mismatches, parse_call, rebuild, settle
 from torchmark_probe.replay.records import operator_named
 from torchmark_probe.replay.tensors import tensors_of
-from torchmark_probe.replay.work import flops_of_call
+from torchmark_probe.replay.work import flops_of_call, run_watching_memory
 from torchmark_probe.zygote.handlers import report
 
 
@@ -24,9 +24,10 @@ def eager(text: str, seed: int = 0, values: str = "") -> Tuple[Any, List[Any], D
     """The operator and its arguments, after a first run that is looked at."""
     settle()
     run, args, kwargs = rebuild(text, seed, values)
-    result = run(*args, **kwargs)
+    result, peak = run_watching_memory(lambda: run(*args, **kwargs))
     report(
         flops=flops_of_call(_operator(text), args, kwargs, result),
+        peak_memory_bytes=peak,
         remarks=mismatches(text, args, kwargs, result),
     )
     return run, args, kwargs

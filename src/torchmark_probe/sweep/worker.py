@@ -28,7 +28,7 @@ from torchmark_probe.replay.work import (
     flops_of_run,
     kernels_of,
     onnx_kernels_of,
-    peak_memory_of,
+    run_watching_memory,
 )
 from torchmark_probe.sweep import models
 from torchmark_probe.zygote import wire
@@ -125,7 +125,7 @@ class Sweeper:
             # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
             flops=None if is_int8 else self._flops(case, point),
             bytes=None if is_int8 else bytes_of(point.function, tensors),
-            peak_memory_bytes=None if is_onnx else peak_memory_of(run.call),
+            peak_memory_bytes=None if is_onnx else run_watching_memory(run.call)[1],
             kernels=self._kernels(case, point, run.call) if self._wanted.kernels else None,
         )
 

@@ -357,6 +357,13 @@ class ReplayedInOrder(Message):
     seconds: List[float]
     """Of each position that was run: the median over passes of their own."""
 
+    lows: List[float]
+    """Where the 95 % interval of each median begins; `highs` has where it ends."""
+
+    highs: List[float]
+    passes: int
+    """Those in which every position was timed."""
+
     left_out: List[LeftOut]
 
 

@@ -219,7 +219,7 @@ def test_what_is_valid_is_not_asked_at_billions_of_points() -> None:
 
 def test_threads_are_a_dimension_that_filters_and_rules_know() -> None:
     scales = {"batch": [1, 2], "features": [8], "times": [2], "threads": [1, 2]}
-    given = with_valid_points(
+    allowed = with_valid_points(
         spec(input_scales=scales, valid=lambda batch, threads: batch >= threads)
     )
     found = all_cases(allowed)

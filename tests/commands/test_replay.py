@@ -65,7 +65,7 @@ def test_bad_calls_are_results_with_their_reasons_beside_good_ones(tmp_path: Pat
     assert "TB" in rows[5]["reason"]
     shown = render(run, "text")
     assert "FAILED: the case raised: RuntimeError" in shown
-    assert "2 replayed, 1 failed, 3 cannot be replayed; a step takes" in shown
+    assert "2 replayed, 1 failed, 3 cannot be replayed; the calls of a step take" in shown
     assert max(map(len, shown.splitlines())) <= 80
     trace.unlink()
     with open_store(tmp_path / "s.db") as store:

@@ -149,9 +149,9 @@ def test_the_real_step_stands_next_to_the_sum_of_its_calls() -> None:
     step = PlainSteps(seconds=(4.422e-3,) * 10, running=(4.0e-3,) * 10, threads=1)
     shown = said_of(plain_steps=step)
     assert "A real step took 4.42 ms ±<1 % where it was captured (median of 10 steps" in shown
-    assert "Its calls take 0.50 of that here. 1.79 ms of the real step are in no call" in shown
-    assert "For 422 us of the real step the program did not run" in shown
-    assert "the calls of a step take 2.211 ms, 0.50 of a real one." in shown
+    assert "It ran for 4.00 ms of that and waited for 422 us" in shown
+    assert "Its calls take 0.55 of the time that it ran here; 1.79 ms are in no call" in shown
+    assert "the calls of a step take 2.211 ms, 0.55 of a real one." in shown
     rows = list(csv.DictReader(io.StringIO(render(plain(plain_steps=step), "csv"))))
     assert (rows[-1]["op"], rows[-1]["seconds"]) == ("(real step)", "0.004422")
 
@@ -167,8 +167,8 @@ def test_a_real_step_with_other_threads_is_said_and_one_of_few_calls_is_not_comp
     step = PlainSteps(seconds=(1e-3,) * 10, running=(1e-3,) * 10, threads=2)
     shown = said_of(plain_steps=step)
     assert "The real step had 2 threads, this replay 1" in shown
-    assert "So the calls take longer here than in the real step." in shown
-    assert "did not run" not in shown
+    assert "Its calls take 2.21 of that here, longer than in the step itself." in shown
+    assert "waited" not in shown
     assert "A real step" not in said_of(plain_steps=step, is_whole=False)
 
 

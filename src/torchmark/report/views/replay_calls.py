@@ -93,8 +93,8 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
         *fields,
         *work_fields(is_wide_only=has_several),
         memory,
-        explained,
         what_field(is_wide_only=has_several),
+        explained,
     ]
 
 

@@ -62,7 +62,7 @@ def test_bad_calls_are_results_with_their_reasons_beside_good_ones(tmp_path: Pat
     assert "TB" in rows[5]["reason"]
     shown = render(run, "text")
     assert "FAILED: the case raised: RuntimeError" in shown
-    assert "2 replayed, 1 failed, 3 cannot be replayed; the calls of a step take" in shown
+    assert "2 replayed, 1 failed, 3 skipped; the calls of a step take" in shown
     assert max(map(len, shown.splitlines())) <= 80
     trace.unlink()
     with open_store(tmp_path / "s.db") as store:
@@ -85,6 +85,16 @@ def test_recorded_values_are_used_where_they_are_there(mode: str, tmp_path: Path
     text = " ".join(render(drawn, "text").split())
     assert text.count("which are drawn (there is no file t.safetensors)") == 1
     assert "use recorded values" not in text
+
+
+@pytest.mark.parametrize("mode", ["hot", "order"])
+def test_an_error_of_many_lines_is_told_by_what_happened(mode: str, tmp_path: Path) -> None:
+    size = {**relu(3), "op": "aten._nested_tensor_size.default", "schema": None}
+    trace = write_trace(tmp_path, size, relu(4), order=[0, 1])
+    run = torchmark.replay(trace, mode=mode, store=tmp_path / "s.db", **QUICK)
+    reason = rows_of(run)[0]["reason"]
+    assert "Could not run 'aten::_nested_tensor_size' with arguments from the 'CPU'" in reason
+    assert "registered at" not in reason
 
 
 def test_a_step_is_replayed_in_its_order_without_the_call_that_does_not_run(

@@ -33,7 +33,10 @@ EXAMPLES = [
     messages.Request(messages.Call("f", [{"class": "Stop", "version": 1}]), [], 10, []),
     messages.Answer(messages.Sampled(SAMPLING, 0.5), {"flops": 2}),
     messages.Answer(
-        messages.ReplayedInOrder(SAMPLING, [1.0], [0.5], [1.5], 5, [messages.LeftOut(1, "why")]), {}
+        messages.ReplayedInOrder(
+            SAMPLING, [1.0], [0.5], [1.5], 5, [messages.LeftOut(1, "why", True)]
+        ),
+        {},
     ),
     messages.Stop(),
     messages.Swept("skipped", "why"),

@@ -95,8 +95,7 @@ Not replayed
 Not as recorded
   output 0: its strides differ: relu(float32[8, 8])
 
-3 replayed, 1 cannot be replayed, 1 not measured; the calls of a step take 2.211
-  ms.
+3 replayed, 1 skipped, 1 not measured; the calls of a step take 2.211 ms.
 """
 
 
@@ -238,6 +237,13 @@ def test_warnings_are_sentences_and_mark_the_times() -> None:
     assert "2.00 us ±1 % (!)" in shown
     assert "WARNING too few samples, aten.relu.default" in shown
     assert "only 9 samples" in " ".join(shown.split())
+
+
+def test_one_sample_has_no_interval() -> None:
+    run = replay(call(0, "aten.relu.default", sampled(2.41, count=1)))
+    assert "2.40 s ±? (!)" in render(run, "text")
+    row = next(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert (row["samples"], row["interval_low"], row["interval_high"]) == ("1", "", "")
 
 
 def test_an_interval_below_one_per_cent_is_said_to_be_that() -> None:

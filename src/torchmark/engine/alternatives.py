@@ -62,18 +62,19 @@ def measure_alternatives(
     for proposal in propose(analyse_replay(run)):
         cases = [proposal.present, proposal.changed, *proposal.copies]
         results = [time_case(case, runnable(case), zygote, effort, cores) for case in cases]
-        times = [time for result in results if (time := time_of(result)) is not None]
+        times = [
+            TimeSummary(
+                samples=time.samples,
+                median=time.median,
+                low=max(0.0, time.interval.low),
+                high=time.interval.high,
+            )
+            for result in results
+            if (time := time_of(result)) is not None and time.interval is not None
+        ]
         if len(times) < len(cases):
             continue
-        present, changed, *copies = (
-            TimeSummary(
-                samples=each.samples,
-                median=each.median,
-                low=max(0.0, each.interval.low),
-                high=each.interval.high,
-            )
-            for each in times
-        )
+        present, changed, *copies = times
         yield Alternative(
             change=proposal.change,
             calls=proposal.calls,

@@ -135,15 +135,16 @@ def facts_of(output: Output) -> Facts:
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
     """The row of a case that did not work; one that cannot be done here at all is skipped."""
     planned = PlannedResult(case=case, metric=metric)
+    printed = {}
     if isinstance(error, CaseFailedError):
-        status = Status.SKIPPED if error.kind == "unsupported" else Status.FAILED
         printed = {"stdout": error.stdout, "stderr": error.stderr}
-        return planned.finish(status, reason=str(error), **printed)
+    if error.lacking:
+        return planned.finish(Status.SKIPPED, reason=error.lacking, **printed)
     reason = str(error)
     if isinstance(error, StatementSyntaxError):  # nobody sees the case beside its row
         line = (error.text or "").strip()
         reason = f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
-    return planned.finish(Status.FAILED, reason=reason)
+    return planned.finish(Status.FAILED, reason=reason, **printed)
 
 
 def _or_failure(planned: PlannedResult, work: Callable[[], Result]) -> Result:

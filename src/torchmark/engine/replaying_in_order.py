@@ -19,7 +19,7 @@ from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status,
 from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
-from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
+from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _LEAST = 5
 _MOST = 50
@@ -106,7 +106,7 @@ class OrderReplay:
         except TorchmarkError as error:
             yield from (failed_result(case, Metric.TIME, error) for case in waiting)
             return
-        left_out = {each.number: each.reason for each in passes.left_out}
+        left_out = {each.number: each for each in passes.left_out}
         positions: dict[int, list[int]] = defaultdict(list)
         was_run = [place for place in order if place not in left_out]
         for position, place in enumerate(was_run):
@@ -115,14 +115,17 @@ class OrderReplay:
             if case.id in self._calls:
                 place = places[self._calls[case.id].number]
                 time = _time_at(positions[place], passes) if positions[place] else None
-                yield self._call_result(case, left_out.get(place, ""), time)
+                yield self._call_result(case, left_out.get(place), time)
             else:
                 whole = Timing(processes=(passes.sampling,))
                 yield _planned(case).finish(payload=whole)
 
-    def _call_result(self, case: Case, why_left_out: str, time: TimeSummary | None) -> Result:
-        if time is None:
-            result = failed_result(case, Metric.TIME, TorchmarkError(why_left_out))
+    def _call_result(
+        self, case: Case, left_out: LeftOut | None, time: TimeSummary | None
+    ) -> Result:
+        if left_out is not None:
+            status = Status.SKIPPED if left_out.is_unsupported else Status.FAILED
+            result = _planned(case).finish(status, reason=left_out.reason)
         else:
             facts = self._facts.get(case.id, Facts())
             result = _planned(case).finish(payload=time, facts=facts)

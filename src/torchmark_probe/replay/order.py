@@ -18,7 +18,12 @@ from torchmark_probe.loops.intervals import median, median_interval
 from torchmark_probe.loops.sampling import ReferenceLoop, sample
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
 from torchmark_probe.replay.calls import Call, rebuild, settle
-from torchmark_probe.zygote.handlers import Surroundings, answers, headline_of
+from torchmark_probe.zygote.handlers import (
+    Surroundings,
+    answers,
+    headline_of,
+    why_unsupported,
+)
 from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _FEWEST_PASSES = 5
@@ -58,7 +63,8 @@ def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optiona
             operator, args, kwargs = rebuild(text, work.seed, work.values)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
-            left_out.append(LeftOut(number, headline_of(error)))
+            why = why_unsupported(error)
+            left_out.append(LeftOut(number, why or headline_of(error), bool(why)))
             calls.append(None)
         else:
             calls.append((operator, args, kwargs))

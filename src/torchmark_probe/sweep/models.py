@@ -22,6 +22,7 @@ import torch
 from torchmark_probe.replay.backends import compile_function, first_line
 from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.zygote.handlers import UnsupportedError
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.messages import Input
 
 DTYPES = {
@@ -73,6 +74,9 @@ def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., 
             return functools.partial(model, **init) if init else model
         made = model(**init) if _takes(model, 0, init) else model(*init.values())
     except Exception as error:
+        lacking = what_is_lacking(error)
+        if lacking:
+            raise UnsupportedError(lacking) from error
         raise CaseError(
             f"the constructor of {name} raised with {_sizes(init)}: {first_line(error)}"
         ) from error

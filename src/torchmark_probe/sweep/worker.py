@@ -33,6 +33,7 @@ from torchmark_probe.replay.work import (
 from torchmark_probe.sweep import models
 from torchmark_probe.zygote import wire
 from torchmark_probe.zygote.handlers import Surroundings, UnsupportedError, answers
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, SweepCase, Swept
 
 _PRECISION = 0.01
@@ -146,10 +147,13 @@ class Sweeper:
         except UnsupportedError:
             raise
         except Exception as error:
-            text = first_line(error)
-            kind = UnsupportedError if "not implemented for" in text else models.CaseError
+            lacking = what_is_lacking(error)
+            if lacking:
+                raise UnsupportedError(lacking) from error
             shapes = models.inputs_text(self._wanted.inputs, sizes)
-            raise kind(f"eager {dtype} with inputs {shapes} raised {text}") from error
+            raise models.CaseError(
+                f"eager {dtype} with inputs {shapes} raised {first_line(error)}"
+            ) from error
         expected = _results(result)
         if not expected:
             raise models.CaseError(f"the result is {type(result).__name__!r}: no tensor")

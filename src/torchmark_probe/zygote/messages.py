@@ -286,6 +286,9 @@ class Raised(Message):
     is_memory: bool = False
     """Whether an allocation failed."""
 
+    lacking: str = ""
+    """What this environment does not have, in a sentence, if that is why; see `lacking`."""
+
 
 class Unsupported(Message):
     """The case cannot be done here: the sentence says why, and nothing is broken."""
@@ -341,6 +344,8 @@ class LeftOut(Message):
 
     number: int
     reason: str
+    is_unsupported: bool
+    """Whether it cannot be done here, and is no failure."""
 
 
 class ReplayedInOrder(Message):

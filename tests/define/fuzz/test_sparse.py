@@ -252,6 +252,7 @@ def test_a_fuzzer_of_sparse_tensors_draws_torchs_tensors_properties_and_paramete
     seed: int,
 ) -> None:
     assume(coalesced or dtype.is_floating_point)  # torch raises for whole numbers stored twice
+    assume(density != 0.2)  # one of two keys, whose shares would not sum to 1
 
     def describe(library: Any) -> Any:
         return library.Fuzzer(

@@ -203,7 +203,7 @@ def _summary(analysis: ReplayAnalysis, hints: Sequence[Hint]) -> str:
     told = [
         f"{counts[Status.DONE]} replayed",
         f"{counts[Status.FAILED]} failed" if counts[Status.FAILED] else "",
-        f"{counts[Status.SKIPPED]} cannot be replayed" if counts[Status.SKIPPED] else "",
+        f"{counts[Status.SKIPPED]} skipped" if counts[Status.SKIPPED] else "",
         f"{missing} not measured" if (missing := analysis.missing()) else "",
     ]
     took = ""

@@ -48,7 +48,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import fact_table, lead_of
+from torchmark.report.views.common import fact_table, lead_of, unknown_reach_text
 from torchmark.report.views.sweep_charts import (
     more_scaling,
     ratios_in,
@@ -310,7 +310,8 @@ def _median_cell(row: SweepRow) -> Cell:
         text = ": ".join(filter(None, (row.status.value, row.reason)))
         return Cell(text=text, mark=_mark_of(row), hint=row.reason)
     interval = None if row.low_s is None or row.high_s is None else (row.low_s, row.high_s)
-    return Cell(row.median_s, interval=interval, mark=_mark_of(row), hint=row.reason)
+    few = None if interval or row.median_s is None else unknown_reach_text(row.median_s)
+    return Cell(row.median_s, few, interval, mark=_mark_of(row), hint=row.reason)
 
 
 _KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (

@@ -172,7 +172,9 @@ def _fields(row: SweepRow) -> dict[str, Any]:
         "phase": row.phase.value,
         "sizes": dims_text(row.dims) or "no dimensions",
         "time": seconds_text(median),
-        "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+        "interval": f"{seconds_text(low)} to {seconds_text(high)}"
+        if row.low_s is not None
+        else "too few samples",
     }
 
 

@@ -96,6 +96,8 @@ def test_the_interval_adds_the_errors_of_both_as_squares(
     assert there is not None
     assert back is not None
     rounding = 1e-9 * (first + second)
+    assert a.interval is not None
+    assert b.interval is not None
     lower, higher = a.median - a.interval.low, b.interval.high - b.median
     reach = there.seconds - there.interval.low
     assert reach**2 == pytest.approx(lower**2 + higher**2, abs=rounding * (first + second))

@@ -102,6 +102,8 @@ def test_an_interval_that_reaches_zero_or_below_knows_no_upper_end() -> None:
     sampled = time_in(Sampling(1, times, times, (1.0,) * 15, 1.0, 0.0))
     bare = time_of_measurement(Measurement(1, list(times), TaskSpec("x", "pass")))
     steady = time_in(records.timed(1.0).processes[0])
+    assert sampled.interval is not None
+    assert bare.interval is not None
     assert sampled.interval.low == 0
     assert bare.interval.low < 0
     for scattered in (sampled, bare):

@@ -1,10 +1,11 @@
-"""Where steps end, on made-up optimizers."""
+"""Where steps end, on made-up optimizers, and what is told of trouble."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
-from torchmark.capture.record import StepEnds
+from torchmark.capture.record import Record, StepEnds
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,11 @@ def test_who_ends_a_step_by_hand_ends_all_of_them() -> None:
     ends.by_hand()
     assert ends.optimizer_stepped(1, 5) == ends.optimizer_stepped(1, 10) == []
     assert ends.rest() == []
+
+
+def test_what_could_not_be_described_is_told_by_what_happened() -> None:
+    record = Record()
+    record.note_trouble(torch.ops.aten.add.Tensor, RuntimeError("\n\nno such dtype\nat x.cpp:1"))
+    assert record.unseen() == [
+        "1 calls of aten.add.Tensor could not be described (RuntimeError: no such dtype)"
+    ]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests import records
 from tests.records import NOW
 from tests.replays import ENVIRONMENT, recorded, summary
+from torchmark.analyse.estimates import time_of
 from torchmark.define.recorded import plan_replay
 from torchmark.engine.measuring import failed_result
 from torchmark.engine.replaying import BUDGET, HotReplay, Undecided, limits_for
@@ -69,6 +70,9 @@ class FakeZygote:
         self.longest = math.inf
         """Seconds of a budget above which every call crashes."""
 
+        self.takes_real_time = False
+        """Whether there are as many samples as the budget has room for."""
+
         self.calls: list[tuple[int, float]] = []
         """The numbers of calls that were timed, and their budgets."""
 
@@ -83,7 +87,9 @@ class FakeZygote:
         if limits.max_run_time > self.longest:
             raise CaseFailedError("the case was stopped", kind="timeout")
         spread = 0.5 if number in self._wide else 0.001
-        (sampling,) = records.timed(self._seconds[number], spread=spread).processes
+        seconds = self._seconds[number]
+        count = math.ceil(limits.max_run_time / seconds - 1e-9) if self.takes_real_time else 99
+        (sampling,) = records.timed(seconds, min(count, 9999), spread).processes
         return Sample(sampling, first_run=1.0, output=self._output())
 
     def run(self, case: Any, **_: Any) -> Output:
@@ -96,7 +102,14 @@ class FakeZygote:
         left_out = {each.number for each in self.left_out}
         seconds = [float(at) for at, place in enumerate(work.order) if place not in left_out]
         return Ending(
-            outcome=ReplayedInOrder(sampling, seconds, self.left_out),
+            outcome=ReplayedInOrder(
+                sampling=sampling,
+                seconds=seconds,
+                lows=[each * 0.5 for each in seconds],
+                highs=[each * 2 for each in seconds],
+                passes=9,
+                left_out=self.left_out,
+            ),
             status=0, pid=1, output=self._output(), limit=None,
         )  # fmt: skip
 
@@ -157,6 +170,19 @@ def test_large_shares_with_wide_intervals_are_measured_longer_and_handed_on_once
     assert Counter(map(shape_of, results)) == {f"float32[{number}]": 1 for number in range(4)}
     assert zygote.calls == [(0, BUDGET), (1, BUDGET), (2, BUDGET), (3, BUDGET), (0, 5 * BUDGET)]
     assert shape_of(results[-1]) == "float32[0]", "what waits comes last"
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.7, 7), (2.0, 7), (15.0, 4)])
+def test_one_sample_of_a_large_share_becomes_several(seconds: float, samples: int) -> None:
+    """Up to a minute of them; what is longer keeps the few that fit, and no interval."""
+    zygote = FakeZygote([seconds, 1e-9])
+    zygote.takes_real_time = True
+    *_, result = measure(HotReplay, run_of(trace_of([1, 1])), zygote)
+    assert shape_of(result) == "float32[0]"
+    time = time_of(result)
+    assert time is not None
+    assert time.samples == samples
+    assert (time.interval is None) == (samples < 5)
 
 
 def test_a_longer_measurement_that_fails_leaves_the_first_one() -> None:
@@ -235,7 +261,7 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert zygote.orders == [[0, 0, 1]]
     assert results["float32[1]"].reason == "the case crashed its process with SIGKILL"
     relu = results["float32[0]"]
-    assert relu.payload == TimeSummary(samples=2, median=0.5, low=0.0, high=1.0)
+    assert relu.payload == TimeSummary(samples=9, median=0.5, low=0.25, high=1.0)
     assert relu.facts == Facts(flops=5, bytes=0, remarks=("a remark",))
     whole = results["4 calls in their order"]
     assert isinstance(whole.payload, Timing)
@@ -244,17 +270,22 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert len(results) == len(ORDER.plan)
 
 
-def test_in_order_a_call_that_the_passes_leave_out_fails_and_the_others_keep_their_times() -> None:
+@pytest.mark.parametrize(
+    ("is_unsupported", "status"), [(True, Status.SKIPPED), (False, Status.FAILED)]
+)
+def test_in_order_a_call_that_the_passes_leave_out_costs_itself_alone(
+    is_unsupported: bool, status: Status
+) -> None:
     zygote = FakeZygote([1.0] * 3)
-    zygote.left_out = [LeftOut(1, "no memory is free")]
+    zygote.left_out = [LeftOut(1, "no memory is free", is_unsupported)]
     results = {shape_of(each): each for each in measure(OrderReplay, ORDER, zygote)}
     left_out = results["float32[1]"]
-    assert (left_out.status, left_out.reason) == (Status.FAILED, "no memory is free")
+    assert (left_out.status, left_out.reason) == (status, "no memory is free")
     assert left_out.facts.bytes == 8, "known from the record"
     times = {shape: results[shape].payload for shape in ("float32[0]", "float32[2]")}
     assert times == {
-        "float32[0]": TimeSummary(samples=2, median=1.0, low=0.0, high=2.0),
-        "float32[2]": TimeSummary(samples=1, median=3.0, low=3.0, high=3.0),
+        "float32[0]": TimeSummary(samples=9, median=1.0, low=0.5, high=2.0),
+        "float32[2]": TimeSummary(samples=9, median=3.0, low=1.5, high=6.0),
     }
 
 

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 import torch
 
 from torchmark_probe.loops.snippets import PythonLoop, SnippetSyntaxError
 from torchmark_probe.zygote.handlers import UnsupportedError, describe_error, headline_of
 from torchmark_probe.zygote.messages import Raised, SyntaxFailed, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def failure(stmt: str, setup: str = "pass") -> Raised:
@@ -67,6 +72,86 @@ def test_a_message_of_many_lines_is_told_by_its_type_and_first_line() -> None:
 )
 def test_the_headline_is_one_line_that_is_not_too_long(error: Exception, headline: str) -> None:
     assert headline_of(error) == headline
+
+
+def _multiply(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.mm(x, y)
+
+
+def _trace_multiply() -> Callable[..., Any]:
+    square = torch.ones(2, 2)
+    traced: Any = torch.jit.trace(_multiply, (square, square))  # type: ignore[no-untyped-call]
+    return traced  # type: ignore[no-any-return]
+
+
+def _refuse(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() > 0:
+        raise ValueError("not this one\nnote: that is all")
+    return x
+
+
+def _compile_product() -> None:
+    torch.compile(torch.mm, fullgraph=True)(torch.ones(2, 3), torch.ones(2, 3))
+
+
+def _compile_print() -> None:
+    torch.compile(lambda x: print(x.sum()), fullgraph=True)(torch.ones(2))
+
+
+MISFIT = "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"
+
+
+@pytest.mark.parametrize(
+    ("run", "headline"),
+    [
+        pytest.param(
+            lambda: torch.ones(2, 2).to_sparse().sigmoid_(),
+            "NotImplementedError: Could not run 'aten::sigmoid_' with arguments from the "
+            "'SparseCPU' backend.",
+            id="no kernel",
+        ),
+        pytest.param(
+            lambda: torch.jit.script(_multiply)(torch.ones(2, 3), torch.ones(2, 3)),
+            f"RuntimeError: {MISFIT}",
+            id="TorchScript",
+        ),
+        pytest.param(
+            lambda: _trace_multiply()(torch.ones(2, 3), torch.ones(2, 3)),
+            f"RuntimeError: {MISFIT}",
+            id="traced",
+        ),
+        pytest.param(
+            lambda: torch.jit.script(_refuse)(torch.ones(2)),
+            "ValueError: not this one",
+            id="raised there",
+        ),
+        pytest.param(
+            lambda: torch.nn.Linear(2, 3).load_state_dict({}),
+            "RuntimeError: Error(s) in loading state_dict for Linear: Missing key(s)",
+            id="announced",
+        ),
+        pytest.param(
+            _compile_product,
+            "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call: "
+            "RuntimeError('a and b must have same reduction dim",
+            id="compiled",
+        ),
+        pytest.param(
+            _compile_print,
+            "torch._dynamo.exc.Unsupported: Failed to trace builtin operator: Dynamo does not "
+            "know how to trace builtin operator `print`",
+            id="graph break",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # TorchScript is deprecated
+def test_the_headline_of_torchs_own_errors_says_what_happened(
+    run: Callable[[], Any], headline: str
+) -> None:
+    with pytest.raises(Exception) as raised:
+        run()
+    assert len(str(raised.value).splitlines()) > 1, "else any rule would do"
+    assert headline_of(raised.value).startswith(headline)
 
 
 def test_a_huge_message_is_cut() -> None:

@@ -231,3 +231,15 @@ def test_settings_are_words_and_not_python() -> None:
         ("effort.limits", "± 2 %, after 0.1 s to 0.5 s of measured blocks"),
         ("effort.hurry", "yes"),
     )
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_few_samples_have_no_interval_in_any_format(count: int) -> None:
+    run = run_with(records.time_result(ADD, 2.41, count=count, spread=0.0))
+    assert "2.410 s ± ? (!)" in render(run, "text")
+    assert "too few for an interval" in render(run, "html")
+    row = next(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert (row["interval_low"], row["interval_high"], row["samples"]) == ("", "", str(count))
+    (figures,) = json.loads(render(run, "json"))["table"]
+    assert (figures["interval_low"], figures["interval_high"]) == (None, None)
+    assert "± ?" not in render(run_with(records.time_result(ADD, 2.41, count=5)), "text")

@@ -116,6 +116,13 @@ def test_one_statement_has_its_interval_and_no_ratio() -> None:
     assert render(run, "text").split() == ALONE_TEXT.split()
 
 
+def test_one_sample_is_said_to_have_no_interval() -> None:
+    first = records.time_result(records.case("x.sum()", stmt="x.sum()"), 2.0, count=1, spread=0.0)
+    text = render(run_of(RunKind.TIME, first), "text")
+    assert "Median 2.000 s, too few samples for an interval; 1 sample of 1 run." in text
+    assert "2.000 s ± ?" in text
+
+
 def test_a_stored_run_says_which_it_is_and_where_it_ran() -> None:
     text = render(run_of(RunKind.TIME, *TIMES, **STORED), "text")
     assert text.startswith("Times, run 20261115-221530-a1b2c3\n")

@@ -11,8 +11,8 @@ from typing import Any
 from torchmark.model.case import Case
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Counts, Result, TimeSummary
-from torchmark.model.result_warnings import ResultWarning
-from torchmark_probe.loops.intervals import Interval
+from torchmark.model.result_warnings import ResultWarning, find_interval_warnings
+from torchmark_probe.loops.intervals import FEWEST_SAMPLES, Interval
 
 
 class Verdict(enum.Enum):
@@ -84,8 +84,9 @@ class MeasuredTime:
     """How long one run of a case takes, in seconds."""
 
     median: float
-    interval: Interval
-    """The 95 % interval of the median; it may reach below zero where samples are few."""
+    interval: Interval | None
+    """The 95 % interval of the median; it may reach below zero where samples are few, and None is
+    what too few of them have."""
 
     samples: int
     warnings: tuple[ResultWarning, ...] = ()
@@ -97,8 +98,13 @@ def time_of(result: Result | None) -> MeasuredTime | None:
         return None
     if isinstance(result.payload, TimeSummary):
         known = result.payload
-        interval = Interval(known.low, known.high)
-        return MeasuredTime(median=known.median, interval=interval, samples=known.samples)
+        interval = known.interval
+        return MeasuredTime(
+            median=known.median,
+            interval=interval,
+            samples=known.samples,
+            warnings=find_interval_warnings(known.median, interval) if interval else (),
+        )
     measurement = result.measurement
     if measurement is None or not measurement.raw_times:
         return None
@@ -106,10 +112,11 @@ def time_of(result: Result | None) -> MeasuredTime | None:
 
 
 def time_of_measurement(measurement: Measurement) -> MeasuredTime:
+    samples = len(measurement.raw_times)
     return MeasuredTime(
         median=measurement.median,
-        interval=measurement.median_interval,
-        samples=len(measurement.raw_times),
+        interval=measurement.median_interval if samples >= FEWEST_SAMPLES else None,
+        samples=samples,
         warnings=measurement.warnings,
     )
 

@@ -87,8 +87,11 @@ def find_rungs(results: Iterable[Result]) -> list[Rung]:
 
 
 def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
-    """What one takes longer than the other; None where either took no time on the clock."""
-    if not (time.median and plain.median):
+    """What one takes longer than the other.
+
+    None where either took no time on the clock, or has too few samples for an interval.
+    """
+    if not (time.median and plain.median and time.interval and plain.interval):
         return None
     difference = time.median - plain.median
     return TimeOverhead(

@@ -93,6 +93,8 @@ def ratio_interval(before: MeasuredTime, after: MeasuredTime) -> Interval:
 
 def _reach(time: MeasuredTime) -> tuple[float, float]:
     """How far the interval reaches below and above the median, as logarithms."""
+    if time.interval is None:
+        return math.inf, math.inf
     low, high = time.interval
     # An interval of few, scattered samples may reach below zero: then nothing is known that way.
     below = math.log(time.median / low) if low > 0 else math.inf

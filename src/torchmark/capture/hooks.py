@@ -27,6 +27,7 @@ from torch.optim.optimizer import (
 
 from torchmark.capture.calls import EVAL_FRAME, mode_here, set_eval_frame, skip_compilation
 from torchmark.capture.user_program import replace_attribute
+from torchmark_probe.zygote.handlers import headline_of
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +45,7 @@ def _never_raising(hook: Callable[..., None]) -> Callable[..., None]:
         try:
             hook(self, *args)
         except Exception as error:
-            self._record.note_unseen(f"a label may be wrong ({type(error).__name__}: {error})")
+            self._record.note_unseen(f"a label may be wrong ({headline_of(error)})")
 
     return guarded
 

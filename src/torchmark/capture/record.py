@@ -27,11 +27,14 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.step_clock import StepClock
+from torchmark.capture.traces.checking import check_names
 from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
 from torchmark.files import replacing
 from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
+from torchmark_probe.zygote.handlers import headline_of
 
 KEPT_FLOATS = 8
 """Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with
@@ -71,6 +74,9 @@ class Record:
         """Numbers of pairs: the step that is going on. The list is never replaced."""
 
         self.steps: list[CapturedStep] = []
+        self.clock = StepClock()
+        """Of the steps that come after the captured ones."""
+
         self.exact: dict[str, torch.Tensor] = {}
         """Contents by name, where they are wanted."""
 
@@ -82,6 +88,8 @@ class Record:
         self._families: dict[Key, list[int]] = {}
         self._folded: set[str] = set()
         self._unseen: Counter[str] = Counter()
+        self._opaque: dict[int, set[str]] = {}
+        """Numbers of calls with something that no trace can hold, and the types of that."""
 
     def number_of(self, key: Key) -> int | None:
         """The call's number; that of its family's last member where the family is full."""
@@ -94,11 +102,14 @@ class Record:
         return number
 
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
+        """The number of a call, which is new; a WrongValueError if no trace can name it."""
         with self.lock:
             if (known := self._numbers.get(key)) is not None:
                 return known
-            number = len(self.lines)
             op, schema = self._ops.get(key[0]) or self._add_op(key[0], func)
+            if description.kwargs:
+                check_names(op, description.kwargs)
+            number = len(self.lines)
             if description.has_exact:
                 self.exact |= description.exact_contents(number)
             call = {
@@ -110,13 +121,16 @@ class Record:
             }
             self.lines.append(msgspec.json.encode({"call": call}))
             self._numbers[key] = number
+            if description.opaque:
+                self._opaque[number] = description.opaque
             if float in key:
                 self._families.setdefault(without_floats(key), []).append(number)
             return number
 
     def _add_op(self, call: Any, func: Any) -> tuple[str, str | None]:
-        schema = getattr(func, "_schema", None)
-        self._ops[call] = op_name(func), None if schema is None else str(schema)
+        name, schema = op_name(func), getattr(func, "_schema", None)
+        check_names(name, ())
+        self._ops[call] = name, None if schema is None else str(schema)
         return self._ops[call]
 
     def add_place(self, place: Place) -> int:
@@ -157,17 +171,30 @@ class Record:
 
     def note_trouble(self, func: Any, error: Exception) -> None:
         """The recorder failed on a call: the program goes on, and the trace says so."""
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = headline_of(error)
         self.note_unseen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
 
     def unseen(self) -> list[str]:
         sentences = [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
+        sentences += self._opaque_sentences()
         if self._folded:
             sentences.append(
                 f"{', '.join(sorted(self._folded))} had numbers that change from call to call: "
                 f"{KEPT_FLOATS} such calls are kept, those that came later count as the last one"
             )
         return sentences
+
+    def _opaque_sentences(self) -> list[str]:
+        counts: Counter[str] = Counter()
+        for step in self.steps if self._opaque else ():
+            for pair in step.pairs:
+                counts.update(
+                    dict.fromkeys(self._opaque.get(self.pairs[pair][0], ()), step.repeats)
+                )
+        return [
+            f"{count} calls have a {kind}, which a trace cannot hold: they cannot be replayed"
+            for kind, count in sorted(counts.items())
+        ]
 
     def total_steps(self) -> int:
         return sum(step.repeats for step in self.steps)
@@ -185,6 +212,7 @@ class Record:
             places=tuple(self.places),
             steps=tuple(steps),
             counts=count_calls(steps),
+            plain_steps=self.clock.plain_steps(),
             unseen=tuple(self.unseen()),
             **self.origin,
         )
@@ -217,6 +245,7 @@ class RecordWriter(TraceWriter):
         self._calls = 0
         self._places = 0
         self._steps = 0
+        self._has_plain_steps = False
         self.header(**record.origin)
         self.flush()
 
@@ -236,8 +265,16 @@ class RecordWriter(TraceWriter):
         self._steps = len(record.steps)
         self.flush()
 
+    def write_plain_steps(self) -> None:
+        """Once: a file whose training goes on for hours has them by then."""
+        if not self._has_plain_steps:
+            self._has_plain_steps = True
+            self.plain_steps(self._record.clock.plain_steps())
+            self.flush()
+
     def write_end(self) -> None:
         record = self._record
+        self.write_plain_steps()
         self.end(calls=record.total_calls(), steps=record.total_steps(), unseen=record.unseen())
         self.close()
 

@@ -28,7 +28,7 @@ from torchmark.model.case import Case
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import TIME_LIMIT, Began, Effort, Progress, Run
 from torchmark.model.run_settings import Backend, ReplaySettings, TracedCall, settings_of
-from torchmark_probe.loops.intervals import median_interval
+from torchmark_probe.loops.intervals import FEWEST_SAMPLES, median_interval
 from torchmark_probe.loops.sampling import Limits
 
 BUDGET = 0.2
@@ -45,6 +45,11 @@ _LONGER = 5
 """Calls with this share of the time or more whose interval is too wide are measured again, this
 many times as long."""
 
+_SEVERAL = FEWEST_SAMPLES + 2
+_LONGEST_AGAIN = 60.0
+"""Where that is too short for an interval, they are measured for so many runs, and no longer than
+so many seconds."""
+
 _COUNTED = ((2e-4, 100), (2e-3, 10))
 """Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they
 take some fifty times as long."""
@@ -54,6 +59,7 @@ _PROBE = (
     *SETUP_MODULES,
     "torch.utils.flop_counter",
     "torchmark_probe.replay.cases",
+    "torchmark_probe.replay.optimizers",
     *SPEED_MODULES,
 )
 _MODULES = {
@@ -154,11 +160,16 @@ class HotReplay:
         except KeyboardInterrupt:
             yield from undecided.left()
             raise
-        limits = limits_for(_LONGER * self._effort.limits.max_run_time)
-        longer = msgspec.structs.replace(self._effort, limits=limits)
         for result in undecided.left():
-            again = self._time(result.case, backend, longer)
+            again = self._time(result.case, backend, self._longer(result))
             yield again if again.status is Status.DONE else result
+
+    def _longer(self, result: Result) -> Effort:
+        """For a call that is measured again."""
+        time = time_of(result)
+        several = min(_SEVERAL * time.median, _LONGEST_AGAIN) if time is not None else 0.0
+        limits = limits_for(max(_LONGER * self._effort.limits.max_run_time, several))
+        return msgspec.structs.replace(self._effort, limits=limits)
 
     def _time(self, case: Case, backend: Backend, effort: Effort) -> Result:
         zygote = self._zygotes.of(backend)
@@ -208,10 +219,10 @@ class Undecided:
         self._whole += weight
         # What the samples themselves leave open: what differs between results, which is in the
         # interval of the time too, no longer measurement would mend.
-        measurement = result.measurement
-        within = time.interval if measurement is None else median_interval(measurement.times)
-        low, high = max(0.0, within.low), within.high
-        if high - low > 2 * PRECISION * time.median:
+        measurement, within = result.measurement, time.interval
+        if within is not None and measurement is not None:
+            within = median_interval(measurement.times)
+        if within is None or within.high - max(0.0, within.low) > 2 * PRECISION * time.median:
             self._held[result.case.id] = (result, weight)
         else:
             yield result
@@ -244,6 +255,8 @@ def runnable(case: Case) -> PythonCase:
 def with_bytes(result: Result, call: TracedCall) -> Result:
     """The result with what is known of the call from its record."""
     moved = bytes_moved(recorded_call_of(call))
+    if moved is None:  # but maybe from its first run
+        return result
     facts = msgspec.structs.replace(result.facts, bytes=moved)
     return msgspec.structs.replace(result, facts=facts)
 

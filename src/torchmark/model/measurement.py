@@ -18,12 +18,14 @@ from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, Invali
 from torchmark.model.case import TaskSpec
 from torchmark.model.result_warnings import (
     ResultWarning,
+    find_interval_warnings,
     find_sampling_warnings,
     find_warnings,
 )
 from torchmark.model.units import collect, log10_single, mean_double, select_unit, std_single
 from torchmark_probe.loops.autorange import single
 from torchmark_probe.loops.intervals import (
+    FEWEST_SAMPLES,
     Interval,
     median,
     median_interval,
@@ -108,7 +110,8 @@ class Measurement(BareMeasurement):
         """The 95 % interval for the median, neighbouring samples not taken to be independent.
 
         For samples taken by `measure` it is meant to hold the median of repeated results. Where no
-        sample was undisturbed it reaches down to what an undisturbed core may take.
+        sample was undisturbed it reaches down to what an undisturbed core may take. Of fewer than
+        five samples it says nothing, and no report shows it.
         """
         samples, sampling = self._samples(), self.sampling
         if self.replicates and all(each.sampling is not None for each in self.replicates):
@@ -140,7 +143,11 @@ class Measurement(BareMeasurement):
 
         More than what `has_warnings` knows: that is torch's, and looks at the spread alone.
         """
-        return (*find_warnings(self._samples()), *self._sampling_warnings())
+        return (
+            *find_warnings(self._samples()),
+            *find_interval_warnings(self.median, self.median_interval),
+            *self._sampling_warnings(),
+        )
 
     def _sampling_warnings(self) -> tuple[ResultWarning, ...]:
         """One of each kind, of this measurement or of those it was merged from."""
@@ -168,7 +175,7 @@ class Measurement(BareMeasurement):
     def _summary_lines(self) -> list[str]:
         """torch's, and for samples taken by `measure` the interval."""
         lines = super()._summary_lines()
-        if self.sampling is not None:
+        if self.sampling is not None and len(self.raw_times) >= FEWEST_SAMPLES:
             unit, scale = self._unit()
             low, high = (bound / scale for bound in self.median_interval)
             lines.append(f"  95% CI: {low:.3f} to {high:.3f} {unit} for the median")

@@ -17,6 +17,7 @@ from torchmark.model.callgrind_stats import CallgrindStats
 from torchmark.model.case import Case, TaskSpec, spec_of
 from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
+from torchmark_probe.loops.intervals import FEWEST_SAMPLES, Interval
 from torchmark_probe.loops.sampling import Sampling
 
 
@@ -61,7 +62,7 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
     """Of calls in their order: the mean over all positions, so that the sum of calls stays."""
 
     low: float
-    """The 95 % interval of the median, from here to `high`; of calls in their order, the range."""
+    """The 95 % interval of the median, from here to `high`."""
 
     high: float
 
@@ -69,6 +70,11 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
     least: float | None = None
     p95: float | None = None
     deviation: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """None where there are too few samples for one."""
+        return Interval(self.low, self.high) if self.samples >= FEWEST_SAMPLES else None
 
     @classmethod
     def of_samples(cls, measurement: Measurement) -> TimeSummary:

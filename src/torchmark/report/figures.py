@@ -53,12 +53,14 @@ def short_seconds_text(seconds: float) -> str:
     return seconds_text(float(f"{seconds:.3g}"), 3)
 
 
-def reach(value: float, interval: tuple[float, float]) -> str:
-    """The longer side of an interval, as a share of the value.
+def reach(value: float, interval: tuple[float, float] | None) -> str:
+    """The longer side of an interval, as a share of the value; too few samples have none.
 
-    >>> reach(2.0, (1.9, 2.02)), reach(0.0, (0.0, 1.0)), reach(1.0, (0.0, 99.0))
-    ('5.0 %', 'large', 'large')
+    >>> reach(2.0, (1.9, 2.02)), reach(0.0, (0.0, 1.0)), reach(1.0, (0.0, 99.0)), reach(1.0, None)
+    ('5.0 %', 'large', 'large', '?')
     """
+    if interval is None:
+        return "?"
     low, high = interval
     share = max(high - value, value - low) / abs(value) if value else math.inf
     return f"{share * 100:.1f} %" if share < 10 else "large"

@@ -24,6 +24,10 @@ changes more slowly than a fifth of the samples, no interval of theirs can show.
 _BATCH_LENGTH = 5
 """The fewest samples whose median still is one."""
 
+FEWEST_SAMPLES = 5
+"""Fewer say nothing of an interval: the range of five independent samples holds the median with
+94 %, that of four with 88 %, and one has no range."""
+
 _LOOK_SECONDS = 2e-3
 """Samples that are taken within this time count as one independent sample of the machine, because
 what disturbs it lasts longer."""

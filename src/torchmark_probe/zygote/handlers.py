@@ -10,6 +10,7 @@ exception travels to the control side as text and facts.
 import linecache
 import os
 import random
+import re
 import resource
 import sys
 import traceback
@@ -18,6 +19,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
 from torchmark_probe.memory import Reserve
 from torchmark_probe.zygote import messages
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.valgrind import Requests
 
 _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -52,7 +54,7 @@ class Surroundings(NamedTuple):
     """What a child frees before it counts, so that allocations cost the same in all of them."""
 
     copies_code: bool = False
-    """Whether a child that is timed puts what it runs into memory of its own, as its zygote did."""
+    """Whether a child that is timed puts the code that it runs into pages of its own."""
 
 
 class UnknownRequestError(Exception):
@@ -192,13 +194,20 @@ def describe_error(error: BaseException) -> messages.Message:
         text=text,
         builtin=kind.__name__ if kind.__module__ == "builtins" else "",
         is_memory=kind is MemoryError or any(sign in text for sign in _NO_MEMORY),
+        lacking=what_is_lacking(error),
     )
 
 
-def headline_of(error: BaseException) -> str:
-    r"""The type of an exception and the first line of its message, not too long.
+def why_unsupported(error: BaseException) -> str:
+    """Why something cannot be done here, in a sentence; empty for what failed otherwise."""
+    return str(error) if isinstance(error, UnsupportedError) else what_is_lacking(error)
 
-    torch's messages go on with where they come from in C++, line after line.
+
+def headline_of(error: BaseException) -> str:
+    r"""The type of an exception and the line that says what happened, not too long.
+
+    That is the first one: torch's messages go on with where they come from in C++, line after line.
+    Some first lines only announce what comes.
 
     >>> headline_of(ValueError("sizes differ\nException raised from add at Add.cpp:1"))
     'ValueError: sizes differ'
@@ -206,9 +215,30 @@ def headline_of(error: BaseException) -> str:
     printed = traceback.format_exception_only(type(error), error)
     # What a SyntaxError has before its type is indented.
     said = next((part for part in printed if not part.startswith(" ")), printed[-1])
-    lines = [line.strip() for line in said[:_LONGEST_TEXT].splitlines() if line.strip()]
-    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first may only announce
+    line = _what_happened(said)
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+_SCRIPT_FAILED = "The following operation failed in the TorchScript interpreter."
+"""How a message begins that goes on with the script, and ends with what was raised in there."""
+
+_RAISED_IN_SCRIPT = re.compile(r"(?:builtins\.)?([\w.]+: .*)")
+
+
+def _what_happened(said: str) -> str:
+    first, *more = [line.strip() for line in said[:_LONGEST_TEXT].splitlines() if line.strip()]
+    if first.endswith(_SCRIPT_FAILED):
+        script = said.partition("\n")[2][-_LONGEST_TEXT:]
+        below = script.rpartition("<--- HERE")[2]  # a traced function has no such mark
+        found = map(_RAISED_IN_SCRIPT.match, below.splitlines())
+        return next((match.group(1) for match in found if match), first)
+    if more and first.endswith(":"):
+        return f"{first} {more[0]}"
+    if more and more[0].startswith("Explanation: "):  # of torch.compile
+        why = more[0].partition(": ")[2]
+        _, _, raised = why.rpartition(": got ")
+        return f"{first}: {raised or why}"
+    return first
 
 
 def full_text(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from torchmark.analyse.estimates import MeasuredTime, Verdict
 from torchmark.report.figures import seconds_text
 from torchmark.report.view import Chart, Value
+from torchmark_probe.loops.intervals import Interval
 
 SECONDS_LABEL = "datum.value === 0 ? '0' : format(datum.value, '~s') + 's'"
 """How Vega writes a time on an axis: 10µs."""
@@ -129,7 +130,7 @@ def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
     dots = [_time_dot(*each) for each in times if each[2].median > 0]
     if not dots:
         return None
-    ends = [end for dot in dots for end in dot.interval or ()]
+    ends = [end for dot in dots for end in dot.interval or (dot.value,)]
     slowest = max(dots, key=lambda dot: dot.value)
     is_crowded = len(dots) > _MOST_ROWS and all(dot.series for dot in dots)
     return Chart(
@@ -149,17 +150,20 @@ def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
 
 
 def _time_dot(name: str, group: str, time: MeasuredTime) -> Dot:
-    low, high = time.interval
-    # An interval of few, scattered samples may reach below zero, which such an axis does not have.
-    low = max(low, time.median / 10)
+    interval = time.interval
+    if interval is not None:
+        # That of few, scattered samples may reach below zero, which such an axis does not have.
+        interval = Interval(max(interval.low, time.median / 10), interval.high)
     return Dot(
         name=name,
         value=time.median,
-        interval=(low, high),
+        interval=interval,
         series=group,
         told={
             "median": seconds_text(time.median),
-            "95 % interval": f"{seconds_text(low)} to {seconds_text(high)}",
+            "95 % interval": "too few samples"
+            if interval is None
+            else f"{seconds_text(interval.low)} to {seconds_text(interval.high)}",
             "samples": time.samples,
         },
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result, Status
+from torchmark.model.result_warnings import kinds_text
 from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, first_line, ordered_unique
 from torchmark.printable import printable
@@ -15,6 +16,8 @@ from torchmark.report.figures import (
     environment_facts,
     environment_line,
     instructions_text,
+    number_text,
+    reach,
     seconds_text,
 )
 from torchmark.report.names import name_some
@@ -148,19 +151,33 @@ def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
 
 def measured_cell(time: MeasuredTime, text: str | None = None, *more: str) -> Cell:
     """A time with its interval; the hint ends with `more`."""
-    low, high = time.interval
-    said = f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {time.samples} samples"
+    if time.interval is None:
+        text = text or unknown_reach_text(time.median)
     return Cell(
         time.median,
         text,
-        (low, high),
+        time.interval,
         mark=doubt_about(time),
-        hint="; ".join([said, *map(str, time.warnings), *more]),
+        hint="; ".join([_interval_sentence(time), *map(str, time.warnings), *more]),
     )
 
 
+def unknown_reach_text(seconds: float) -> str:
+    """A time of too few samples for an interval."""
+    return f"{seconds_text(seconds)} ± {reach(seconds, None)}"
+
+
+def _interval_sentence(time: MeasuredTime) -> str:
+    """From where to where the interval goes, and how many samples it is of."""
+    samples = number_text(time.samples, "sample")
+    if time.interval is None:
+        return f"{samples}, too few for an interval"
+    low, high = time.interval
+    return f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {samples}"
+
+
 def doubt_about(time: MeasuredTime) -> Mark:
-    return Mark.DOUBTFUL if time.warnings else Mark.PLAIN
+    return Mark.DOUBTFUL if time.warnings or time.interval is None else Mark.PLAIN
 
 
 def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
@@ -223,11 +240,13 @@ def code_details(case: Case) -> tuple[Detail, ...]:
     )
 
 
-def warning_texts(results: Iterable[Result]) -> tuple[str, ...]:
+def warning_texts(
+    results: Iterable[Result], name_of: Callable[[Result], str] = lambda result: result.case.title
+) -> tuple[str, ...]:
     """A sentence for each kind of warning: the first case in full, the others by name."""
     found: list[tuple[str, tuple[str, str]]] = []
     for result in results:
-        time, name = time_of(result), result.case.title
+        time, name = time_of(result), name_of(result)
         found += [(each.kind.value, (name, each.text)) for each in (time.warnings if time else ())]
         if result.status is Status.DONE and result.reason:
             found.append(("repeats differ", (name, result.reason)))
@@ -304,10 +323,12 @@ def _skip_section(run: Run) -> Section:
 
 
 def interval_values(
-    name: str, value: float, interval: Interval, *, ends: str = ""
+    name: str, value: float, interval: Interval | None, *, ends: str = ""
 ) -> dict[str, Value]:
     """What data have of a figure, by the name of its column and that of its interval."""
     ends = ends or name
+    if interval is None:
+        return {name: value}
     return {name: value, f"{ends}_low": interval.low, f"{ends}_high": interval.high}
 
 
@@ -318,5 +339,5 @@ def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Va
     return {
         **interval_values(name, time.median, time.interval, ends=ends),
         "samples": time.samples,
-        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
+        "warnings": kinds_text(time.warnings),
     }

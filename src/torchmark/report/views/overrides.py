@@ -151,7 +151,7 @@ def _count_dot(rung: Rung) -> Dot | None:
 
 def _time(rung: Rung) -> Cell:
     cell, time = time_cell(rung.time), time_of(rung.time)
-    if time is None:
+    if time is None or time.interval is None:
         return cell
     reach = max(time.interval.high - time.median, time.median - time.interval.low)
     return replace(cell, text=f"{micro(time.median)} ±{micro(reach)}")

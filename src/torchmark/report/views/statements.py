@@ -18,7 +18,7 @@ from torchmark.model.function_counts import FunctionCount, FunctionCounts
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Counts, Result
 from torchmark.model.run import Run
-from torchmark.report.figures import instructions_text, seconds_text
+from torchmark.report.figures import instructions_text, number_text, seconds_text
 from torchmark.report.view import (
     Cell,
     Chart,
@@ -139,11 +139,14 @@ def _summarise_times(timed: Sequence[_Timed]) -> str:
         counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         return f"Compared with {timed[0].name}: {counted or 'no time on the clock'}."
     alone = timed[0].measurement
-    low, high = alone.median_interval
-    return (
-        f"Median {seconds_text(alone.median)}, 95 % interval {seconds_text(max(low, 0.0))} "
-        f"to {seconds_text(high)}; {len(alone.raw_times)} samples of {alone.number_per_run} runs."
-    )
+    samples = number_text(len(alone.raw_times), "sample")
+    runs = number_text(alone.number_per_run, "run")
+    interval = time_of_measurement(alone).interval
+    told = "too few samples for an interval"
+    if interval is not None:
+        low, high = (seconds_text(max(end, 0.0)) for end in interval)
+        told = f"95 % interval {low} to {high}"
+    return f"Median {seconds_text(alone.median)}, {told}; {samples} of {runs}."
 
 
 _TIME_DATA = (

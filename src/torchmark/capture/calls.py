@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import (
     _get_current_dispatch_mode_stack,
 )
 
-from torchmark.capture.describing import CallDescription
+from torchmark.capture.describing import CallDescription, SeenContents
 from torchmark.capture.known import Key, KnownCall, KnownCalls, key_of, shapes_of, without_floats
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Where among them this step is."""
         self._so_far: list[KnownCall] = []
         """The calls of this step."""
+        self._seen = SeenContents()
         self._kinds: dict[Any, str] = {}
         """What is special about an operator."""
         self._learned: dict[tuple[int, bool], KnownCall] = {}
@@ -151,6 +152,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def step_ended(self) -> None:
         """What comes now is expected to be what came since the step before ended."""
         self._expected, self._so_far, self._position = self._so_far, [], 0
+        self._seen.forget()
 
     def _note(self, call: KnownCall) -> None:
         """It came in place of the expected one: as one more, one fewer, or another."""
@@ -180,7 +182,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             description = None
             with _OnOurOwn(self._record, func):
-                description = CallDescription(args, kwargs, exact=self._exact)
+                description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
             result = call(*args, **kwargs)
             with _OnOurOwn(self._record, func):
                 if description is not None:
@@ -216,7 +218,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         number = self._record.number_of(key)
         if number is None:
             with _OnOurOwn(self._record, func):
-                description = CallDescription(args, kwargs, exact=self._exact)
+                description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
                 number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
             pair = self._record.pair_of(number, known.place)

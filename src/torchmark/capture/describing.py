@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchmark_probe.replay.values_file import DTYPES
 
@@ -39,17 +40,59 @@ _FAR_APART = 8
 _DENSE = 4
 """Times the number of elements: integers of a smaller range are counted in place of sorted."""
 
+_WORTH_KEEPING = 256
+"""Elements; to look at fewer takes no longer than to see that they were looked at before."""
+
 _LONGEST_SORT = 1 << 24
 """Elements that are sorted to count the different ones; more would take seconds."""
+
+
+class SeenContents:
+    """What is known of contents that were looked at in this step: one tensor goes into many calls.
+
+    A tensor is the same as one before if it lies in the same storage and nothing was written since,
+    which torch counts. A weak reference keeps a storage's address from being used again, and not
+    its memory.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Any, tuple[dict[str, Any], StorageWeakRef]] = {}
+
+    def look(self, tensor: torch.Tensor) -> dict[str, Any]:
+        """As of `_contents_of`."""
+        if tensor.numel() < _WORTH_KEEPING or tensor.is_inference():
+            return _contents_of(tensor)
+        storage = tensor.untyped_storage()
+        key = (
+            storage._cdata,
+            tensor._version,
+            tensor.shape,
+            tensor.stride(),
+            tensor.storage_offset(),
+            tensor.dtype,
+        )
+        if (seen := self._seen.get(key)) is None:
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            seen = self._seen[key] = _contents_of(tensor), reference
+        return seen[0]
+
+    def forget(self) -> None:
+        self._seen.clear()
 
 
 class CallDescription:
     """Arguments and outputs of one call, and the exact contents if they are wanted."""
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, exact: bool = False
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        exact: bool = False,
+        seen: SeenContents | None = None,
     ) -> None:
         self._exact_wanted = exact
+        self._look = _contents_of if seen is None else seen.look
         self._exact: list[tuple[dict[str, Any], torch.Tensor]] = []
         """Inputs and copies of them, in the order of `args` and then `kwargs`."""
 
@@ -164,7 +207,7 @@ class CallDescription:
         if "conj" in body or "neg" in body:
             content = content.resolve_conj().resolve_neg()
         try:
-            if values := _contents_of(content):
+            if values := self._look(content):
                 body["values"] = values
         except Exception:  # noqa: S110 - a dtype or a device that has no answer
             pass

@@ -101,6 +101,7 @@ class Labels:
         self._optimizer: tuple[str, Source | None] | None = None
         self._known: dict[Where, KnownCalls] = {}
         self._function_names: dict[Any, str | None] = {}
+        resolve_name(torch.add)  # torch makes its table of names now, and not in the first step
         self._here: KnownCalls | None = None
         """The calls of the present place outside of the backward pass, once they were asked for."""
         self._moves: list[int] = [0]

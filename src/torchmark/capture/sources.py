@@ -65,9 +65,9 @@ def show_file(file: str) -> str | None:
     if file.startswith(_STANDARD):
         return None
     with contextlib.suppress(OSError):  # the working directory may be gone
-        path = PurePath(os.path.abspath(file))
+        path = os.path.abspath(file)
         longest_first = sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)
         for folder in (os.getcwd(), *longest_first):
-            if path.is_relative_to(folder):
-                return path.relative_to(folder).as_posix()
+            if path.startswith(os.path.join(folder, "")):
+                return PurePath(os.path.relpath(path, folder)).as_posix()
     return parts[-1]

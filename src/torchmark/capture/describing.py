@@ -300,7 +300,7 @@ def _floats(tensor: torch.Tensor) -> dict[str, Any]:
         return {}
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
-    low, high = _range(tensor)
+    low, high = _range(_without_repeats(tensor)[0])
     known: dict[str, Any] = {"min": low, "max": high}
     if low - low != 0 or high - high != 0:  # one of them is not finite
         finite = tensor[torch.isfinite(tensor)]
@@ -365,7 +365,7 @@ def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
     """
     if len(values) < 3:
         return {}
-    lowest, low, high, highest = values[[0, 1, -2, -1]].tolist()
+    (lowest, low), (high, highest) = values[:2].tolist(), values[-2:].tolist()
     far = _FAR_APART * max(1.0, (high - low) / max(1, len(values) - 3))
     first = int(lowest < 0 <= low or low - lowest > far)
     last = len(values) - int(highest - high > far)

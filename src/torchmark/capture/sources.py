@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import FrameType
 
 import torch
@@ -22,7 +22,7 @@ _TORCH_AND_TORCHMARK = (
     f"{Path(__file__).parents[1]}{os.sep}",
 )
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 class SourceLines:
@@ -58,10 +58,10 @@ def show_file(file: str) -> str | None:
         return None if file.startswith("<frozen ") else file
     if file.startswith(_TORCH_AND_TORCHMARK):
         return None
-    parts = PurePath(file).parts
     for folder in _INSTALLED:
-        if folder in parts:
-            return "/".join(parts[len(parts) - parts[::-1].index(folder) :])
+        _, found, inside = file.rpartition(folder)
+        if found:
+            return inside.replace(os.sep, "/")
     if file.startswith(_STANDARD):
         return None
     with contextlib.suppress(OSError):  # the working directory may be gone
@@ -69,5 +69,5 @@ def show_file(file: str) -> str | None:
         longest_first = sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)
         for folder in (os.getcwd(), *longest_first):
             if path.startswith(os.path.join(folder, "")):
-                return PurePath(os.path.relpath(path, folder)).as_posix()
-    return parts[-1]
+                return os.path.relpath(path, folder).replace(os.sep, "/")
+    return os.path.basename(file)

@@ -183,16 +183,13 @@ def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
         return
     steps = number_text(real.time.samples, "step")
     how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
-    yield (
-        f"A real step took {short_time_text(real.time)} where it was captured ({how}). Its calls "
-        f"take {real.share:.2f} of that here."
-    )
-    yield _rest_text(real)
-    if real.waiting > _LONG_WAIT * real.time.median:
-        yield (
-            f"For {short_seconds_text(real.waiting)} of the real step the program did not run: it "
-            "waited, for data or for other programs."
-        )
+    yield f"A real step took {short_time_text(real.time)} where it was captured ({how})."
+    has_waited = real.waited > _LONG_WAIT * real.time.median
+    if has_waited:
+        ran, waited = short_seconds_text(real.ran), short_seconds_text(real.waited)
+        yield f"It ran for {ran} of that and waited for {waited}: for data, or for other programs."
+    whole = "the time that it ran" if has_waited else "that"
+    yield f"Its calls take {real.share:.2f} of {whole} here{_rest_text(real)}."
     if real.threads != settings.threads:
         yield (
             f"The real step had {number_text(real.threads, 'thread')}, this replay "
@@ -201,12 +198,12 @@ def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
 
 
 def _rest_text(real: RealStep) -> str:
-    if real.rest > 0:
-        return (
-            f"{short_seconds_text(real.rest)} of the real step are in no call: Python, autograd, "
-            "and what the program does between steps."
-        )
-    return "So the calls take longer here than in the real step."
+    if real.rest <= 0:
+        return ", longer than in the step itself"
+    return (
+        f"; {short_seconds_text(real.rest)} are in no call: Python, autograd, and what the program "
+        "does between steps"
+    )
 
 
 def _natures_text(shares: Mapping[Nature, float]) -> str:

@@ -15,6 +15,10 @@ class TorchmarkError(Exception):
     run_id: str = ""
     """The run that it cut short, if one had begun: the store has what was measured until then."""
 
+    lacking: str = ""
+    """What the environment under test does not have, in a sentence, if that is why: a case for
+    which it is so is skipped and has not failed."""
+
 
 class RunInterruptedError(KeyboardInterrupt):
     """Ctrl-C in the middle of a run; the store has what was measured until then."""
@@ -141,6 +145,7 @@ class CaseFailedError(TorchmarkError, RuntimeError):
         stderr: str = "",
     ) -> None:
         super().__init__(message)
+        self.lacking = message if kind == "unsupported" else ""
         self.kind = kind
         """raised, crashed, exited, memory, timeout, lost, or unsupported: it cannot be done here,
         and nothing is broken."""
@@ -165,6 +170,10 @@ class CaseTimeoutError(CaseFailedError, TimeoutError):
 class CompilerMissingError(TorchmarkError, FileNotFoundError):
     """There is no C++ compiler; the message says how to get one."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.lacking = message
+
 
 class LibtorchMissingError(CompilerMissingError):
     """A torch without its headers or libraries for C++; the message says how to get them."""
@@ -172,6 +181,10 @@ class LibtorchMissingError(CompilerMissingError):
 
 class CompileError(TorchmarkError, RuntimeError):
     """A C++ statement does not compile; the message has the user's own line."""
+
+    def __init__(self, message: str, *, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 _AROUND = 100

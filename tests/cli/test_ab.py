@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -176,6 +177,26 @@ def test_an_old_torch_of_another_python_is_compared_with_this_one(tmp_path: Path
     (result,) = planned_in(run)
     assert timing_of(result).a_seconds > 0
     assert len(timing_of(result).replicates) == FEWEST_REPLICATES
+
+
+def test_what_one_environment_lacks_is_skipped_in_every_format(tmp_path: Path) -> None:
+    folder = shlex.quote(str(Path(OLD_PYTHON).parent))
+    done = ab(
+        "--A", f"export PATH={folder}", "--stmt", "torch.func.vmap(torch.neg)(torch.ones(4))",
+        *QUICK, "--json", "ab.json", "--csv", "ab.csv", "--markdown", "ab.md", "--html", "ab.html",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (result,) = run_in(tmp_path / "ab.json").results
+    assert result.status is Status.SKIPPED
+    assert re.fullmatch(r"in A: torch 1\.\S+ has no torch\.func", result.reason)
+    (row,) = csv.DictReader((tmp_path / "ab.csv").read_text().splitlines())
+    assert (row["status"], row["reason"]) == ("skipped", result.reason)
+    texts = [done.stdout, *((tmp_path / name).read_text() for name in ("ab.md", "ab.html"))]
+    for text in texts:
+        assert "1 skipped, 0 failed" in text
+        assert "has no torch.func" in " ".join(text.replace("\\", "").split())
+        assert "AttributeError" not in text
 
 
 def test_a_failing_statement_costs_itself_alone_and_the_third_environment_is_compared_too(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,6 +138,42 @@ def test_a_recorded_call_is_made_again_in_an_old_torch(timing: Zygote) -> None:
     assert sample.output.stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("stmt", "missing"),
+    [
+        ("torch.func.vmap(torch.neg)", "torch.func"),
+        ("from torch.func import vmap", "torch.func"),
+        ("from torch import compile", "torch.compile"),
+        ("torch.nn.functional.scaled_dot_product_attention(x, x, x)",
+         "torch.nn.functional.scaled_dot_product_attention"),
+        ("x.no_such()", "Tensor.no_such"),
+        ("torch.Tensor.no_such", "Tensor.no_such"),
+        ("torch.ops.aten._fused_adamw_(x)", "operator aten._fused_adamw_"),
+        ("torch.ops.aten.add.no_such", "operator aten.add.no_such"),
+        ("torch.ops.aten.cudnn_batch_norm(x, x, x, x, x, True, 0.1, 0.1)",
+         "operator aten.cudnn_batch_norm for CPU"),
+        ("x.half() @ x.half()", "addmm_impl_cpu_ for Half"),
+        ("x.cuda()", "CUDA"),
+    ],
+)  # fmt: skip
+def test_what_an_old_torch_lacks_is_said_without_a_class(
+    timing: Zygote, stmt: str, missing: str
+) -> None:
+    with pytest.raises(CaseFailedError) as caught:
+        timing.run(case(stmt, "x = torch.ones(4, 4)"))
+    assert caught.value.lacking == f"torch {timing.start()['torch']} has no {missing}"
+    assert caught.value.kind == "raised", "for who runs a statement here, it is an exception"
+
+
+@pytest.mark.parametrize(
+    "stmt", ["x.sum(no_such=1)", "no_such", "import no_such", "1 / 0", "object().torch"]
+)
+def test_a_mistake_is_nothing_that_torch_lacks(timing: Zygote, stmt: str) -> None:
+    with pytest.raises(CaseFailedError) as caught:
+        timing.run(case(stmt, "x = torch.ones(4, 4)"))
+    assert caught.value.lacking == ""
+
+
 def test_an_operator_that_an_old_torch_lacks_is_said(timing: Zygote) -> None:
     call = text("aten._fused_adamw_.default")
     recipe = {"text": {"kind": "json", "value": call}}
@@ -145,4 +182,6 @@ def test_an_operator_that_an_old_torch_lacks_is_said(timing: Zygote) -> None:
     replay = replay_in_order(
         timing, [call, text("aten.neg.default", tensor(9))], [0, 1], limits=QUICK
     )
-    assert (len(replay.seconds), [each.number for each in replay.left_out]) == (1, [0])
+    (left_out,) = replay.left_out
+    assert (len(replay.seconds), left_out.number, left_out.is_unsupported) == (1, 0, True)
+    assert re.match(r"torch 1\.\S+ has no operator aten._fused_adamw_", left_out.reason)

@@ -102,7 +102,14 @@ class FakeZygote:
         left_out = {each.number for each in self.left_out}
         seconds = [float(at) for at, place in enumerate(work.order) if place not in left_out]
         return Ending(
-            outcome=ReplayedInOrder(sampling, seconds, self.left_out),
+            outcome=ReplayedInOrder(
+                sampling=sampling,
+                seconds=seconds,
+                lows=[each * 0.5 for each in seconds],
+                highs=[each * 2 for each in seconds],
+                passes=9,
+                left_out=self.left_out,
+            ),
             status=0, pid=1, output=self._output(), limit=None,
         )  # fmt: skip
 
@@ -254,7 +261,7 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert zygote.orders == [[0, 0, 1]]
     assert results["float32[1]"].reason == "the case crashed its process with SIGKILL"
     relu = results["float32[0]"]
-    assert relu.payload == TimeSummary(samples=2, median=0.5, low=0.0, high=1.0)
+    assert relu.payload == TimeSummary(samples=9, median=0.5, low=0.25, high=1.0)
     assert relu.facts == Facts(flops=5, bytes=0, remarks=("a remark",))
     whole = results["4 calls in their order"]
     assert isinstance(whole.payload, Timing)
@@ -263,17 +270,22 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert len(results) == len(ORDER.plan)
 
 
-def test_in_order_a_call_that_the_passes_leave_out_fails_and_the_others_keep_their_times() -> None:
+@pytest.mark.parametrize(
+    ("is_unsupported", "status"), [(True, Status.SKIPPED), (False, Status.FAILED)]
+)
+def test_in_order_a_call_that_the_passes_leave_out_costs_itself_alone(
+    is_unsupported: bool, status: Status
+) -> None:
     zygote = FakeZygote([1.0] * 3)
-    zygote.left_out = [LeftOut(1, "no memory is free")]
+    zygote.left_out = [LeftOut(1, "no memory is free", is_unsupported)]
     results = {shape_of(each): each for each in measure(OrderReplay, ORDER, zygote)}
     left_out = results["float32[1]"]
-    assert (left_out.status, left_out.reason) == (Status.FAILED, "no memory is free")
+    assert (left_out.status, left_out.reason) == (status, "no memory is free")
     assert left_out.facts.bytes == 8, "known from the record"
     times = {shape: results[shape].payload for shape in ("float32[0]", "float32[2]")}
     assert times == {
-        "float32[0]": TimeSummary(samples=2, median=1.0, low=0.0, high=2.0),
-        "float32[2]": TimeSummary(samples=1, median=3.0, low=3.0, high=3.0),
+        "float32[0]": TimeSummary(samples=9, median=1.0, low=0.5, high=2.0),
+        "float32[2]": TimeSummary(samples=9, median=3.0, low=1.5, high=6.0),
     }
 
 

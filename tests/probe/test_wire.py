@@ -32,7 +32,12 @@ EXAMPLES = [
     messages.Request(messages.Sample(CASE, LIMITS, 7, 5e-6), ["", "/b"], None, [0, 1]),
     messages.Request(messages.Call("f", [{"class": "Stop", "version": 1}]), [], 10, []),
     messages.Answer(messages.Sampled(SAMPLING, 0.5), {"flops": 2}),
-    messages.Answer(messages.ReplayedInOrder(SAMPLING, [1.0], [messages.LeftOut(1, "why")]), {}),
+    messages.Answer(
+        messages.ReplayedInOrder(
+            SAMPLING, [1.0], [0.5], [1.5], 5, [messages.LeftOut(1, "why", True)]
+        ),
+        {},
+    ),
     messages.Stop(),
     messages.Swept("skipped", "why"),
     messages.Swept("measured", sampling=SAMPLING, kernels=[messages.Kernel("mm", 1.0, 2.0)]),

@@ -2,22 +2,23 @@
 
 The time of a distinct call is its median times how often the trace has it. A share is one of all
 that was measured: what could not be replayed is in none, and is listed. Where no times were taken,
-shares are those of the instructions. They are split by the phases of a step and by modules too.
+shares are those of the instructions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
 from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
+from torchmark.analyse.real_step import RealStep, compare_with_real_step
 from torchmark.capture.traces.checking import check_call
 from torchmark.model.result import Counts, Facts, Metric, Result, Status
 from torchmark.model.run import MachineSpeeds, Run
-from torchmark.model.run_settings import Backend, CallPlace, ReplaySettings, TracedCall, settings_of
-from torchmark.model.trace import PHASES, RecordedCall
+from torchmark.model.run_settings import Backend, ReplaySettings, TracedCall, settings_of
+from torchmark.model.trace import RecordedCall
 from torchmark.model.units import collect
 
 Results = Mapping[tuple[str, Metric], Result]
@@ -52,6 +53,9 @@ class CallRow:
 
     bytes: int | None
     """That one call has to move; None where the record does not tell."""
+
+    memory: int | None
+    """Bytes that one call had allocated at most, over what was there before; None if not known."""
 
     seconds: float | None
     """Of all its calls with the first backend, in the whole trace; None where it has no time."""
@@ -113,6 +117,9 @@ class ReplayAnalysis:
     whole_pass: MeasuredTime | None
     """In order: a whole pass on the clock, which the sum of its calls can be compared with."""
 
+    real_step: RealStep | None
+    """None where the trace has none, or where only some of its calls were meant."""
+
     @property
     def backend(self) -> Backend:
         """The first one: shares are of its time, and speed-ups are against it."""
@@ -151,18 +158,6 @@ class ReplayAnalysis:
         return wanted - sum(len(row.outcomes) for row in self.calls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartRow:
-    """A phase, or a module with all that is inside of it."""
-
-    name: str
-    depth: int
-    """How many modules it is inside of."""
-
-    count: int
-    share: float
-
-
 def analyse_replay(run: Run) -> ReplayAnalysis:
     """What the results of a replay say so far; the trace is not needed."""
     settings = settings_of(run)
@@ -176,15 +171,17 @@ def analyse_replay(run: Run) -> ReplayAnalysis:
     grouped = collect((row.call.op, row) for row in rows)
     operators = [_operator(op, each) for op, each in grouped.items()]
     whole_pass = results.get((settings.pass_case, Metric.TIME))
+    seconds = sum(row.seconds or 0.0 for row in rows)
     return ReplayAnalysis(
         settings=settings,
         operators=tuple(sorted(operators, key=lambda each: _most_first(each.share))),
-        seconds=sum(row.seconds or 0.0 for row in rows),
+        seconds=seconds,
         by_nature={
             nature: sum(row.share or 0.0 for row in rows if row.nature is nature)
             for nature in Nature
         },
         whole_pass=time_of(whole_pass),
+        real_step=compare_with_real_step(settings, seconds / max(1, settings.steps)),
     )
 
 
@@ -243,8 +240,11 @@ def _row(
     speeds: MachineSpeeds | None,
 ) -> CallRow:
     record = recorded_call_of(call)
-    moved = bytes_moved(record)
+    # Where the record does not tell, the first run did.
+    known = (bytes_moved(record), *(each.facts.bytes for each in outcomes))
+    moved = next((each for each in known if each is not None), None)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
+    peaks = (each.facts.peak_memory_bytes for each in outcomes)
     time = next((each.time for each in outcomes if each.backend is first), None)
     explained: float | None = None
     nature: Nature | None = None
@@ -255,6 +255,7 @@ def _row(
         outcomes=outcomes,
         flops=flops,
         bytes=moved,
+        memory=next((peak for peak in peaks if peak is not None), None),
         seconds=time.median * call.count if time is not None else None,
         share=share,
         explained=explained,
@@ -297,53 +298,3 @@ def _sum_of_known(figures: Sequence[float | None]) -> float | None:
 
 def _most_first(share: float | None) -> float:
     return 1.0 if share is None else -share
-
-
-def split_by_phase(analysis: ReplayAnalysis) -> list[PartRow]:
-    """The phases that there are, in the order of a step."""
-    shares = _shares_by_place(analysis)
-    found = collect((place.phase, (place.count, share)) for place, share in shares)
-    return [_part(phase, 0, found[phase]) for phase in PHASES if phase in found]
-
-
-def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
-    """Every module under the one that it is inside of; a module has the shares of its parts."""
-    found = collect(
-        (path, (place.count, share))
-        for place, share in _shares_by_place(analysis)
-        for path in _paths_to(place.module)
-    )
-    in_order = sorted(found, key=lambda path: [*map(_as_number, path.split("."))] if path else [])
-    return [_part(path, path.count(".") + 1 if path else 0, found[path]) for path in in_order]
-
-
-def _part(name: str, depth: int, parts: Sequence[tuple[int, float]]) -> PartRow:
-    return PartRow(
-        name=name,
-        depth=depth,
-        count=sum(count for count, _ in parts),
-        share=sum(share for _, share in parts),
-    )
-
-
-def _shares_by_place(analysis: ReplayAnalysis) -> Iterator[tuple[CallPlace, float]]:
-    """Every call is as long wherever it comes from, so its share divides like its count."""
-    for row in analysis.calls:
-        for place in row.call.places:
-            yield place, (row.share or 0.0) * place.count / row.call.count
-
-
-def _paths_to(module: str | None) -> list[str]:
-    """
-    >>> _paths_to("encoder.0.linear"), _paths_to(""), _paths_to(None)
-    (['', 'encoder', 'encoder.0', 'encoder.0.linear'], [''], [])
-    """
-    if module is None:
-        return []
-    parts = module.split(".") if module else []
-    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
-
-
-def _as_number(part: str) -> tuple[int, str]:
-    """Layers 2 and 10 in this order."""
-    return (int(part), "") if part.isdecimal() else (-1, part)

@@ -58,7 +58,8 @@ class Capture:
     With a `path` the trace is written there as it goes: a program that is killed leaves all steps
     but the last. After `steps` steps the rest runs as if nothing had been captured. `values` keeps
     the content of tensors in a safetensors file next to the trace, once for each distinct call.
-    `command` is what the trace says was run; without it, `sys.argv`.
+    `command` is what the trace says was run; without it, `sys.argv`. The ten steps that follow the
+    captured ones are timed: `trace.trace().plain_steps` has what a real step takes.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Capture:
         self._undo = contextlib.ExitStack()
         self._mode: CallMode | None = None
         self._thread = 0
+        self._process = 0
         self._is_used = False
         self._is_child = False
 
@@ -101,6 +103,7 @@ class Capture:
                 values_file(self._path).unlink(missing_ok=True)
         self._is_used = True
         self._thread = threading.get_ident()
+        self._process = os.getpid()
         _running = self
         try:
             self._start()
@@ -114,7 +117,7 @@ class Capture:
         global _running  # noqa: PLW0603 - one process, one capture
         self._stop()
         _running = None
-        if self._is_child:
+        if self._is_in_child():
             return
         for length in (*self._ends.rest(), None):
             self._end_step(length)
@@ -125,7 +128,10 @@ class Capture:
     def step(self) -> None:
         """Ends a step here; from now on steps end nowhere else."""
         self._ends.by_hand()
-        self._end_step()
+        if self._is_complete():
+            self._plain_step_ended()
+        else:
+            self._end_step()
 
     def trace(self) -> Trace:
         """What was captured so far, without the step that is going on."""
@@ -233,7 +239,10 @@ class Capture:
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         with self._record.lock:
             position = len(self._record.sequence)
-            for length in self._ends.optimizer_stepped(id(optimizer), position):
+            lengths = self._ends.optimizer_stepped(id(optimizer), position)
+            if lengths and self._is_complete():
+                self._plain_step_ended()
+            for length in lengths:
                 self._end_step(length)
 
     def _end_step(self, length: int | None = None) -> None:
@@ -248,9 +257,20 @@ class Capture:
                 labels.name_functions_by_memory()
             if self._is_complete():
                 self._stop()
+                self._record.clock.capture_stopped(is_plain=self._mode is None)
+
+    def _plain_step_ended(self) -> None:
+        if not self._is_in_child() and self._record.clock.step_ended():
+            self._write(RecordWriter.write_plain_steps)
 
     def _is_complete(self) -> bool:
         return self._steps is not None and self._record.total_steps() >= self._steps
+
+    def _is_in_child(self) -> bool:
+        """Forks are watched while something is captured; those of later are seen here."""
+        if os.getpid() != self._process and not self._is_child:
+            self._in_child()
+        return self._is_child
 
     def _in_child(self) -> None:
         self._is_child = True

@@ -27,7 +27,8 @@ from msgspec import structs
 from torchmark.capture.calls import mode_here, never_compiled
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key
-from torchmark.capture.record import Record
+from torchmark.capture.record import Record, op_name
+from torchmark.capture.traces.checking import is_operator
 from torchmark.capture.user_program import replace_attribute, when_imported
 
 
@@ -44,7 +45,8 @@ class CompiledGraph(NamedTuple):
 
     calls: list[GraphCall]
     left_out: list[str]
-    """Names of what is called in it and is no operator: kernels of the user, control flow."""
+    """Names of what is called in it and is no operator that a trace can name: kernels of the user,
+    control flow."""
 
 
 class CompiledGraphs:
@@ -144,7 +146,7 @@ def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
     for node in graph_module.graph.nodes:
         if node.op != "call_function":
             continue
-        if isinstance(node.target, torch._ops.OpOverload):
+        if isinstance(node.target, torch._ops.OpOverload) and is_operator(op_name(node.target)):
             if not node.target._schema.name.startswith("aten::sym_"):  # asks a size: no work
                 graph.calls.append(_call(node))
         elif getattr(node.target, "__module__", None) != "_operator":  # an item of a tuple

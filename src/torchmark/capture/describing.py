@@ -55,6 +55,9 @@ class CallDescription:
         self._kept: list[torch.UntypedStorage] = []
         self._tensors: dict[int, list[dict[str, Any]]] = {}
         self._inputs = True
+        self.opaque: set[str] = set()
+        """Types of what is in here by its type alone."""
+
         self.args = tuple(self._value(arg) for arg in args)
         self.kwargs = {name: self._value(arg) for name, arg in kwargs.items()}
         self._inputs = False
@@ -88,13 +91,18 @@ class CallDescription:
             return {"tuple": [self._value(item) for item in value]}
         if isinstance(value, dict):
             return {"dict": [[self._value(k), self._value(v)] for k, v in value.items()]}
-        return _named_value(value)
+        return _named_value(value) or self._unknown(value)
+
+    def _unknown(self, value: object) -> dict[str, Any]:
+        name = _type_name(value)
+        self.opaque.add(name)
+        return {"opaque": name}
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         with contextlib.suppress(Exception):
             if _is_plain(tensor):
                 return {"tensor": self._plain_tensor(tensor)}
-        return {"opaque": _type_name(tensor)}
+        return self._unknown(tensor)
 
     def _plain_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         body: dict[str, Any] = {"shape": list(tensor.shape), "dtype": _short(tensor.dtype)}
@@ -185,6 +193,7 @@ def _number_or_text(value: Any) -> Any:
 
 
 def _named_value(value: Any) -> dict[str, Any]:
+    """Empty if it is nothing that a name stands for."""
     if isinstance(value, torch.device):
         return {"device": str(value)}
     if isinstance(value, torch.Generator):
@@ -192,7 +201,7 @@ def _named_value(value: Any) -> dict[str, Any]:
     for kind in (torch.dtype, torch.layout, torch.memory_format):
         if isinstance(value, kind):
             return {kind.__name__: _short(value)}
-    return {"opaque": _type_name(value)}
+    return {}
 
 
 def _short(value: object) -> str:

@@ -147,6 +147,7 @@ class Labels:
         """
         self.functions.stop()
         self._is_asking = False
+        self._move(self.module)  # nodes that are made from now on have no line
         for (phase, module, function, _), known in list(self._known.items()):
             remembered = self._known_at((phase, module, None, None))
             if isinstance(function, str) or known is remembered:  # an optimizer's step is known

@@ -26,6 +26,8 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.step_clock import StepClock
+from torchmark.capture.traces.checking import check_names
 from torchmark.capture.traces.exact_values import values_file
 from torchmark.capture.traces.files import TraceWriter
 from torchmark.errors import MissingToolError, TraceWriteError
@@ -68,6 +70,9 @@ class Record:
         """Numbers of pairs: the step that is going on. The list is never replaced."""
 
         self.steps: list[CapturedStep] = []
+        self.clock = StepClock()
+        """Of the steps that come after the captured ones."""
+
         self.exact: dict[str, torch.Tensor] = {}
         """Contents by name, where they are wanted."""
 
@@ -77,6 +82,8 @@ class Record:
         self._families: dict[Key, list[int]] = {}
         self._folded: set[str] = set()
         self._unseen: Counter[str] = Counter()
+        self._opaque: dict[int, set[str]] = {}
+        """Numbers of calls with something that no trace can hold, and the types of that."""
 
     def number_of(self, key: Key) -> int | None:
         """The call's number; that of its family's last member where the family is full."""
@@ -89,9 +96,11 @@ class Record:
         return number
 
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
+        """The number of a call, which is new; a WrongValueError if no trace can name it."""
         with self.lock:
             if (known := self._numbers.get(key)) is not None:
                 return known
+            check_names(op_name(func), description.kwargs)
             number = len(self.calls)
             schema = getattr(func, "_schema", None)
             self.exact |= description.exact_contents(number)
@@ -105,6 +114,8 @@ class Record:
                 )
             )
             self._numbers[key] = number
+            if description.opaque:
+                self._opaque[number] = description.opaque
             if float in key:
                 self._families.setdefault(without_floats(key), []).append(number)
             return number
@@ -152,12 +163,25 @@ class Record:
 
     def unseen(self) -> list[str]:
         sentences = [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
+        sentences += self._opaque_sentences()
         if self._folded:
             sentences.append(
                 f"{', '.join(sorted(self._folded))} had numbers that change from call to call: "
                 f"{KEPT_FLOATS} such calls are kept, those that came later count as the last one"
             )
         return sentences
+
+    def _opaque_sentences(self) -> list[str]:
+        counts: Counter[str] = Counter()
+        for step in self.steps if self._opaque else ():
+            for pair in step.pairs:
+                counts.update(
+                    dict.fromkeys(self._opaque.get(self.pairs[pair][0], ()), step.repeats)
+                )
+        return [
+            f"{count} calls have a {kind}, which a trace cannot hold: they cannot be replayed"
+            for kind, count in sorted(counts.items())
+        ]
 
     def total_steps(self) -> int:
         return sum(step.repeats for step in self.steps)
@@ -175,6 +199,7 @@ class Record:
             places=tuple(self.places),
             steps=tuple(steps),
             counts=count_calls(steps),
+            plain_steps=self.clock.plain_steps(),
             unseen=tuple(self.unseen()),
             **self.origin,
         )
@@ -202,6 +227,7 @@ class RecordWriter(TraceWriter):
         self._calls = 0
         self._places = 0
         self._steps = 0
+        self._has_plain_steps = False
         self.header(**record.origin)
         self.flush()
 
@@ -221,8 +247,16 @@ class RecordWriter(TraceWriter):
         self._steps = len(record.steps)
         self.flush()
 
+    def write_plain_steps(self) -> None:
+        """Once: a file whose training goes on for hours has them by then."""
+        if not self._has_plain_steps:
+            self._has_plain_steps = True
+            self.plain_steps(self._record.clock.plain_steps())
+            self.flush()
+
     def write_end(self) -> None:
         record = self._record
+        self.write_plain_steps()
         self.end(calls=record.total_calls(), steps=record.total_steps(), unseen=record.unseen())
         self.close()
 

@@ -32,15 +32,16 @@ _MODES = [mode.value for mode in ReplayMode]
 @click.option("-k", "pattern", metavar="OP", default="", help="Replay only calls with these words.")
 @click.option("--top", type=int, default=20, show_default=True, metavar="N",
               help="Show the N calls that take the most time.")  # fmt: skip
-@click.option("--mode", type=click.Choice(_MODES), default="hot", show_default=True,
-              help="Measure each call by itself, or all in their order.")  # fmt: skip
+@click.option("--mode", type=click.Choice(_MODES),
+              help="Measure each call by itself (hot), or all in their order. [default: order, "
+              "unless the trace has none, or --backend or --count need hot]")  # fmt: skip
 @click.option("--backend", "backends", default="eager", show_default=True, metavar="NAMES",
               help=f"Backends that execute the calls: some of {_BACKENDS}.")  # fmt: skip
 @metric_options
 @click.option("--budget", type=float, default=BUDGET, show_default=True, metavar="S",
               help="Measure each call for S seconds at most.")  # fmt: skip
-@click.option("--threads", type=int, default=1, show_default=True, metavar="N",
-              help="Run every call with N threads.")  # fmt: skip
+@click.option("--threads", type=int, metavar="N",
+              help="Run every call with N threads. [default: as the captured model]")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N",
               help="Seed from which inputs are made.")  # fmt: skip
 @click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",
@@ -60,7 +61,7 @@ def replay_command(
     \b
     torchmark replay trace.jsonl.gz
     torchmark replay trace.jsonl.gz -k convolution --backend eager,compile,ort
-    torchmark replay trace.jsonl.gz --mode order --html step.html
+    torchmark replay trace.jsonl.gz --threads 1 --html step.html
     torchmark replay detector.jsonl.gz --import torchvision
     """
     import_from_here()

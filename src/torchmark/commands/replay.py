@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -21,26 +21,29 @@ from torchmark.commands.spine import (
     use_store,
 )
 from torchmark.define.recorded import plan_replay
-from torchmark.engine.cores import Division
+from torchmark.engine.alternatives import measure_alternatives
+from torchmark.engine.cores import Division, usable_cores
 from torchmark.engine.machine import free_memory
 from torchmark.engine.replaying import BUDGET, HotReplay, ReplayZygotes, element_types, limits_for
 from torchmark.engine.replaying_in_order import OrderReplay
 from torchmark.engine.under_test import describe_environment
+from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import InvalidArgumentError
-from torchmark.model.result import Metric
-from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, RunKind
+from torchmark.model.result import Metric, Result
+from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, RunKind, Stage
 from torchmark.model.run_settings import Backend, ReplayMode, settings_of
+from torchmark.model.trace import Trace
 
 
 def replay(
     trace: str | os.PathLike[str] | None = None,
     *,
     pattern: str = "",
-    mode: ReplayMode | str = ReplayMode.HOT,
+    mode: ReplayMode | str | None = None,
     backends: Sequence[Backend | str] = (Backend.EAGER,),
     metrics: Sequence[Metric | str] = (Metric.TIME,),
     budget: float = BUDGET,
-    threads: int = 1,
+    threads: int | None = None,
     seed: int = 0,
     timeout: float = TIME_LIMIT,
     top: int = 20,
@@ -53,12 +56,13 @@ def replay(
     """Run the operator calls of a trace again, and return the run with their times and counts.
 
     `pattern` has words of the calls that are meant. In mode "hot" each distinct call is measured by
-    itself, in mode "order" all calls of a step in their order. `backends` are some of "eager",
-    "compile" and "ort", `metrics` some of "time" and "instructions". `budget` is in seconds of
-    measured blocks for each call; `top` is how many calls the report shows as text. `imports` names
-    modules that define operators of the trace: every process imports them first. Every result
-    is in the store the moment it is final. `resume` names a run that was cut short: it goes on
-    with the options it began with, and without its trace.
+    itself, in mode "order" all calls of a step in their order; without a mode it is order where
+    that is possible. `backends` are some of "eager", "compile" and "ort", `metrics` some of "time"
+    and "instructions". `budget` is in seconds of measured blocks for each call; `threads` are those
+    of the model where nothing else is said; `top` is how many calls the report shows as text.
+    `imports` names modules that define operators of the trace: every process imports them first.
+    Every result is in the store the moment it is final. `resume` names a run that was cut short: it
+    goes on with the options it began with, and without its trace.
     """
     with use_store(store) as kept:
         if resume is not None:
@@ -68,14 +72,16 @@ def replay(
                 return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
         if trace is None:
             raise InvalidArgumentError("name a trace to replay, or a run to resume")
+        loaded = load_trace(trace)
+        threads = _threads_of(loaded) if threads is None else check_count("threads", threads)
         settings, plan = plan_replay(
-            load_trace(trace),
+            loaded,
             os.fspath(trace),
             pattern=pattern,
-            mode=check_member("mode", mode, ReplayMode),
+            mode=None if mode is None else check_member("mode", mode, ReplayMode),
             backends=_members("backend", backends, Backend),
             metrics=_members("metric", metrics, Metric),
-            threads=check_count("threads", threads),
+            threads=threads,
             seed=seed,
         )
         settings = msgspec.structs.replace(settings, top=check_count("top", top))
@@ -98,6 +104,12 @@ def replay(
             return carry_out_on_cores(run, kept, partial(_measure, zygotes), progress)
 
 
+def _threads_of(trace: Trace) -> int:
+    """Those that the model ran with, as far as there are cores here; one where nobody knows."""
+    plain = trace.plain_steps
+    return 1 if plain is None else min(plain.threads, len(usable_cores()))
+
+
 def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> tuple[Member, ...]:
     return tuple(dict.fromkeys(check_member(what, value, kind) for value in values))
 
@@ -109,7 +121,27 @@ def _measure(
     settings = settings_of(run)
     cores = division.cores_for(settings.threads)
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
-        yield from add_speeds(run, zygotes.of(Backend.EAGER), element_types(settings), cores)
+        run = yield from add_speeds(run, zygotes.of(Backend.EAGER), element_types(settings), cores)
     effort = msgspec.structs.replace(effort_of(run), memory=free_memory())
     kind = OrderReplay if settings.mode is ReplayMode.ORDER else HotReplay
-    yield from kind(run, effort, zygotes, cores).results()
+    results = {result.key: result for result in run.results}
+    for news in kind(run, effort, zygotes, cores).results():
+        if isinstance(news, Result):
+            results[news.key] = news
+        yield news
+    takes_times = any(each.metric is Metric.TIME for each in run.plan)
+    if takes_times and settings.backends[0] is Backend.EAGER and not run.alternatives:
+        run = msgspec.structs.replace(run, results=tuple(results.values()))
+        yield from _add_alternatives(run, zygotes.of(Backend.EAGER), effort, cores)
+
+
+def _add_alternatives(
+    run: Run, zygote: Zygote, effort: Effort, cores: Collection[int]
+) -> Generator[Progress | Run, None, None]:
+    """The run with what was tried in place of calls that take much of the time."""
+    text = "measuring alternatives"
+    yield Stage(text=text)
+    found = tuple(measure_alternatives(run, zygote, effort, cores))
+    if found:
+        yield msgspec.structs.replace(run, alternatives=found)
+    yield Stage(text=text, is_over=True)

@@ -142,7 +142,7 @@ def run(
                     settings={
                         "suites": [suite.name for suite in loaded],
                         "imports": modules or None,
-                        **({} if seconds is None else {"budget": seconds}),
+                        "budget": seconds,
                     },
                     effort=effort,
                     notes=[note for suite in loaded for note in suite.notes],

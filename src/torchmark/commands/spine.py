@@ -186,12 +186,14 @@ def carry_out_on_cores(
 
 def add_speeds(
     run: Run, zygote: Zygote, dtypes: Iterable[str], cores: Collection[int]
-) -> Generator[Stage | Run, None, None]:
+) -> Generator[Stage | Run, None, Run]:
     """The run with what this machine can do at best, which its times are held against."""
     text = "measuring what this machine can do at best"
     yield Stage(text=text)
-    yield msgspec.structs.replace(run, speeds=measure_speeds(zygote, dtypes, cores))
+    run = msgspec.structs.replace(run, speeds=measure_speeds(zygote, dtypes, cores))
+    yield run
     yield Stage(text=text, is_over=True)
+    return run
 
 
 class LiveFile:

@@ -29,7 +29,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PlannedResult
 from torchmark.model.run_settings import Backend, CallPlace, ReplayMode, ReplaySettings, TracedCall
-from torchmark.model.trace import RecordedCall, Step, Trace
+from torchmark.model.trace import Place, RecordedCall, Step, Trace
 
 _STMT = "op(*args, **kwargs)"
 _SETUP = """\
@@ -97,7 +97,7 @@ def plan_replay(
     name: str,
     *,
     pattern: str = "",
-    mode: ReplayMode = ReplayMode.HOT,
+    mode: ReplayMode | None = None,
     backends: tuple[Backend, ...] = (Backend.EAGER,),
     metrics: tuple[Metric, ...] = (Metric.TIME,),
     threads: int = 1,
@@ -106,12 +106,17 @@ def plan_replay(
     """What is asked of a trace: the settings of the run, and its results in their order.
 
     `name` is what the file of the trace is called, `pattern` has words of the calls that are meant.
+    Without a mode calls run in their order, unless something needs each call by itself.
     """
+    needs_hot = "" if mode is not None else _why_not_in_order(trace, backends, metrics)
+    if mode is None:
+        mode = ReplayMode.HOT if needs_hot else ReplayMode.ORDER
     _check_together(mode, backends, metrics)
     step = _usual_step(trace, name) if mode is ReplayMode.ORDER else None
     asked = ReplaySettings(
         trace=name,
         mode=mode,
+        mode_reason=needs_hot,
         backends=backends,
         steps=1 if step is not None else sum(each.repeats for each in trace.steps) or 1,
         threads=threads,
@@ -119,6 +124,8 @@ def plan_replay(
         values=trace.values,
         unseen=trace.unseen,
         calls=(),
+        is_whole=not pattern,
+        plain_steps=trace.plain_steps,
     )
     found = _select_calls(trace, asked, step, pattern)
     settings = msgspec.structs.replace(asked, calls=tuple(call for call, _ in found))
@@ -135,6 +142,17 @@ def plan_replay(
     whole = _pass_case([ids[number] for number in order], settings)
     planned.append(PlannedResult(case=whole, metric=Metric.TIME))
     return msgspec.structs.replace(settings, order=order, pass_case=whole.id), planned
+
+
+def _why_not_in_order(
+    trace: Trace, backends: tuple[Backend, ...], metrics: tuple[Metric, ...]
+) -> str:
+    """Empty where the calls can run in their order."""
+    if not trace.steps:
+        return "the trace has no order"
+    if backends != (Backend.EAGER,):
+        return "other backends than eager need that"
+    return "counts need that" if Metric.INSTRUCTIONS in metrics else ""
 
 
 def _check_together(
@@ -189,10 +207,9 @@ def _calls_of(
 ) -> list[tuple[TracedCall, dict[Backend, Case]]]:
     """Every distinct call of the trace, or of the step, with its case for each backend."""
     pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
-    places: dict[int, Counter[tuple[str, str | None]]] = {}
+    places: dict[int, Counter[CallPlace]] = {}
     for (number, at), count in pairs.items():
-        place = trace.places[at]
-        places.setdefault(number, Counter())[place.phase, place.module] += count
+        places.setdefault(number, Counter())[_call_place(trace.places[at])] += count
     found = []
     for number, label in enumerate(definitions_of(trace)):
         if number not in places:
@@ -207,14 +224,31 @@ def _calls_of(
             record=record,
             count=places[number].total(),
             places=tuple(
-                CallPlace(phase=phase, module=module, count=count)
-                for (phase, module), count in places[number].items()
+                msgspec.structs.replace(place, count=count)
+                for place, count in places[number].items()
             ),
             cases={each: case.id for each, case in cases.items()},
             has_values=values != "",
         )
         found.append((call, cases))
     return found
+
+
+def _call_place(place: Place) -> CallPlace:
+    """Without its count; threads and compiled code make no difference."""
+    return CallPlace(
+        phase=place.phase,
+        module=place.module,
+        function=place.function,
+        source=place.source,
+        count=0,
+    )
+
+
+def hot_case(label: Sequence[str], record: str, asked: ReplaySettings) -> Case:
+    """What measures a call by itself, with eager, on drawn values; `record` is its text."""
+    by_itself = msgspec.structs.replace(asked, mode=ReplayMode.HOT)
+    return _case_of(label, record, "", Backend.EAGER, by_itself)
 
 
 def _case_of(

@@ -59,6 +59,7 @@ _PROBE = (
     *SETUP_MODULES,
     "torch.utils.flop_counter",
     "torchmark_probe.replay.cases",
+    "torchmark_probe.replay.optimizers",
     *SPEED_MODULES,
 )
 _MODULES = {
@@ -254,6 +255,8 @@ def runnable(case: Case) -> PythonCase:
 def with_bytes(result: Result, call: TracedCall) -> Result:
     """The result with what is known of the call from its record."""
     moved = bytes_moved(recorded_call_of(call))
+    if moved is None:  # but maybe from its first run
+        return result
     facts = msgspec.structs.replace(result.facts, bytes=moved)
     return msgspec.structs.replace(result, facts=facts)
 

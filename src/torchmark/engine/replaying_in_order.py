@@ -19,10 +19,14 @@ from torchmark.model.result import Facts, Metric, PlannedResult, Result, Status,
 from torchmark.model.run import TIME_LIMIT, Effort, Progress, Run, Stage
 from torchmark.model.run_settings import Backend, settings_of
 from torchmark_probe.loops.sampling import Limits
-from torchmark_probe.zygote.messages import ReplayedInOrder, ReplayInOrder
+from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
-_PASSES = Limits(precision=0.01, min_run_time=1.0, max_run_time=10.0)
-"""Seconds of whole passes; there is one such measurement in a replay."""
+_LEAST = 5
+_MOST = 50
+"""Whole passes are measured so many times as long as a call by itself: with the usual budget from 1
+to 10 seconds. There is one such measurement in a replay."""
+
+_PRECISION = 0.01
 
 
 class OrderReplay:
@@ -92,7 +96,7 @@ class OrderReplay:
                 self._zygote,
                 [call.record for call in good],
                 order,
-                limits=_PASSES,
+                limits=limits_for_passes(self._effort.limits.max_run_time),
                 seed=self._settings.seed,
                 values=self._settings.values,
                 cores=self._cores,
@@ -102,29 +106,35 @@ class OrderReplay:
         except TorchmarkError as error:
             yield from (failed_result(case, Metric.TIME, error) for case in waiting)
             return
-        left_out = {each.number: each.reason for each in passes.left_out}
-        seconds: dict[int, list[float]] = defaultdict(list)
+        left_out = {each.number: each for each in passes.left_out}
+        positions: dict[int, list[int]] = defaultdict(list)
         was_run = [place for place in order if place not in left_out]
-        for place, each in zip(was_run, passes.seconds, strict=True):
-            seconds[place].append(each)
+        for position, place in enumerate(was_run):
+            positions[place].append(position)
         for case in waiting:
             if case.id in self._calls:
                 place = places[self._calls[case.id].number]
-                yield self._call_result(case, left_out.get(place), seconds[place])
+                time = _time_at(positions[place], passes) if positions[place] else None
+                yield self._call_result(case, left_out.get(place), time)
             else:
                 whole = Timing(processes=(passes.sampling,))
                 yield _planned(case).finish(payload=whole)
 
     def _call_result(
-        self, case: Case, why_left_out: str | None, seconds: Sequence[float]
+        self, case: Case, left_out: LeftOut | None, time: TimeSummary | None
     ) -> Result:
-        if why_left_out is not None:
-            result = failed_result(case, Metric.TIME, TorchmarkError(why_left_out))
+        if left_out is not None:
+            status = Status.SKIPPED if left_out.is_unsupported else Status.FAILED
+            result = _planned(case).finish(status, reason=left_out.reason)
         else:
             facts = self._facts.get(case.id, Facts())
-            time = _time_at_positions(seconds)
             result = _planned(case).finish(payload=time, facts=facts)
         return with_bytes(result, self._calls[case.id])
+
+
+def limits_for_passes(budget: float) -> Limits:
+    """When the measurement of whole passes stops; `budget` is that of a call by itself."""
+    return Limits(_PRECISION, _LEAST * budget, _MOST * budget)
 
 
 def _planned(case: Case) -> PlannedResult:
@@ -153,11 +163,18 @@ def replay_in_order(
     return outcome_of(ending, ReplayedInOrder)
 
 
-def _time_at_positions(seconds: Sequence[float]) -> TimeSummary:
-    """Of a call at all its positions: their mean, so that the sum stays; from least to most."""
+def _time_at(positions: Sequence[int], passes: ReplayedInOrder) -> TimeSummary:
+    """Of a call at all its positions: the mean of their medians, so that the sum of calls stays.
+
+    What disturbs one position disturbs the others, so their intervals do not shrink in the mean.
+    """
+
+    def mean(figures: Sequence[float]) -> float:
+        return sum(figures[position] for position in positions) / len(positions)
+
     return TimeSummary(
-        samples=len(seconds),
-        median=sum(seconds) / len(seconds),
-        low=min(seconds),
-        high=max(seconds),
+        samples=passes.passes,
+        median=mean(passes.seconds),
+        low=mean(passes.lows),
+        high=mean(passes.highs),
     )

@@ -62,7 +62,7 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
     """Of calls in their order: the mean over all positions, so that the sum of calls stays."""
 
     low: float
-    """The 95 % interval of the median, from here to `high`; of calls in their order, the range."""
+    """The 95 % interval of the median, from here to `high`."""
 
     high: float
 

@@ -10,7 +10,7 @@ import msgspec
 
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case, digest
-from torchmark.model.result import Metric, PlannedResult, Record, Result, Status
+from torchmark.model.result import Metric, PlannedResult, Record, Result, Status, TimeSummary
 from torchmark_probe.loops.sampling import Limits
 
 TIME_LIMIT = 300.0
@@ -139,6 +139,40 @@ class MachineSpeeds(Record, frozen=True, kw_only=True):
     """What a large matrix product does, by the type of its elements."""
 
 
+class Change(enum.Enum):
+    """What is done otherwise in an alternative to a call."""
+
+    CONTIGUOUS = "contiguous"
+    """The same call, with inputs that are contiguous."""
+
+    FLOAT32 = "float32"
+    """The same call, in float32 in place of a type with fewer bits."""
+
+    FUSED = "fused"
+    """A step of the same optimizer on the same parameters, with fused=True."""
+
+
+class Alternative(Record, frozen=True, kw_only=True):
+    """What calls of a replay take by themselves, and what an alternative to them takes."""
+
+    change: Change
+    calls: tuple[int, ...]
+    """Numbers of the calls that it would stand in for."""
+
+    times: int
+    """How often a step would make it."""
+
+    what: str
+    """What is compared, for a person: an optimizer's step; empty for a call."""
+
+    present: TimeSummary
+    """As the model does it."""
+
+    changed: TimeSummary
+    copying: TimeSummary | None = None
+    """What it takes to make the inputs contiguous, where that is the change."""
+
+
 class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A run, as the store holds it."""
 
@@ -165,6 +199,9 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     speeds: MachineSpeeds | None = None
     """None where they were not measured."""
+
+    alternatives: tuple[Alternative, ...] = ()
+    """Of a replay: what was tried in place of calls that take much of the time."""
 
     tags: tuple[str, ...] = ()
     """Names that people gave it."""

@@ -6,6 +6,7 @@ With these a run is resumed, analysed and shown when the trace or the specificat
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import (
     Iterable,
     Mapping,
@@ -17,6 +18,7 @@ import msgspec
 
 from torchmark.model.case import Autograd, Case, Runtime
 from torchmark.model.run import Run
+from torchmark.model.trace import PlainSteps
 
 
 class ReplayMode(enum.Enum):
@@ -47,6 +49,11 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the module; None outside of all modules."""
 
     count: int
+    function: str | None = None
+    """What the user called, as "torch.nn.functional.linear"; None if it is not known."""
+
+    source: str | None = None
+    """The user's line that called it, as "train.py:41"; None if it is not known."""
 
 
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +89,19 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     def modules(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.module for each in self.places if each.module is not None))
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.function for each in self.places if each.function))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those that call it most often first."""
+        found: Counter[str] = Counter()
+        for place in self.places:
+            if place.source:
+                found[place.source] += place.count
+        return tuple(source for source, _ in found.most_common())
+
 
 class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """All that a replay needs beside its plan."""
@@ -90,6 +110,9 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file, as it was named."""
 
     mode: ReplayMode
+    mode_reason: str = ""
+    """Why calls are not in their order, where nobody asked for that."""
+
     backends: tuple[Backend, ...]
     """Those that were asked for; shares are of the first one's time."""
 
@@ -116,6 +139,12 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     pass_case: str = ""
     """In order: the id of the case that is a whole pass."""
 
+    is_whole: bool = True
+    """Whether all calls are meant, rather than some by their words."""
+
+    plain_steps: PlainSteps | None = None
+    """Real steps where the trace was captured; None where the trace does not know them."""
+
 
 def settings_of(run: Run) -> ReplaySettings:
     """The settings of a run that is a replay."""
@@ -124,6 +153,10 @@ def settings_of(run: Run) -> ReplaySettings:
 
 Dims: TypeAlias = tuple[tuple[str, int], ...]
 """The name of each dimension and its size, in the order of `input_scales`."""
+
+
+THREADS = "threads"
+"""The dimension that is no size of a tensor: how many threads torch has."""
 
 
 class Phase(enum.Enum):
@@ -138,7 +171,11 @@ class Phase(enum.Enum):
 TORCH_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 """What torch calls the dtypes in which it multiplies matrices."""
 
-_RUNTIMES = {"pt": Runtime.EAGER, "compile": Runtime.COMPILED}
+_RUNTIMES = {
+    "pt": Runtime.EAGER,
+    "compile": Runtime.COMPILED,
+    "compile-static": Runtime.COMPILED,
+}
 """By backend; all others are explicit."""
 
 _AUTOGRAD = {
@@ -158,7 +195,7 @@ class SweepPoint:
     """fp32, fp16, bf16, fp64 or int8."""
 
     backend: str
-    """pt, compile or ort."""
+    """pt, compile, compile-static or ort."""
 
     phase: Phase
     threads: int

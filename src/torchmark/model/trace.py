@@ -83,6 +83,19 @@ class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether the calls are of a graph that torch.compile made kernels of."""
 
 
+class PlainSteps(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Steps that ran when the capture had stopped, which nothing slowed down."""
+
+    seconds: tuple[Annotated[float, Meta(gt=0)], ...] = ()
+    """Of each, from the end of the step before it; empty where none followed."""
+
+    running: tuple[Annotated[float, Meta(ge=0)], ...] = ()
+    """Of these the seconds in which the thread ran, rather than waited for data or for a core."""
+
+    threads: Count
+    """Of torch, when the capture stopped."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A sequence of calls, as often as it was repeated without a change."""
@@ -127,6 +140,9 @@ class Trace:
     python: str | None = None
     command: tuple[str, ...] | None = None
     """What was captured."""
+
+    plain_steps: PlainSteps | None = None
+    """None where the source does not know them."""
 
     unseen: tuple[str, ...] = ()
     """Sentences: what could not be captured, and what is missing from a file that was cut off."""

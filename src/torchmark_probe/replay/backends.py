@@ -54,7 +54,17 @@ def errors_of(backend: str) -> Iterator[None]:
     except UnsupportedError:
         raise
     except Exception as error:
-        raise BackendError(f"{backend}: {first_line(error)}") from error
+        raise BackendError(f"{backend}: {_without_class(first_line(error))}") from error
+
+
+def _without_class(headline: str) -> str:
+    """What was said, where that is a sentence: who reads why a call was skipped needs no class.
+
+    >>> _without_class("torch.Unsupported: no such kernel"), _without_class("KeyError: 'x'")
+    ('no such kernel', "KeyError: 'x'")
+    """
+    kind, _, said = headline.partition(": ")
+    return said if " " in said and " " not in kind else headline
 
 
 def compile_function(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:

@@ -14,11 +14,16 @@ import time
 from typing import Any, List, Optional, Sequence
 
 from torchmark_probe.loops.clocks import Clock, clock_facts, wall_clock
-from torchmark_probe.loops.intervals import median
+from torchmark_probe.loops.intervals import median, median_interval
 from torchmark_probe.loops.sampling import ReferenceLoop, sample
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
 from torchmark_probe.replay.calls import Call, rebuild, settle
-from torchmark_probe.zygote.handlers import Surroundings, answers, headline_of
+from torchmark_probe.zygote.handlers import (
+    Surroundings,
+    answers,
+    headline_of,
+    why_unsupported,
+)
 from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _FEWEST_PASSES = 5
@@ -34,8 +39,16 @@ def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedIn
     rng = random.Random(work.seed)  # noqa: S311 - an order of blocks, not a secret
     sampling = sample([passes], work.limits, rng, facts, ReferenceLoop())[0]
     with garbage_collection_off():
-        seconds = passes.seconds_by_position(facts.cost, work.limits.min_run_time)
-    return ReplayedInOrder(sampling, seconds, left_out)
+        taken = passes.seconds_by_position(facts.cost, work.limits.min_run_time)
+    intervals = [median_interval(seconds) for seconds in taken]
+    return ReplayedInOrder(
+        sampling=sampling,
+        seconds=[median(seconds) for seconds in taken],
+        lows=[max(0.0, interval.low) for interval in intervals],
+        highs=[interval.high for interval in intervals],
+        passes=max(map(len, taken), default=0),
+        left_out=left_out,
+    )
 
 
 def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optional[Call]]:
@@ -50,7 +63,8 @@ def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optiona
             operator, args, kwargs = rebuild(text, work.seed, work.values)
             operator(*args, **kwargs)
         except Exception as error:  # an operator may raise anything
-            left_out.append(LeftOut(number, headline_of(error)))
+            why = why_unsupported(error)
+            left_out.append(LeftOut(number, why or headline_of(error), bool(why)))
             calls.append(None)
         else:
             calls.append((operator, args, kwargs))
@@ -75,15 +89,15 @@ class Passes:
         end = self._clock()
         return Block(end - start, time.thread_time() - cpu)
 
-    def seconds_by_position(self, reading: float, budget: float) -> List[float]:
-        """The median of each call that runs, in order, over passes of `budget` seconds in all.
+    def seconds_by_position(self, reading: float, budget: float) -> List[List[float]]:
+        """Of each call that runs, in order: its time in every pass, of `budget` seconds in all.
 
         `reading` is what the clock takes to be read.
         """
         taken: List[List[float]] = []
         while len(taken) < _FEWEST_PASSES or sum(map(sum, taken)) < budget:
             taken.append(self._pass_with_readings())
-        return [max(0.0, median(list(times)) - reading) for times in zip(*taken)]
+        return [[max(0.0, seconds - reading) for seconds in times] for times in zip(*taken)]
 
     def _pass_with_readings(self) -> List[float]:
         held, clock = self._held, self._clock

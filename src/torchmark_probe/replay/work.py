@@ -14,13 +14,15 @@ import json
 import os
 import time
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
 from torchmark_probe.replay.backends import bind
 from torchmark_probe.zygote.handlers import offer
 from torchmark_probe.zygote.messages import Kernel
+
+Result = TypeVar("Result")
 
 
 def flops_of_call(
@@ -100,30 +102,36 @@ def bytes_of(module: Any, tensors: Iterable[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in each_once.values())
 
 
-def peak_memory_of(run: Callable[[], Any]) -> Optional[int]:
-    """The most bytes that a run had allocated by torch at one time, over what was there before.
+def run_watching_memory(run: Callable[[], Result]) -> Tuple[Result, int]:
+    """What a run returns, and the most bytes it had allocated at one time, over those before it.
 
-    torch counts no allocations on the CPU, but its profiler hears of each. Memory that somebody
-    else allocates (ONNX Runtime) it does not hear of.
+    torch counts no allocations on the CPU, but tells its profiler of each. This is the profiler
+    that torch had first: the newer one takes seconds to start, and this runs for every call of a
+    replay. Memory that somebody else allocates (ONNX Runtime) it does not hear of.
     """
-    with _profile(memory=True) as profiler:
+    profiler: Any = torch.autograd  # no public way; torch 1.13 has all of it too
+    # Neither shapes nor stacks, FLOPs or modules: memory alone.
+    plain = torch._C._profiler._ExperimentalConfig()  # noqa: SLF001
+    config = profiler.ProfilerConfig(
+        profiler.ProfilerState.CPU, False, True, False, False, False, plain
+    )
+    profiler._enable_profiler_legacy(config)  # noqa: SLF001
+    try:
         result = run()
-    events = [
-        event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"
-    ]
-    del result
-    moment = "start_ns" if hasattr(torch._C._autograd._KinetoEvent, "start_ns") else "start_us"  # noqa: SLF001
+    finally:
+        by_thread = profiler._disable_profiler_legacy()  # noqa: SLF001
     held = peak = 0
-    for event in sorted(events, key=lambda event: getattr(event, moment)()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak if events else None
+    for event in (event for events in by_thread for event in events):
+        if event.kind() == "memory_alloc":
+            held += event.cpu_memory_usage()
+            peak = max(peak, held)
+    return result, peak
 
 
 def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
     """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
     run()
-    with _profile(memory=False) as profiler:
+    with _profile() as profiler:
         for _ in range(_PROFILED_RUNS):
             run()
     return [
@@ -153,10 +161,10 @@ def _kernel(name: str, calls: int, seconds: float) -> Kernel:
     return Kernel(name, calls / _PROFILED_RUNS, seconds / _PROFILED_RUNS)
 
 
-def _profile(*, memory: bool) -> Any:
+def _profile() -> Any:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells stderr that it begins and ends
     activities = [torch.profiler.ProfilerActivity.CPU]
-    return torch.profiler.profile(activities=activities, profile_memory=memory)
+    return torch.profiler.profile(activities=activities)
 
 
 COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)

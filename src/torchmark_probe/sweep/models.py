@@ -22,6 +22,7 @@ import torch
 from torchmark_probe.replay.backends import compile_function, first_line
 from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.zygote.handlers import UnsupportedError
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.messages import Input
 
 DTYPES = {
@@ -73,6 +74,9 @@ def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., 
             return functools.partial(model, **init) if init else model
         made = model(**init) if _takes(model, 0, init) else model(*init.values())
     except Exception as error:
+        lacking = what_is_lacking(error)
+        if lacking:
+            raise UnsupportedError(lacking) from error
         raise CaseError(
             f"the constructor of {name} raised with {_sizes(init)}: {first_line(error)}"
         ) from error
@@ -128,13 +132,13 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     return quantised
 
 
-def compile_model(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_model(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:
     """The model as torch.compile makes it; it compiles when it is called.
 
-    Sizes are dynamic, so that one compilation serves all of them; torch makes another where it has
-    to, as for a size of 1.
+    With dynamic sizes one compilation serves all of them, and torch makes another where it has to,
+    as for a size of 1. Otherwise it compiles for each size.
     """
-    made = compile_function(function, dynamic=True)
+    made = compile_function(function, dynamic=dynamic)
     from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
 
     for name in ("recompile_limit", "cache_size_limit"):  # the older name is still an alias

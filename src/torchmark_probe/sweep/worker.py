@@ -28,11 +28,12 @@ from torchmark_probe.replay.work import (
     flops_of_run,
     kernels_of,
     onnx_kernels_of,
-    peak_memory_of,
+    run_watching_memory,
 )
 from torchmark_probe.sweep import models
 from torchmark_probe.zygote import wire
 from torchmark_probe.zygote.handlers import Surroundings, UnsupportedError, answers
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, SweepCase, Swept
 
 _PRECISION = 0.01
@@ -124,7 +125,7 @@ class Sweeper:
             # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
             flops=None if is_int8 else self._flops(case, point),
             bytes=None if is_int8 else bytes_of(point.function, tensors),
-            peak_memory_bytes=None if is_onnx else peak_memory_of(run.call),
+            peak_memory_bytes=None if is_onnx else run_watching_memory(run.call)[1],
             kernels=self._kernels(case, point, run.call) if self._wanted.kernels else None,
         )
 
@@ -146,10 +147,13 @@ class Sweeper:
         except UnsupportedError:
             raise
         except Exception as error:
-            text = first_line(error)
-            kind = UnsupportedError if "not implemented for" in text else models.CaseError
+            lacking = what_is_lacking(error)
+            if lacking:
+                raise UnsupportedError(lacking) from error
             shapes = models.inputs_text(self._wanted.inputs, sizes)
-            raise kind(f"eager {dtype} with inputs {shapes} raised {text}") from error
+            raise models.CaseError(
+                f"eager {dtype} with inputs {shapes} raised {first_line(error)}"
+            ) from error
         expected = _results(result)
         if not expected:
             raise models.CaseError(f"the result is {type(result).__name__!r}: no tensor")
@@ -178,12 +182,16 @@ class Sweeper:
             return first_run(
                 lambda: model.bind(point.inputs, self._axes(), point.expected), "ONNX Runtime"
             )
-        if case.backend == "compile":
-            key = ("compile", dtype, phase != models.FORWARD)
-            function = self._once(key, lambda: models.compile_model(point.function))
+        is_compiled = case.backend in ("compile", "compile-static")
+        if is_compiled:
+            key = (case.backend, dtype, phase != models.FORWARD)
+            dynamic = case.backend == "compile"
+            function = self._once(
+                key, lambda: models.compile_model(point.function, dynamic=dynamic)
+            )
         return first_run(
             lambda: models.call_of_phase(phase, function, point.function, point.inputs),
-            {"compile": "torch.compile"}.get(case.backend, "eager"),
+            "torch.compile" if is_compiled else "eager",
         )
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:

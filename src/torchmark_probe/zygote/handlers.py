@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 from torchmark_probe.loops.snippets import SnippetSyntaxError, place_of
 from torchmark_probe.memory import Reserve
 from torchmark_probe.zygote import messages
+from torchmark_probe.zygote.lacking import what_is_lacking
 from torchmark_probe.zygote.valgrind import Requests
 
 _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -53,7 +54,7 @@ class Surroundings(NamedTuple):
     """What a child frees before it counts, so that allocations cost the same in all of them."""
 
     copies_code: bool = False
-    """Whether a child that is timed puts what it runs into memory of its own, as its zygote did."""
+    """Whether a child that is timed puts the code that it runs into pages of its own."""
 
 
 class UnknownRequestError(Exception):
@@ -193,7 +194,13 @@ def describe_error(error: BaseException) -> messages.Message:
         text=text,
         builtin=kind.__name__ if kind.__module__ == "builtins" else "",
         is_memory=kind is MemoryError or any(sign in text for sign in _NO_MEMORY),
+        lacking=what_is_lacking(error),
     )
+
+
+def why_unsupported(error: BaseException) -> str:
+    """Why something cannot be done here, in a sentence; empty for what failed otherwise."""
+    return str(error) if isinstance(error, UnsupportedError) else what_is_lacking(error)
 
 
 def headline_of(error: BaseException) -> str:

@@ -54,7 +54,7 @@ class Start(Message):
     """Where those are found beyond `sys_path`."""
 
     copies_code: bool = False
-    """Whether to put code into memory of its own, as `memory.copy_code` does."""
+    """Whether children that are timed put code into pages of their own: `memory.copy_code`."""
 
 
 class StageBegan(Message):
@@ -286,6 +286,9 @@ class Raised(Message):
     is_memory: bool = False
     """Whether an allocation failed."""
 
+    lacking: str = ""
+    """What this environment does not have, in a sentence, if that is why; see `lacking`."""
+
 
 class Unsupported(Message):
     """The case cannot be done here: the sentence says why, and nothing is broken."""
@@ -341,6 +344,8 @@ class LeftOut(Message):
 
     number: int
     reason: str
+    is_unsupported: bool
+    """Whether it cannot be done here, and is no failure."""
 
 
 class ReplayedInOrder(Message):
@@ -351,6 +356,13 @@ class ReplayedInOrder(Message):
 
     seconds: List[float]
     """Of each position that was run: the median over passes of their own."""
+
+    lows: List[float]
+    """Where the 95 % interval of each median begins; `highs` has where it ends."""
+
+    highs: List[float]
+    passes: int
+    """Those in which every position was timed."""
 
     left_out: List[LeftOut]
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark.engine.cpp.diagnostics import explain, problems_in, surely_guilty
+from torchmark.engine.cpp.diagnostics import (
+    explain,
+    problems_in,
+    surely_guilty,
+    what_is_lacking,
+)
 from torchmark.engine.cpp.source import CppStatement, Problem
 
 GCC_TEMPLATE = """\
@@ -32,6 +38,26 @@ LINKER = """\
 unit.cpp:(.text+0x1f2): undefined reference to `torchmark_7::notthere()'
 collect2: error: ld returned 1 exit status
 """
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("'InferenceMode' is not a member of 'c10'", "c10::InferenceMode"),
+        ("'Foo' is not a member of 'torch::nn'; did you mean 'Fold'?", "torch::nn::Foo"),
+        ("'class at::Tensor' has no member named 'foo'", "at::Tensor::foo"),
+        ("no member named 'foo' in namespace 'torch'", "torch::foo"),
+        ("no member named 'foo' in 'at::Tensor'", "at::Tensor::foo"),
+        ("torch/foo.h: No such file or directory", "header torch/foo.h"),
+        ("'torch/foo.h' file not found", "header torch/foo.h"),
+        ("'foo' is not a member of 'mine'", ""),
+        ("my/foo.h: No such file or directory", ""),
+        ("expected ';' before '}' token", ""),
+    ],
+)
+def test_what_torch_does_not_have_in_cpp_is_told_from_a_mistake(message: str, name: str) -> None:
+    found = what_is_lacking([Problem("stmt", 1, message), Problem("stmt", 2, "echo")], "1.13.1")
+    assert found == (f"torch 1.13.1 has no {name}" if name else "")
 
 
 def test_an_error_in_the_users_code_is_at_the_users_line() -> None:

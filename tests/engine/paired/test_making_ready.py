@@ -77,6 +77,24 @@ def test_what_does_not_work_in_b_is_a_result_of_each_metric_and_the_rest_is_read
     assert [each.planned for each in ready] == planned[2:]
 
 
+def test_what_one_environment_lacks_is_skipped_and_a_failure_of_the_other_still_counts(
+    sides: tuple[UnderTest, UnderTest],
+) -> None:
+    in_b = "import os; int(os.environ.get('IN_B', 0))"
+    lacks = f"{in_b} and torch.no_such(1)"
+    breaks = f"{in_b} or 1 / 0; torch.no_such(1)"
+    ready, results = make(sides, plan((lacks, None), ("torch.no_such(1)", None), (breaks, None)))
+    assert ready == []
+    found = [(each.status, each.reason.partition("\n")[0]) for each in results]
+    version = sides[0].facts()["torch"]
+    missing = f"torch {version} has no torch.no_such"
+    assert found == [
+        (Status.SKIPPED, f"in B: {missing}"),
+        (Status.SKIPPED, f"in A: {missing}; in B: {missing}"),
+        (Status.FAILED, "in A: the case raised: ZeroDivisionError: division by zero"),
+    ]
+
+
 @pytest.mark.parametrize("stmt", ["a =", "nowhere", "import os; os.abort()"])
 def test_what_works_in_neither_is_said_of_the_first(
     sides: tuple[UnderTest, UnderTest], stmt: str

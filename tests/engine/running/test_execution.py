@@ -12,7 +12,7 @@ from torchmark.engine import preparing
 from torchmark.engine.cores import Division
 from torchmark.engine.execution import Execution
 from torchmark.engine.zygote.cases import NativeCase
-from torchmark.errors import CompileError, ZygoteError
+from torchmark.errors import CompileError, CompilerMissingError, ZygoteError
 from torchmark.model.case import MODEL_PATH, Case, Language, Runtime, ScriptedModel
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import Began, Effort, Stage
@@ -119,6 +119,19 @@ def test_what_does_not_compile_is_a_result(world: FakeWorld, fake_builds: list[i
     assert results["bad", Metric.TIME].reason == "line 1: no"
     assert results["good", Metric.TIME].status is Status.DONE
     assert fake_builds == [2], "compiled together"
+
+
+def test_without_a_compiler_cpp_is_skipped_as_in_a_comparison(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object, *, toolchain: Toolchain) -> None:
+        raise CompilerMissingError("apt-get install g++")
+
+    monkeypatch.setattr(preparing, "build", refuse)
+    results = executed(world, both(cpp("c"), case("a")))
+    assert results["c", Metric.TIME].status is Status.SKIPPED
+    assert results["c", Metric.TIME].reason == "apt-get install g++"
+    assert results["a", Metric.TIME].status is Status.DONE
 
 
 def test_without_a_compiler_python_goes_on(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -45,8 +45,8 @@ _OPERATORS_IN_UNDERSCORES = frozenset(
 )  # fmt: skip
 """aten's own; every other name of this form is an attribute of Python."""
 
-Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z", max_length=_LONGEST_NAME)]
-"""The name of a dtype, a layout or a memory format."""
+Word = Annotated[str, Meta(pattern=r"\A_?[a-z][a-z0-9_]*\Z", max_length=_LONGEST_NAME)]
+"""The name of a dtype, a layout (`_mkldnn` is one) or a memory format."""
 
 Device = Annotated[str, Meta(pattern=r"\A[a-z][a-z_]*(:[0-9]{1,4})?\Z", max_length=_LONGEST_NAME)]
 
@@ -192,21 +192,26 @@ _TYPES: dict[str, Any] = {
 def check_call(body: Any) -> RecordedCall:
     """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
     call: RecordedCall = convert(body, RecordedCall, "call")
-    if not is_operator(call.op):
-        raise WrongValueError(
-            f"has an operator {sanitize(repr(call.op), 80)}; it must be like aten.add.Tensor"
-        )
-    wrong = next((name for name in call.kwargs if not _is_keyword(name)), None)
-    if wrong is not None:
-        raise WrongValueError(
-            f"has an argument {sanitize(repr(wrong), 80)}, which is not a valid name"
-        )
+    check_names(call.op, call.kwargs)
     outputs = () if call.outputs is UNSET else (call.outputs,)
     for value in (*call.args, *call.kwargs.values(), *outputs):
         _check_value(value)
     if call.schema is None:
         return call
     return msgspec.structs.replace(call, schema=sanitize(call.schema))
+
+
+def check_names(op: str, arguments: Iterable[str]) -> None:
+    """A WrongValueError unless a trace can name this operator and these of its arguments."""
+    if not is_operator(op):
+        raise WrongValueError(
+            f"has an operator {sanitize(repr(op), 80)}; it must be like aten.add.Tensor"
+        )
+    wrong = next((name for name in arguments if not _is_keyword(name)), None)
+    if wrong is not None:
+        raise WrongValueError(
+            f"has an argument {sanitize(repr(wrong), 80)}, which is not a valid name"
+        )
 
 
 def _check_value(value: Any, depth: int = 0) -> None:

@@ -25,7 +25,7 @@ from typing import IO, Any
 from msgspec import structs
 
 from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
-from torchmark.model.trace import VERSION, Header, Place, RecordedCall
+from torchmark.model.trace import VERSION, Header, Place, PlainSteps, RecordedCall
 
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line. A step's line has about one megabyte, a call with a thousand tensors less."""
@@ -184,6 +184,9 @@ class TraceWriter:
     def again(self, repeats: int = 1) -> None:
         """The step that was written last came again, so many times."""
         self._line("again", repeats)
+
+    def plain_steps(self, plain: PlainSteps) -> None:
+        self._line("plain_steps", structs.asdict(plain))
 
     def end(self, *, calls: int, steps: int, unseen: Iterable[str] = ()) -> None:
         self._line("end", {"calls": calls, "steps": steps, "unseen": list(unseen)})

@@ -32,7 +32,17 @@ from torchmark.capture.traces.cnt import read_cnt
 from torchmark.capture.traces.exact_values import with_values
 from torchmark.capture.traces.files import Line, first_bytes, lines_of
 from torchmark.errors import NewerTraceError, TraceFileError
-from torchmark.model.trace import VERSION, Count, Header, Place, RecordedCall, Size, Step, Trace
+from torchmark.model.trace import (
+    VERSION,
+    Count,
+    Header,
+    Place,
+    PlainSteps,
+    RecordedCall,
+    Size,
+    Step,
+    Trace,
+)
 
 LONGEST_ORDER = 10_000_000
 """Calls whose order is kept: 160 MB. What comes after is counted alone."""
@@ -111,6 +121,7 @@ class _Reader:
         self._calls: list[RecordedCall] = []
         self._places: list[Place] = []
         self._steps = _StepCollector()
+        self._plain: PlainSteps | None = None
         self._end: _End | None = None
         self._record_bytes = 0
         self._cut_after: int | None = None
@@ -121,6 +132,7 @@ class _Reader:
             "step": self._take_step,
             "again": self._take_again,
             "counts": self._take_counts,
+            "plain_steps": self._take_plain_steps,
             "end": self._take_end,
         }
 
@@ -159,6 +171,7 @@ class _Reader:
             torch=_show(self.header.torch),
             python=_show(self.header.python),
             command=None if command is None else tuple(map(sanitize, command)),
+            plain_steps=self._plain,
             unseen=tuple(self._unseen()),
         )
 
@@ -196,6 +209,11 @@ class _Reader:
         self._check_numbers([call for call, _, _ in counts], [place for _, place, _ in counts])
         for call, place, times in counts:
             self._steps.count({(call, place): times})
+
+    def _take_plain_steps(self, body: Any) -> None:
+        if self._plain is not None:
+            raise WrongValueError("has the plain steps a second time")
+        self._plain = convert(body, PlainSteps, "plain steps")
 
     def _take_end(self, body: Any) -> None:
         self._end = convert(body, _End, "end")

@@ -33,7 +33,12 @@ from torchmark.engine.cpp.cache import (
     warn_unusable,
 )
 from torchmark.engine.cpp.compiler import Toolchain, find_toolchain
-from torchmark.engine.cpp.diagnostics import explain, problems_in, surely_guilty
+from torchmark.engine.cpp.diagnostics import (
+    explain,
+    problems_in,
+    surely_guilty,
+    what_is_lacking,
+)
 from torchmark.engine.cpp.source import (
     CppStatement,
     Header,
@@ -240,7 +245,9 @@ class _Builder:
     def _fail(self, number: int, problems: Sequence[Problem], output: str) -> None:
         compiler = shlex.join(self._toolchain.command)
         message = explain(self._statements[number], problems, output, compiler)
-        self._done[self._keys[number]] = CompileError(message)
+        version = self._toolchain.torch_build.partition(" ")[0]
+        lacking = what_is_lacking(problems, version)
+        self._done[self._keys[number]] = CompileError(message, lacking=lacking)
 
 
 def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:

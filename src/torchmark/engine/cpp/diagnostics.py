@@ -33,6 +33,16 @@ _SYNTAX = re.compile(
     r"a function-definition is not allowed|at end of input|#if|#endif|#else"
 )
 
+_SCOPE = r"(?:namespace )?['‘](?:class )?((?:torch|at|c10)(?:::\w+)*)['’]"
+_LACKING = (
+    (re.compile(rf"['‘](\w+)['’] is not a member of {_SCOPE}"), "{1}::{0}"),
+    (re.compile(rf"{_SCOPE} has no member named ['‘](\w+)['’]"), "{}::{}"),
+    (re.compile(rf"no member named ['‘](\w+)['’] in {_SCOPE}"), "{1}::{0}"),
+    (re.compile(r"^((?:torch|ATen|c10)/\S+): No such file"), "header {}"),
+    (re.compile(r"^['‘]((?:torch|ATen|c10)/\S+)['’] file not found"), "header {}"),
+)
+"""How g++ and clang say that torch has no such name, and what it is."""
+
 _PART_NAMES = {
     "stmt": "statement",
     "setup": "setup",
@@ -97,6 +107,20 @@ def explain(
         said = _first_errors(output) or ["nothing"]
         lines += [f"  {compiler} said:", *(f"    {line}" for line in said)]
     return "\n".join(lines)
+
+
+def what_is_lacking(problems: Sequence[Problem], version: str) -> str:
+    """What a torch of this version does not have in C++, in a sentence; empty if that is not why.
+
+    >>> what_is_lacking([Problem("stmt", 1, "'vmap' is not a member of 'torch'")], "1.13.1")
+    'torch 1.13.1 has no torch::vmap'
+    """
+    for _, _, message in problems[:1]:
+        for pattern, name in _LACKING:
+            found = pattern.search(message)
+            if found is not None:
+                return f"torch {version} has no {name.format(*found.groups())}"
+    return ""
 
 
 def _first_errors(output: str) -> list[str]:

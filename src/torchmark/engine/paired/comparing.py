@@ -82,26 +82,42 @@ def make_ready(
         made.append((yield from _make_in(side, list(cases.values()), effort, units_at_once)))
 
     @cache
-    def try_in(index: int, case: Case) -> Ready | str:
+    def try_in(index: int, case: Case) -> Ready | TorchmarkError:
         """What runs, or why it does not."""
         side, ready = sides[index], made[index][case.id]
         if isinstance(ready, TorchmarkError):
-            return f"in {side.name}: {ready}"
+            return ready
         zygote = side.workers.start(case.num_threads, under_callgrind=False)
         try:
             zygote.run(ready, time_limit=effort.timeout)
         except TorchmarkError as error:
-            return f"in {side.name}: {error}"
+            return error
         return ready
 
     for planned in plan:
         a, b = (try_in(index, case) for index, case in enumerate(planned.cases))
-        if isinstance(a, str):
-            yield planned.finish(Status.FAILED, reason=a)
-        elif isinstance(b, str):
-            yield planned.finish(Status.FAILED, reason=b)
+        if isinstance(a, TorchmarkError) or isinstance(b, TorchmarkError):
+            yield _without_both(planned, sides, (a, b))
         else:
             yield ReadyCase(planned, (a, b))
+
+
+def _without_both(
+    planned: PlannedResult,
+    sides: tuple[UnderTest, UnderTest],
+    tried: tuple[Ready | TorchmarkError, Ready | TorchmarkError],
+) -> Result:
+    """A case that does not run in both: failed, or skipped if all that it needs is not there."""
+    errors = [
+        (side.name, each)
+        for side, each in zip(sides, tried, strict=True)
+        if isinstance(each, TorchmarkError)
+    ]
+    for name, error in errors:
+        if not error.lacking:
+            return planned.finish(Status.FAILED, reason=f"in {name}: {error}")
+    reason = "; ".join(f"in {name}: {error.lacking}" for name, error in errors)
+    return planned.finish(Status.SKIPPED, reason=reason)
 
 
 def _make_in(

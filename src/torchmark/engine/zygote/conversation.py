@@ -332,6 +332,7 @@ def _raised(outcome: messages.Raised, ending: Ending) -> CaseFailedError:
     error = _failure(ending, kind, f"the case {what}: {describe_raised(outcome)}")
     error.traceback = f"{outcome.frames}\n{outcome.text}"
     error.builtin = outcome.builtin
+    error.lacking = outcome.lacking
     return error
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from torchmark.analyse.call_costs import Nature
+from torchmark.analyse.hints import Hint, find_hints
+from torchmark.analyse.real_step import RealStep
 from torchmark.analyse.replay import (
     CallRow,
     OperatorRow,
-    PartRow,
     ReplayAnalysis,
     analyse_replay,
-    split_by_module,
-    split_by_phase,
 )
+from torchmark.analyse.replay_parts import PartRow, split_by_module, split_by_phase
 from torchmark.model.result import Status
 from torchmark.model.run import MachineSpeeds, Run
 from torchmark.model.run_settings import Backend, ReplayMode
@@ -57,11 +57,13 @@ from torchmark.report.views.replay_calls import (
     call_text,
     data_of,
     operator_text,
+    place_lines,
     places_text,
     short_time_text,
     what_field,
     work_fields,
 )
+from torchmark.report.views.replay_hints import hint_section
 
 _DRAWN = 20
 """Operators in the chart; the table has all."""
@@ -74,24 +76,29 @@ _COLOURS = {
     _UNKNOWN: "var(--quiet)",
 }
 
+_LONG_WAIT = 0.05
+"""Of a real step: a shorter wait is not told."""
+
 _NAMED = 2
 """Calls that are named with a reason; more are counted."""
 
 
 def make_view(run: Run) -> View:
     analysis = analyse_replay(run)
+    hints = find_hints(analysis, run.alternatives)
     settings, fields = analysis.settings, call_fields(analysis)
     return View(
         title=title_of(run, "Replay"),
         lead=(_what_was_replayed(analysis), *lead_of(run), *_sentences(analysis)),
-        summary=_summary(analysis),
+        summary=_summary(analysis, hints),
         warnings=warning_texts(results_in_order(run)),
         notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
         sections=(
             _by_operator(analysis, fields, run.speeds),
             _by_call(analysis, fields),
-            _by_part("phases", "By phase", "phase", split_by_phase(analysis)),
-            _by_part("modules", "By module", "module", split_by_module(analysis)),
+            _by_phase(split_by_phase(analysis)),
+            _by_module(split_by_module(analysis)),
+            hint_section(hints),
             _not_replayed(analysis),
             _not_as_recorded(analysis),
         ),
@@ -111,6 +118,7 @@ def _what_was_replayed(analysis: ReplayAnalysis) -> str:
     settings = analysis.settings
     is_hot = settings.mode is ReplayMode.HOT
     how = "each call by itself" if is_hot else "calls in their order"
+    how += f" ({settings.mode_reason})" if settings.mode_reason else ""
     threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
 
@@ -145,7 +153,43 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
             f"A pass over all of them takes {short_time_text(whole)} on the clock; the sum of the "
             f"calls is {ratio:.2f} of it."
         )
-    return sentences
+    return [*sentences, *_real_step_sentences(analysis)]
+
+
+def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
+    """What a real step took, and what of it is in no call."""
+    settings, real = analysis.settings, analysis.real_step
+    plain = settings.plain_steps
+    if real is None:
+        if plain is not None and not plain.seconds:
+            yield (
+                "What a real step takes is not known: no step followed the captured ones. Capture "
+                "with --steps 3, and let the script make more steps than that."
+            )
+        return
+    steps = number_text(real.time.samples, "step")
+    how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
+    yield f"A real step took {short_time_text(real.time)} where it was captured ({how})."
+    has_waited = real.waited > _LONG_WAIT * real.time.median
+    if has_waited:
+        ran, waited = short_seconds_text(real.ran), short_seconds_text(real.waited)
+        yield f"It ran for {ran} of that and waited for {waited}: for data, or for other programs."
+    whole = "the time that it ran" if has_waited else "that"
+    yield f"Its calls take {real.share:.2f} of {whole} here{_rest_text(real)}."
+    if real.threads != settings.threads:
+        yield (
+            f"The real step had {number_text(real.threads, 'thread')}, this replay "
+            f"{settings.threads}: compare the two with the same number (--threads)."
+        )
+
+
+def _rest_text(real: RealStep) -> str:
+    if real.rest <= 0:
+        return ", longer than in the step itself"
+    return (
+        f"; {short_seconds_text(real.rest)} are in no call: Python, autograd, and what the program "
+        "does between steps"
+    )
 
 
 def _natures_text(shares: Mapping[Nature, float]) -> str:
@@ -153,16 +197,22 @@ def _natures_text(shares: Mapping[Nature, float]) -> str:
     return f": {', '.join(texts)}" if texts else ""
 
 
-def _summary(analysis: ReplayAnalysis) -> str:
+def _summary(analysis: ReplayAnalysis, hints: Sequence[Hint]) -> str:
     """What came of the calls, and what they take."""
     counts = Counter(outcome.status for row in analysis.calls for outcome in row.outcomes)
     told = [
         f"{counts[Status.DONE]} replayed",
         f"{counts[Status.FAILED]} failed" if counts[Status.FAILED] else "",
-        f"{counts[Status.SKIPPED]} cannot be replayed" if counts[Status.SKIPPED] else "",
+        f"{counts[Status.SKIPPED]} skipped" if counts[Status.SKIPPED] else "",
         f"{missing} not measured" if (missing := analysis.missing()) else "",
     ]
-    took = f"; a step takes {seconds_text(analysis.step_seconds)}" if analysis.seconds else ""
+    took = ""
+    if analysis.seconds:
+        took = f"; the calls of a step take {seconds_text(analysis.step_seconds)}"
+    if analysis.real_step is not None:
+        took += f", {analysis.real_step.share:.2f} of a real one"
+    if hints:
+        took += f"; {number_text(len(hints), 'hint')}"
     return f"{', '.join(filter(None, told))}{took}."
 
 
@@ -216,7 +266,7 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     first = share_text(sum(row.share or 0.0 for row in rows[:top]))
     said = f"The first {top} of {len(rows):,} calls have {first} of the time."
     call: Field[CallRow] = field("call", call_text, Kind.CODE)
-    table = make_table(rows, [call, *fields], most_rows=top)
+    table = make_table(rows, [call, *fields], _row_with_places, most_rows=top)
     # The table above has the hints, which are half of a page.
     without_hints = [
         replace(row, cells=tuple(replace(cell, hint="") for cell in row.cells))
@@ -231,19 +281,43 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     )
 
 
-def _by_part(section_id: str, title: str, name: str, parts: Sequence[PartRow]) -> Section:
-    fields: list[Field[PartRow]] = [
-        field(name, _part_cell),
-        field("calls", lambda part: part.count, Kind.INTEGER),
-        field("share", lambda part: part.share, Kind.SHARE, SHARE),
-    ]
-    table = make_table(parts, fields, lambda part: Row(depth=part.depth))
-    is_page_only = section_id == "modules"
-    return Section(section_id, title, table=table if parts else None, is_page_only=is_page_only)
+def _row_with_places(row: CallRow) -> Row:
+    lines = place_lines(row.call)
+    return Row(details=(Detail(lines=lines),) if lines else ())
 
 
-def _part_cell(part: PartRow) -> Cell:
-    return Cell(part.name.rpartition(".")[2] or "the whole model", hint=part.name)
+def _by_phase(parts: Sequence[PartRow]) -> Section:
+    table = make_table(parts, [field("phase", lambda part: part.label), *_PART_FIELDS])
+    return Section("phases", "By phase", table=table if parts else None)
+
+
+def _by_module(parts: Sequence[PartRow]) -> Section:
+    """As a tree; text leaves out modules with little of the time."""
+    small = number_text(sum(part.share < _SMALL_SHARE for part in parts), "module")
+    table = make_table(
+        parts,
+        [
+            field("module", _module_cell),
+            field("modules", lambda part: part.modules, Kind.INTEGER, _MODULES),
+            *_PART_FIELDS,
+        ],
+        lambda part: Row(depth=part.depth, is_quiet=part.share < _SMALL_SHARE),
+        quiet_text=f"{small} with less than {_SMALL_SHARE * 100:.0f} % each",
+    )
+    return Section("modules", "By module", table=table if parts else None)
+
+
+_SMALL_SHARE = 0.01
+_MODULES = "Equal ones: they differ in a layer's number alone"
+
+_PART_FIELDS: list[Field[PartRow]] = [
+    field("calls", lambda part: part.count, Kind.INTEGER),
+    field("share", lambda part: part.share, Kind.SHARE, SHARE),
+]
+
+
+def _module_cell(part: PartRow) -> Cell:
+    return Cell(part.label or "the whole model", hint=part.name)
 
 
 def _speed_sentence(speeds: MachineSpeeds) -> str:

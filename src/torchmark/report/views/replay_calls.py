@@ -8,14 +8,16 @@ from functools import partial
 from torchmark.analyse.estimates import MeasuredTime
 from torchmark.analyse.replay import CallRow, OperatorRow, Outcome, ReplayAnalysis
 from torchmark.model.result import Facts, Status
-from torchmark.model.run_settings import Backend
-from torchmark.model.units import first_line
+from torchmark.model.run_settings import Backend, TracedCall
+from torchmark.model.units import collect, first_line
 from torchmark.report.figures import (
+    number_text,
     reach,
     seconds_text,
     short_seconds_text,
     speedup_text,
 )
+from torchmark.report.names import name_some
 from torchmark.report.view import Cell, Field, Kind, Table, Value, data_table, field
 from torchmark.report.views.common import NOT_MEASURED, measured_cell, reason_cell, time_values
 
@@ -25,11 +27,16 @@ SHARE = (
 )
 _FLOPS = "Floating-point operations by torch's formulas; empty where there is none"
 _BYTES = "The least that must be moved: what is read once, what is written once"
+_MEMORY = (
+    "What torch has allocated at most while the call ran, over what was there before: outputs and "
+    "workspace; nothing for views and calls in place"
+)
 _WHAT = (
     "work: half of the time or more is what the bytes or FLOPs need at this machine's best "
     "speed; overhead: less, and the call is short (dispatch, checks, allocation); slow: less, and "
     "the call is long"
 )
+_SOURCE = "The line of the program that calls it, or whose backward pass does"
 _EXPLAINED = "Part of the time that bytes or FLOPs need at this machine's best speed"
 _TIME = "One call: the median with its 95 % interval"
 
@@ -37,7 +44,7 @@ COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
     "interval_low", "interval_high", "samples", "total_seconds", "share", "flops", "bytes",
     "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
-    "remarks", "reason",
+    "remarks", "reason", "memory_bytes", "functions", "sources",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -77,11 +84,17 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     explained: Field[CallRow] = field(
         "explained", lambda row: row.explained, Kind.SHARE, _EXPLAINED, is_wide_only=True
     )
+    memory: Field[CallRow] = field(
+        "memory", lambda row: row.memory, Kind.BYTES, _MEMORY, is_wide_only=has_several
+    )
+    source: Field[CallRow] = field("source", _source_cell, hint=_SOURCE, is_wide_only=True)
     return [
+        *([source] if any(row.call.sources for row in analysis.calls) else []),
         *fields,
         *work_fields(is_wide_only=has_several),
-        explained,
+        memory,
         what_field(is_wide_only=has_several),
+        explained,
     ]
 
 
@@ -137,9 +150,35 @@ def call_text(row: CallRow) -> str:
     return f"{operator_text(row.call.op)}({row.call.signature})"
 
 
+def _source_cell(row: CallRow) -> Cell:
+    sources = row.call.sources
+    names = [source.rpartition("/")[2] for source in sources]
+    return Cell(name_some(names, 1), hint=" ".join(sources)) if sources else Cell()
+
+
 def places_text(row: CallRow) -> str:
     """Where the call comes from, in a line."""
-    return "; ".join([*row.call.phases, *row.call.modules[:3]])
+    call = row.call
+    return "; ".join([*call.sources[:3], *call.functions[:3], *call.phases, *call.modules[:3]])
+
+
+def place_lines(call: TracedCall, most: int = 3) -> tuple[str, ...]:
+    """The lines of the program that make the call, those that make it most often first.
+
+    Each with the function that is called there, the phase and the module.
+    """
+    by_line = collect(
+        (" ".join(filter(None, (place.source, place.function))), place) for place in call.places
+    )
+    in_order = sorted(by_line.items(), key=lambda item: -sum(each.count for each in item[1]))
+    lines = []
+    for line, places in in_order[:most]:
+        phases = dict.fromkeys(place.phase for place in places if place.phase != "unknown")
+        modules = [*dict.fromkeys(place.module for place in places if place.module)]
+        inside = [*phases, *([name_some(modules, 1)] if modules else [])]
+        lines.append(f"{line} ({', '.join(inside)})" if line and inside else line)
+    left = len(by_line) - most
+    return (*filter(None, lines), *([f"and {number_text(left, 'more line')}"] if left > 0 else []))
 
 
 def operator_text(op: str) -> str:
@@ -162,17 +201,20 @@ def _short_reach(time: MeasuredTime) -> str:
 
 
 def data_of(analysis: ReplayAnalysis) -> Table:
-    """In the order of the trace; in order, the whole pass is a row without a number."""
+    """In the order of the trace; the whole pass and the real step are rows without a number."""
     lines = []
     for row in sorted(analysis.calls, key=lambda row: row.call.number):
         for backend in analysis.settings.backends:
             outcome = row.by_backend(backend)
             line = _facts(row) | {"backend": backend.value, "status": "not measured"}
             lines.append(line if outcome is None else line | _figures(analysis, row, outcome))
-    if analysis.whole_pass is not None:
-        whole = time_values(analysis.whole_pass, "seconds", "interval")
-        facts: dict[str, Value] = {"op": "(whole pass)", "calls": 1, "status": "done"}
-        lines.append({**facts, "backend": analysis.backend.value, **whole})
+    real = analysis.real_step
+    wholes = {"(whole pass)": analysis.whole_pass, "(real step)": real.time if real else None}
+    for name, time in wholes.items():
+        if time is not None:
+            facts: dict[str, Value] = {"op": name, "calls": 1, "status": "done"}
+            facts["backend"] = analysis.backend.value
+            lines.append(facts | time_values(time, "seconds", "interval"))
     return data_table(COLUMNS, lines)
 
 
@@ -187,6 +229,9 @@ def _facts(row: CallRow) -> dict[str, Value]:
         "calls": call.count,
         "flops": row.flops,
         "bytes": row.bytes,
+        "memory_bytes": row.memory,
+        "functions": " ".join(call.functions),
+        "sources": " ".join(call.sources),
     }
 
 

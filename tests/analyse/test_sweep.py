@@ -131,7 +131,7 @@ def test_the_mean_of_speed_ups_is_geometric_and_the_ends_have_their_points() -> 
     made.append(sweep_rows.skipped(dims=(("n", 1),)))
     (found,) = speed_ups(sweep_rows.rows(made))
     assert found.mean == pytest.approx(1)
-    assert (found.least[1], found.most[1]) == ((("n", 1),), (("n", 2),))
+    assert (found.least[1], found.most[1]) == ("n=1", "n=2")
     assert found.points == 3
 
 
@@ -149,3 +149,29 @@ def test_of_a_sampled_sweep_the_slice_with_most_sizes_comes_first() -> None:
     points = [(1, 16), (1, 8), (2, 8), (4, 8), (2, 16)]
     made = [sweep_rows.result(dims=(("a", a), ("b", b))) for a, b in points]
     assert [cut.held for cut in slices(sweep_rows.rows(made), "a")] == [(("b", 8),), (("b", 16),)]
+
+
+def test_threads_that_vary_are_a_dimension_like_others() -> None:
+    rows = sweep_rows.rows(
+        made
+        for threads in (1, 2)
+        for made in sweep_rows.sweep({"n": (8, 16)}, backends=("pt", "ort"), threads=threads)
+    )
+    assert varying_dims(rows) == ["n", "threads"]
+    (over_n, *_), (over_threads, *_) = slices(rows, "n"), slices(rows, "threads")
+    assert (over_n.held, over_n.sizes) == ((("threads", 2),), [8, 16])
+    assert (over_threads.held, over_threads.sizes) == ((("n", 16),), [1, 2])
+    (found,) = speed_ups(rows)
+    assert found.points == 4
+    assert [row.sizes_text for row in rows[:1] + rows[-1:]] == ["n=8", "n=16 threads=2"]
+
+
+def test_a_row_says_what_makes_its_time_doubtful() -> None:
+    steady, wide = sweep_rows.rows(
+        [sweep_rows.result(), sweep_rows.result(median=87e-6, low=22e-6, high=152e-6)]
+    )
+    assert (steady.warnings, wide.warnings) == ("", "wide interval")
+    case, point, result = sweep_rows.result()
+    few = msgspec.structs.replace(result, payload=sampled(1e-6, 5e-6, 9e-6))
+    (row,) = rows_of(sweep_rows.run_of([(case, point, few)]))
+    assert row.warnings == "too few samples; high IQR; wide interval"

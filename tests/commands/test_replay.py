@@ -173,6 +173,21 @@ def test_instructions_are_counted_where_that_is_wanted(tmp_path: Path) -> None:
     assert run.speeds is None, "nothing is held against them"
 
 
+@pytest.mark.parametrize("mode", ["hot", "order"])
+def test_a_trace_that_knows_no_outputs_has_the_bytes_of_the_first_run(
+    tmp_path: Path, mode: str
+) -> None:
+    calls = [relu(64), product(32), {**relu(8), "op": "aten.relu_.default"}, {**NOPE}]
+    for call in calls:
+        call |= {"schema": None}
+        call.pop("outputs", None)
+    trace = write_trace(tmp_path, *calls, order=[0, 1, 2, 3])
+    run = torchmark.replay(trace, mode=mode, store=tmp_path / "s.db", **QUICK)
+    rows = [row for row in rows_of(run) if row["call"]]
+    assert [row["bytes"] for row in rows] == ["512", str(3 * 4 * 32**2), "64", ""]
+    assert [bool(row["nature"]) for row in rows] == [True, True, True, False]
+
+
 class Interrupter:
     """Presses Ctrl-C after some results."""
 

@@ -243,3 +243,23 @@ def test_a_sweep_from_python_goes_on_with_its_names_given_again(
     run = torchmark.sweep(**named, store="s.db", resume=raised.value.run_id)
     assert [row.status.value for row in rows_of(run)] == ["measured"] * 2
     assert len(run.results) == 2
+
+
+def test_from_python_too_points_that_are_not_valid_are_no_rows() -> None:
+    named: dict[str, Any] = {
+        "model": lambda x: x * 2,
+        "input_params": [["n", "m"]],
+        "input_scales": {"n": [1, 2], "m": [2, 3]},
+        "valid": lambda n, m: m % n == 0,
+    }
+    wanted = [{"n": 1, "m": 2}, {"n": 1, "m": 3}, {"n": 2, "m": 2}]
+    rows = torchmark.Sweep(**named).run(store="s.db")
+    assert [dict(row.dims) for row in rows] == wanted
+    run = sweep(**named, store="s.db", set={"threads": [1, 2]})
+    assert [(dict(row.dims), row.threads) for row in rows_of(run)] == [
+        (dims, threads) for dims in wanted for threads in (1, 2)
+    ]
+    with pytest.raises(InvalidArgumentError, match=r"valid belongs into layer\.py"):
+        sweep("layer.py", valid="n > 1")
+    with pytest.raises(InvalidArgumentError, match="valid asks for 'k'"):
+        torchmark.Sweep(**{**named, "valid": lambda k: True})

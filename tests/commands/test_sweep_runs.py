@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import sweep_rows
-from torchmark.commands.sweep_runs import COLUMNS, check_file, kernels_file, write_files
+from torchmark.commands.sweep_runs import check_file, kernels_file, write_files
 from torchmark.define.sweep.points import SweepCase
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.report import render
+from torchmark.report.views.sweep import COLUMNS
 
 if TYPE_CHECKING:
     from torchmark.model.run import Run
@@ -108,4 +109,38 @@ def test_whatever_the_reason_a_row_is_one_line(reason: str) -> None:
     text = render(sweep_rows.run_of([sweep_rows.failed(reason)]), "csv")
     assert text.count("\n") == 2
     heading, row = csv.reader(io.StringIO(text))
-    assert len(row) == len(heading) == len(COLUMNS)
+    assert len(row) == len(heading) == len(COLUMNS) + 1
+
+
+def test_a_file_of_an_earlier_version_goes_on_and_has_all_columns_then(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_files(RUN, path)
+    new = path.read_text()
+    older = [line[: COLUMNS.index("warnings")] for line in csv.reader(new.splitlines())]
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(older)
+    assert path.read_text() != new
+    assert check_file(path, RUN, CASES, HERE) == {case.id for case, _, _ in MADE}
+    path.write_text(path.read_text().replace("2.008e-06", "2.007e-06"))
+    assert "were changed" in refused(path)
+    write_files(RUN, path)
+    assert path.read_text() == new
+    assert check_file(path, RUN, CASES, HERE) == {case.id for case, _, _ in MADE}
+
+
+def test_columns_that_somebody_added_are_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_files(RUN, path)
+    path.write_text(path.read_text().replace("\n", ",mine\n"))
+    assert "other columns" in refused(path)
+
+
+@pytest.mark.parametrize("kept", [5, 300, -1])
+def test_a_heading_that_was_cut_short_is_no_loss(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "rows.csv"
+    write_files(RUN, path)
+    heading = path.read_text().partition("\n")[0]
+    path.write_text(heading[:kept])
+    assert check_file(path, None, CASES, HERE) == frozenset()
+    path.write_text(heading + "\n")
+    assert check_file(path, None, CASES, HERE) == frozenset()

@@ -106,6 +106,20 @@ def test_a_sweep_is_the_same_as_in_this_process(tmp_path: Path) -> None:
     assert "return x * times" in read_sweep(file).model_source
 
 
+def test_what_is_valid_is_decided_by_the_code_of_the_file_for_the_sizes_that_are_set(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "sweep.py"
+    file.write_text(f"{SWEEP}\nvalid = lambda batch: batch % 3 == 0\n")
+    read = read_sweep(file, sizes={"batch": (3, 4, 6), "times": (2,)})
+    assert (read.scales["batch"], read.places, read.valid) == ((3, 4, 6), (0, 2), None)
+    assert read_sweep(file).places is None, "a run that goes on has its points already"
+    with pytest.raises(SuiteFileError, match=r"sweep\.py: no point is left: valid is False at"):
+        read_sweep(file, sizes={"batch": (4,)})
+    with pytest.raises(SuiteFileError, match="no dimension 'm' to set; there are batch"):
+        read_sweep(file, sizes={"m": (4,)})
+
+
 @pytest.mark.parametrize("text", ["import os; os.abort()", "while True: pass"])
 def test_a_sweep_that_cannot_be_loaded_is_an_error_with_its_name(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sweep.py"

@@ -20,7 +20,7 @@ from torchmark.define.grouped import GroupedStmts, GroupedVariants
 from torchmark.define.selection import selected
 from torchmark.define.signature import Signature
 from torchmark.define.sweep.axes import MOST_SIZES, configs_of, setting, sizes_of
-from torchmark.define.sweep.points import filter_of
+from torchmark.define.sweep.expressions import filter_of
 from torchmark.errors import TorchmarkError
 from torchmark.flame.stacks import fold_stacks, parse_stacks, render_speedscope
 from torchmark.flame.svg import flame_svg

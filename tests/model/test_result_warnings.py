@@ -9,9 +9,11 @@ import pytest
 
 from torchmark.model.result_warnings import (
     WarningKind,
+    find_interval_warnings,
     find_sampling_warnings,
     find_warnings,
 )
+from torchmark_probe.loops.intervals import Interval, median, result_interval
 from torchmark_probe.loops.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -112,3 +114,23 @@ def test_a_disturbed_machine_with_few_quiet_samples_is_a_warning(quiet: int, say
     assert warning.kind is WarningKind.DISTURBED
     assert "the machine was too busy" in str(warning)
     assert says in str(warning)
+
+
+def test_a_median_that_is_hardly_known_has_a_wide_interval() -> None:
+    (warning,) = find_interval_warnings(87e-6, Interval(22e-6, 152e-6))
+    assert warning.kind is WarningKind.WIDE_INTERVAL
+    assert warning.figures["share"] == pytest.approx(65 / 87)
+    assert warning.text.startswith("the median 87 us may be anything from 22 us to 152 us")
+    assert find_interval_warnings(1.0, Interval(0.85, 1.01))
+    assert not find_interval_warnings(1.0, Interval(0.91, 1.09))
+    assert not find_interval_warnings(0.0, Interval(0.0, 1.0)), "no time on the clock"
+
+
+@pytest.mark.parametrize("make", [bell, skewed])
+@pytest.mark.parametrize("count", [30, 100, 1000])
+def test_the_interval_of_steady_samples_is_not_wide(make: object, count: int) -> None:
+    assert callable(make)
+    for seed in range(300):
+        samples = make(seed, count)
+        interval = result_interval(samples, sample_seconds=2e-3, disturbed=0.0)
+        assert not find_interval_warnings(median(samples), interval)

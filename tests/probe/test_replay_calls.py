@@ -10,7 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmark_probe.replay.calls import mismatches, rebuild
+from torchmark.analyse.call_costs import bytes_moved
+from torchmark.capture.traces.checking import check_call
+from torchmark_probe.replay.calls import complete_record, mismatches, rebuild
 from torchmark_probe.replay.records import (
     CannotRebuildError,
     DamagedRecordError,
@@ -360,3 +362,31 @@ def test_what_is_as_recorded_is_passed_over(outputs: Any, result: Any) -> None:
 
 def test_a_record_that_does_not_know_what_came_back_has_nothing_to_say() -> None:
     assert mismatches('{"op": "aten.t.default"}', [], {}, GIVEN) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "moved"),
+    [
+        (text("aten.mm.default", tensor(4, 8), tensor(8, 2)), 4 * (32 + 16 + 8)),
+        (text("aten.t.default", tensor(4, 8)), 0),
+        (text("aten.add_.Tensor", tensor(4, 8), tensor(8)), 4 * (32 + 32 + 8)),
+        (text("aten.add.Tensor", tensor(3), tensor(3), alpha=2), 4 * 9),
+        (text("aten.topk.default", tensor(9), 2), 4 * 9 + 2 * (4 + 8)),
+        (text("aten._foreach_mul_.Scalar", [tensor(3), tensor(5)], 2.0), 2 * 4 * 8),
+        (text("aten.split.Tensor", tensor(6), 3), 0),
+        (text("aten._local_scalar_dense.default", tensor()), 4),
+    ],
+)
+def test_a_record_without_outputs_is_completed_by_what_came_back(call: str, moved: int) -> None:
+    operator, args, kwargs = rebuild(call)
+    completed = complete_record(call, args, kwargs, operator(*args, **kwargs))
+    assert bytes_moved(check_call(json.loads(json.dumps(completed)))) == moved
+
+
+def test_a_record_is_not_completed_where_it_knows_its_outputs_or_they_are_sparse() -> None:
+    known = text("aten.neg.default", tensor(2), outputs=tensor(2))
+    operator, args, kwargs = rebuild(known)
+    assert complete_record(known, args, kwargs, operator(*args)) is None
+    unknown = text("aten.to_sparse.default", tensor(2))
+    operator, args, kwargs = rebuild(unknown)
+    assert complete_record(unknown, args, kwargs, operator(*args)) is None

@@ -219,7 +219,7 @@ def test_onnx_runtime_that_is_not_there_says_what_to_install(
 def test_a_result_that_is_not_eagers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "compile_model", lambda function: lambda x: function(x) + 0.5)
+    monkeypatch.setattr(models, "compile_model", lambda function, **_: lambda x: function(x) + 0.5)
     found = told(sweeper(Layer, tmp_path), backend="compile")
     assert found.status == "measured"
     assert found.max_error == pytest.approx(0.5)
@@ -231,3 +231,37 @@ def test_kernels_are_told_with_calls_and_times_of_one_run(tmp_path: Path) -> Non
     calls = {kernel.kernel: kernel.calls for kernel in found.kernels}
     assert calls["aten::addmm"] == 2
     assert all(kernel.seconds >= 0 for kernel in found.kernels)
+
+
+def test_a_static_compilation_is_for_one_size_and_a_dynamic_one_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def compile_function(function: Any, *, dynamic: bool) -> Any:
+        asked.append(dynamic)
+        return function
+
+    monkeypatch.setattr(models, "compile_function", compile_function)
+    made = sweeper(Layer, tmp_path)
+    for backend in ("compile", "compile-static"):
+        for batch in (2, 4):
+            found = told(made, backend=backend, dims={"batch": batch})
+            assert (found.status, found.reason) == ("measured", "")
+            assert found.prepare_seconds is not None
+    assert asked == [True, False], "torch.compile itself compiles again where it has to"
+
+
+def test_a_model_that_needs_what_torch_lacks_is_skipped(tmp_path: Path) -> None:
+    class Ahead(torch.nn.Module):
+        def __init__(self, features: int, hidden: int) -> None:
+            super().__init__()
+            self.layer = torch.nn.NoSuchLayer(features, hidden)  # type: ignore[attr-defined]
+
+    def ahead(x: torch.Tensor, *, features: int, hidden: int) -> torch.Tensor:
+        return torch.no_such_function(x)  # type: ignore[attr-defined,no-any-return]
+
+    for model, name in ((Ahead, "torch.nn.NoSuchLayer"), (ahead, "torch.no_such_function")):
+        found = told(sweeper(model, tmp_path))
+        assert found.status == "skipped"
+        assert found.reason == f"torch {torch.__version__} has no {name}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,6 +48,7 @@ backward, fp16       pt  compile      ×      ort      ×
 Times are medians of one run; × is how many times as fast as pt, same dtype.
 Largest difference from pt: compile fp32 1.2e-07, ort fp32 1.2e-07, compile fp16
   1.2e-07, ort fp16 1.2e-07.
+Preparing a point took: compile 1.50 s, ort 1.50 s.
 
 Speed-up over pt
 phase       dtype  backend   mean  least   most  points
@@ -105,10 +108,11 @@ def test_times_of_other_models_and_threads_are_never_compared() -> None:
         ]
     )
     assert "1000" not in text
-    assert [line for line in text.splitlines() if "thread" in line] == [
-        "Linear, 1 thread",
-        "Linear, 2 threads",
-        "Other, 1 thread",
+    assert "×" not in text.replace("×  ", "").replace("×\n", ""), "no speed-up, headings apart"
+    assert [line.split() for line in text.splitlines() if "thread" in line] == [
+        ["threads=1", "1.00", "ms", "–"],
+        ["threads=2", "–", "1.00", "us"],
+        ["Other,", "1", "thread"],
     ]
 
 
@@ -253,3 +257,51 @@ def test_little_data_is_still_a_page(made: list[Made], monkeypatch: pytest.Monke
         assert result.reason in page
     if not any(result.payload and point.dims for _, point, result in made):
         assert "there is nothing to draw" in page
+
+
+def test_a_wide_interval_is_marked_and_told() -> None:
+    """87 us in [22, 152] once stood there like any other."""
+    made = [
+        sweep_rows.result(dims=(("batch", 8),)),
+        sweep_rows.result(dims=(("batch", 9),), median=87e-6, low=22e-6, high=152e-6, threads=2),
+    ]
+    text = text_of(made)
+    assert "87.0 us (!)" in text
+    assert text.count("(!)") == 1
+    assert "WARNING wide interval, pt fp32 forward batch=9 threads=2: the median 87 us may be " in (
+        " ".join(text.split())
+    )
+    page = render(sweep_rows.run_of(made), "html")
+    assert page.count(">(!)<") == 2, "at its point, and at its case"
+
+
+def test_the_csv_has_warnings_and_a_column_for_each_dimension() -> None:
+    dims = (("batch", 9), ("samples", 3))
+    made = [sweep_rows.result(dims=dims, median=87e-6, low=22e-6, high=152e-6)]
+    (row,) = csv.DictReader(io.StringIO(render(sweep_rows.run_of(made), "csv")))
+    assert list(row)[-3:] == ["warnings", "batch", "dim_samples"]
+    assert (row["warnings"], row["batch"], row["dim_samples"]) == ("wide interval", "9", "3")
+    assert (row["dims"], row["samples"]) == ("batch=9 samples=3", "40")
+
+
+def test_threads_that_vary_have_their_own_lines_and_a_column_of_the_cases() -> None:
+    made = [
+        each
+        for threads in (1, 2)
+        for each in sweep_rows.sweep({"n": (8, 16), "m": (4,)}, backends=("pt",), threads=threads)
+    ]
+    lines = text_of(made).splitlines()
+    assert "Linear: m=4" in lines
+    points = [line.split("  ")[1] for line in lines if line.startswith("  n=")]
+    assert points == ["n=8 threads=1", "n=8 threads=2", "n=16 threads=1", "n=16 threads=2"]
+
+
+def test_all_four_backends_fit_eighty_columns_with_their_marks() -> None:
+    doubtful: dict[str, Any] = {"median": 123.4e-6, "low": 1e-6, "high": 1.0}
+    made = [
+        sweep_rows.result(dims=(("batch", 4096), ("features", 16384)), backend=backend, **doubtful)
+        for backend in ("pt", "compile", "compile-static", "ort")
+    ]
+    lines = text_of(made).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\n".join(lines).count("123 us (!)") == 4

@@ -228,3 +228,26 @@ def test_one_size_is_drawn_as_points() -> None:
 def test_names_of_users_are_text_in_the_drawing() -> None:
     made = [sweep_rows.result(dims=((HOSTILE, size),), model=HOSTILE) for size in (1, 2)]
     assert "<script" not in svg_of(drawn(scaling(sweep_rows.rows(made))))
+
+
+def test_threads_have_a_panel_of_their_own_and_the_roofline_shows_the_most() -> None:
+    rows = sweep_rows.rows(
+        made for threads in (1, 2) for made in sweep_rows.sweep({"n": (8, 16)}, threads=threads)
+    )
+    chart = scaling(rows)
+    assert chart is not None
+    titles = [(panel["layer"][0]["encoding"]["x"]["title"], panel["title"]["subtitle"])
+              for panel in chart.spec["concat"]]  # fmt: skip
+    assert titles == [("n", "threads=2"), ("threads", "n=16")]
+    roofs = roofline(rows, None)
+    assert roofs is not None
+    assert roofs.note.startswith("Cases with 2 threads. Roofs")
+    assert len(roofs.spec["data"]["values"]) == len(rows) / 2
+
+
+def test_the_intervals_of_a_roofline_lie_within_its_axis() -> None:
+    rows = sweep_rows.rows([sweep_rows.result(low=1e-7, high=1e-3, flops=1000, bytes=100)])
+    chart = roofline(rows, None)
+    assert chart is not None
+    low, high = chart.spec["concat"][0]["layer"][-1]["encoding"]["y"]["scale"]["domain"]
+    assert low <= 1000 / 1e-3 < 1000 / 1e-7 <= high

@@ -11,7 +11,7 @@ from typing import Any
 from torchmark.model.case import Case
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import Counts, Result, TimeSummary
-from torchmark.model.result_warnings import ResultWarning
+from torchmark.model.result_warnings import ResultWarning, find_interval_warnings
 from torchmark_probe.loops.intervals import FEWEST_SAMPLES, Interval
 
 
@@ -98,7 +98,13 @@ def time_of(result: Result | None) -> MeasuredTime | None:
         return None
     if isinstance(result.payload, TimeSummary):
         known = result.payload
-        return MeasuredTime(median=known.median, interval=known.interval, samples=known.samples)
+        interval = known.interval
+        return MeasuredTime(
+            median=known.median,
+            interval=interval,
+            samples=known.samples,
+            warnings=find_interval_warnings(known.median, interval) if interval else (),
+        )
     measurement = result.measurement
     if measurement is None or not measurement.raw_times:
         return None

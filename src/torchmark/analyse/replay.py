@@ -240,7 +240,9 @@ def _row(
     speeds: MachineSpeeds | None,
 ) -> CallRow:
     record = recorded_call_of(call)
-    moved = bytes_moved(record)
+    # Where the record does not tell, the first run did.
+    known = (bytes_moved(record), *(each.facts.bytes for each in outcomes))
+    moved = next((each for each in known if each is not None), None)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
     peaks = (each.facts.peak_memory_bytes for each in outcomes)
     time = next((each.time for each in outcomes if each.backend is first), None)

@@ -12,16 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from torchmark.analyse.estimates import time_of
 from torchmark.model.case import Case
 from torchmark.model.result import KernelCalls, KernelTimes, Metric, Result, Status, TimeSummary
+from torchmark.model.result_warnings import kinds_text
 from torchmark.model.run import Run
-from torchmark.model.run_settings import Dims, Phase, point_of
+from torchmark.model.run_settings import THREADS, Dims, Phase, dims_text, point_of
 from torchmark.model.units import collect, first_line, ordered_unique
 
 EAGER = "pt"
 """The backend that the others are compared with."""
 
-FIRST_BACKENDS = (EAGER, "compile", "ort")
+FIRST_BACKENDS = (EAGER, "compile", "ort", "compile-static")
 """In the order, and with the colours, that they have in every sweep, whichever of them it has."""
 
 
@@ -33,13 +35,6 @@ class RowStatus(enum.Enum):
     """The backend cannot run it, and the reason says why."""
 
     FAILED = "failed"
-
-
-class Subject(NamedTuple):
-    """What is measured; times of different subjects are never on one line."""
-
-    model: str
-    threads: int
 
 
 class Config(NamedTuple):
@@ -63,7 +58,7 @@ class SweepRow:
     """fp32, fp16, bf16, fp64 or int8."""
 
     backend: str
-    """pt, compile or ort."""
+    """pt, compile, compile-static or ort."""
 
     phase: Phase
     threads: int
@@ -104,9 +99,18 @@ class SweepRow:
     environment: str = ""
     """The id of the environment."""
 
+    warnings: str = ""
+    """What makes its time doubtful: kinds of warnings, as in "wide interval; disturbed"."""
+
     @property
-    def subject(self) -> Subject:
-        return Subject(self.model, self.threads)
+    def place(self) -> Dims:
+        """Its sizes, the threads among them: where it stands on every axis."""
+        return (*self.dims, (THREADS, self.threads))
+
+    @property
+    def sizes_text(self) -> str:
+        """Its sizes for a person; one thread goes without saying."""
+        return dims_text(self.dims if self.threads == 1 else self.place)
 
     @property
     def config(self) -> Config:
@@ -127,16 +131,16 @@ class Ratio(NamedTuple):
 class SpeedUp:
     """One backend over eager, over all points that both have."""
 
-    subject: Subject
+    model: str
     phase: Phase
     config: Config
     mean: float
     """Geometric: twice and half as fast make one."""
 
-    least: tuple[float, Dims]
-    """With the point at which it is; likewise `most`."""
+    least: tuple[float, str]
+    """With the sizes at which it is; likewise `most`."""
 
-    most: tuple[float, Dims]
+    most: tuple[float, str]
     points: int
 
 
@@ -165,7 +169,7 @@ def rows_of(run: Run) -> tuple[SweepRow, ...]:
 
 def row_of(result: Result, run: Run) -> SweepRow:
     """The row that a result of the run makes."""
-    facts, times = result.facts, _time_summary(result)
+    facts, times, known = result.facts, _time_summary(result), time_of(result)
     is_done = result.status is Status.DONE
     reason = " ".join(facts.remarks) if is_done else first_line(result.reason)
     return SweepRow(
@@ -190,6 +194,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
         status=RowStatus.MEASURED if is_done else RowStatus(result.status.value),
         reason=" ".join(reason.split()),
         environment=run.environment.id,
+        warnings=kinds_text(known.warnings if known else ()),
     )
 
 
@@ -221,11 +226,11 @@ def measured(rows: Iterable[SweepRow]) -> list[SweepRow]:
 
 
 def size_of(row: SweepRow, dim: str) -> int:
-    return dict(row.dims)[dim]
+    return dict(row.place)[dim]
 
 
-def split_by_subject(rows: Iterable[SweepRow]) -> dict[Subject, list[SweepRow]]:
-    return collect((row.subject, row) for row in rows)
+def split_by_model(rows: Iterable[SweepRow]) -> dict[str, list[SweepRow]]:
+    return collect((row.model, row) for row in rows)
 
 
 def backends_in(rows: Iterable[SweepRow]) -> list[str]:
@@ -256,9 +261,10 @@ def dims_in(rows: Iterable[SweepRow]) -> list[str]:
 
 
 def varying_dims(rows: Sequence[SweepRow]) -> list[str]:
-    """Those of which there is more than one size."""
-    points = [dict(row.dims) for row in rows]
-    return [name for name in dims_in(rows) if len({point.get(name) for point in points}) > 1]
+    """Those of which there is more than one size, the threads among them."""
+    points = [dict(row.place) for row in rows]
+    names = [*dims_in(rows), THREADS]
+    return [name for name in names if len({point.get(name) for point in points}) > 1]
 
 
 def eager_of(rows: Iterable[SweepRow]) -> dict[tuple[object, ...], SweepRow]:
@@ -279,18 +285,18 @@ def ratio_to(eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow) -> Rat
 
 
 def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
-    """A line for each subject, phase, dtype and backend that has points in common with eager."""
+    """A line for each model, phase, dtype and backend that has points in common with eager."""
     eager = eager_of(rows)
     found = collect(
-        ((row.subject, row.phase, row.config), (ratio.value, row.dims))
+        ((row.model, row.phase, row.config), (ratio.value, row.sizes_text))
         for row in measured(rows)
         if (ratio := ratio_to(eager, row)) is not None
     )
     lines = []
-    for (subject, phase, config), ratios in found.items():
+    for (model, phase, config), ratios in found.items():
         lines.append(
             SpeedUp(
-                subject=subject,
+                model=model,
                 phase=phase,
                 config=config,
                 mean=math.exp(math.fsum(math.log(value) for value, _ in ratios) / len(ratios)),
@@ -303,7 +309,7 @@ def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
 
 
 def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
-    """Of one subject: one for each choice of the other dimensions, that to look at first in front.
+    """Of one model: one for each choice of the other dimensions, that to look at first in front.
 
     It is the one with most sizes of the dimension, as a sampled sweep has not all of them
     everywhere; of several the one with the largest other sizes, where times are those of work.
@@ -311,7 +317,7 @@ def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
     others = [name for name in varying_dims(rows) if name != dim]
     found: dict[Dims, list[SweepRow]] = {}
     for row in measured(rows):
-        of_row = dict(row.dims)
+        of_row = dict(row.place)
         if dim in of_row:
             held = tuple((name, of_row[name]) for name in others if name in of_row)
             found.setdefault(held, []).append(row)
@@ -330,4 +336,4 @@ def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
 
 
 def _shared(row: SweepRow) -> tuple[object, ...]:
-    return (row.subject, row.dims, row.dtype, row.phase)
+    return (row.model, row.place, row.dtype, row.phase)

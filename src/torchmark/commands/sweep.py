@@ -34,8 +34,10 @@ from torchmark.define.sweep.points import (
     all_cases,
     configs_with_phases,
     duration_text,
+    number_of_combinations,
     number_of_points,
     seconds_for,
+    with_valid_points,
 )
 from torchmark.define.sweep.spec import SweepSpec, spec_of
 from torchmark.engine.cores import Division
@@ -67,6 +69,7 @@ def sweep(
     input_params: Any = (),
     input_scales: Any = None,
     job_configs: Any = ("pt fp32",),
+    valid: Any = None,
     where: str = "",
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option is called
     sample: int | None = None,
@@ -83,9 +86,10 @@ def sweep(
 
     `spec` is a Python file that defines the five names; its cases are measured in processes of
     their own. Without it the five names are arguments, the model may be anything that can be
-    called, and cases are measured in this process, as `Timer` does. `set` gives dimensions other
-    sizes. A case in a process of its own may take `timeout` seconds (300); one that takes longer
-    has failed.
+    called, and cases are measured in this process, as `Timer` does. `valid` says which points there
+    are, as a function of dimensions or an expression as text; a file has it as a name of its own.
+    `set` gives dimensions other sizes. A case in a process of its own may take `timeout` seconds
+    (300); one that takes longer has failed.
 
     With `csv` rows are in that file while they come, and a call with the same file goes on with the
     run that wrote it: what is measured is kept, what failed or was skipped is tried again. `resume`
@@ -98,6 +102,7 @@ def sweep(
         "input_params": input_params,
         "input_scales": input_scales,
         "job_configs": job_configs,
+        "valid": valid,
     }
     if resume is not None:
         with use_store(store) as kept:
@@ -107,9 +112,13 @@ def sweep(
                 here = _environment(workers, run.plan[0].case.num_threads)
                 run.check_same_environments((here,))
                 return _carry_out(run, read, workers, kept, tell)
-    read = (spec_of(**named) if spec is None else read_sweep(Path(spec))).with_sizes(
-        {name: sizes_of(name, sizes) for name, sizes in (set or {}).items()}
-    )
+    sizes = {name: sizes_of(name, given) for name, given in (set or {}).items()}
+    if spec is None:
+        read = with_valid_points(spec_of(**named).with_sizes(sizes))
+    elif valid is None:
+        read = read_sweep(Path(spec), sizes=sizes)
+    else:
+        raise InvalidArgumentError(f"valid belongs into {os.fspath(spec)}, beside input_scales")
     if timeout is not None and read.file is None:
         raise InvalidArgumentError(
             "timeout needs a SPEC.py: a sweep from Python runs in this process, which nobody stops"
@@ -154,6 +163,7 @@ class Sweep:
     input_scales: Any
     model_init_params: Any = ()
     job_configs: Any = ("pt fp32",)
+    valid: Any = None
 
     def __post_init__(self) -> None:
         spec_of(**vars(self))  # a mistake is told at once
@@ -182,7 +192,8 @@ class Sweep:
             store=store,
         )
         ran = tuple(map(Phase, phases))
-        cases = all_cases(spec_of(**vars(self)), where=where, sample=sample, phases=ran)
+        spec = with_valid_points(spec_of(**vars(self)))
+        cases = all_cases(spec, where=where, sample=sample, phases=ran)
         rows = {row.case_id: row for row in rows_of(run)}
         return [rows[case.id] for case, _ in cases]
 
@@ -228,8 +239,10 @@ def _announcements(
     seconds = seconds_for(spec, cases)
     configs = len(configs_with_phases(spec, phases))
     into = f", into {file}" if file is not None else ""
+    points, all_points = number_of_points(spec), number_of_combinations(spec)
+    valid = f" ({all_points - points:,} others are not valid)" if points < all_points else ""
     yield (
-        f"{spec.model_name}: {len(cases):,} cases of {number_of_points(spec):,} points with "
+        f"{spec.model_name}: {len(cases):,} cases of {points:,} points{valid} with "
         f"{configs} configs each, about {duration_text(seconds)} for a small model{into}"
     )
     if seconds > _LONG:
@@ -274,7 +287,7 @@ def _measure(
     wanted = _wanted_cases(run)
     yield from measure_in_workers(spec, wanted, workers, division, time_limit=limit)
     if run.speeds is None:
-        threads = run.plan[0].case.num_threads
+        threads = max(each.case.num_threads for each in run.plan)
         zygote = workers.start(threads, under_callgrind=False)
         yield from add_speeds(run, zygote, _torch_dtypes(run), division.cores_for(threads))
 

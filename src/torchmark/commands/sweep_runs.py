@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from torchmark.analyse.sweep import RowStatus, SweepRow, rows_of
+from torchmark.analyse.sweep import RowStatus, rows_of
 from torchmark.commands.spine import begin_run
 from torchmark.define.sweep.points import SweepCase
 from torchmark.define.sweep.spec import SweepSpec
@@ -29,10 +28,11 @@ from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import TIME_LIMIT, Effort, Environment, Run, RunKind
 from torchmark.model.run_settings import dims_text, point_of, sizes_setting
 from torchmark.report.formats.data import render_csv
-from torchmark.report.views.sweep import case_table, kernel_table
+from torchmark.report.views.sweep import COLUMNS, case_table, dim_columns, kernel_table
 from torchmark.store import Store
 
-COLUMNS = tuple(field.name for field in fields(SweepRow))
+_OLDER_COLUMNS = COLUMNS[: COLUMNS.index("warnings")]
+"""All that files of earlier versions have: no warnings, and no column for each dimension."""
 
 _REMEDY = "name another --csv, or remove it to measure anew"
 
@@ -119,7 +119,7 @@ def kernels_file(file: Path) -> Path:
 
 def write_files(run: Run, file: Path) -> None:
     """Write the rows of the run, and its kernels where they were asked for."""
-    contents = {file: render_csv(case_table(rows_of(run)))}
+    contents = {file: render_csv(case_table(rows_of(run), run.settings["dims"]))}
     if any(each.metric is Metric.PROFILE for each in run.plan):
         contents[kernels_file(file)] = render_csv(kernel_table(run))
     for path, text in contents.items():
@@ -146,7 +146,7 @@ def check_file(
     names = {name for name, _ in cases[0].point.dims}
     ids = {_place_of(each): each.case.id for each in cases}
     for row in rows:
-        if row["model"] != model or _dims_in(row) != names:
+        if row["model"] != model or set(_dims_in(row)) != names:
             raise InvalidArgumentError(
                 f"{file} has rows of {row['model']} over {', '.join(sorted(_dims_in(row)))}, and "
                 f"this is {model} over {', '.join(sorted(names))}; name another --csv"
@@ -181,27 +181,42 @@ def _rows_in(file: Path) -> list[dict[str, str]]:
         text = file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{file} is no CSV of a sweep: {error}; {_REMEDY}") from error
-    heading = ",".join(COLUMNS)
-    if heading.startswith(text):
+    if "\n" not in text and _is_beginning(text):
         return []
     lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    if not lines or lines[0].rstrip("\r\n") != heading:
+    heading, *rows = csv.reader(lines) if lines else [[]]
+    for number, cells in enumerate(rows, start=2):
+        if len(cells) != len(heading):
+            raise InvalidArgumentError(
+                f"{file}, line {number} is no row: it has {len(cells)} cells in place of "
+                f"{len(heading)}; {_REMEDY}"
+            )
+    found = [dict(zip(heading, cells, strict=True)) for cells in rows]
+    if not _is_heading(heading, found):
         raise InvalidArgumentError(
             f"{file} is there and has other columns than a sweep; name another --csv, or remove it"
         )
-    found = []
-    for number, cells in enumerate(csv.reader(lines[1:]), start=2):
-        if len(cells) != len(COLUMNS):
-            raise InvalidArgumentError(
-                f"{file}, line {number} is no row: it has {len(cells)} cells in place of "
-                f"{len(COLUMNS)}; {_REMEDY}"
-            )
-        found.append(dict(zip(COLUMNS, cells, strict=True)))
     return found
 
 
-def _dims_in(row: Mapping[str, str]) -> set[str]:
-    return {pair.partition("=")[0] for pair in row["dims"].split()}
+def _is_beginning(text: str) -> bool:
+    """Whether it may be all that there is of a heading."""
+    start = ",".join(_OLDER_COLUMNS)
+    return start.startswith(text) or text.startswith(start)
+
+
+def _is_heading(names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether these are the columns of a sweep over the dimensions of its rows."""
+    if "dims" not in names:
+        return False
+    dims = _dims_in(rows[0]) if rows else []
+    return tuple(names) in (_OLDER_COLUMNS, (*COLUMNS, *dim_columns(dims).values())) or (
+        not rows and tuple(names[: len(COLUMNS)]) == COLUMNS
+    )
+
+
+def _dims_in(row: Mapping[str, str]) -> list[str]:
+    return [pair.partition("=")[0] for pair in row["dims"].split()]
 
 
 def _place_in(row: Mapping[str, str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -25,9 +25,10 @@ import msgspec
 
 from torchmark.define.expansion import ConditionalCase
 from torchmark.define.suites.loading import CasesOfFile, Source, read_here
+from torchmark.define.sweep.points import with_valid_points
 from torchmark.define.sweep.spec import SweepSpec, read_spec
 from torchmark.engine.zygote.conversation import signal_name
-from torchmark.errors import SuiteFileError, SuiteNotFoundError
+from torchmark.errors import InvalidArgumentError, SuiteFileError, SuiteNotFoundError
 from torchmark_probe.zygote.serving import die_with_parent
 
 LOAD_SECONDS = 60.0
@@ -54,6 +55,10 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """Files and modules by their names, and whether each is a file."""
 
     is_sweep: bool
+    sizes: Mapping[str, tuple[int, ...]] | None
+    """Of a sweep: the sizes that some dimensions have in place of the file's own. None if nobody
+    asks which points there are."""
+
     descriptor: int
     """Where the answers go."""
 
@@ -89,9 +94,18 @@ def read_suites(
         yield answer if isinstance(answer, SuiteFileError) else answer.cases
 
 
-def read_sweep(file: Path, *, time_limit: float = LOAD_SECONDS) -> SweepSpec:
-    """The sweep that a file defines; a SuiteFileError if it defines none."""
-    (answer,) = _read_all([file], time_limit, is_sweep=True)
+def read_sweep(
+    file: Path,
+    *,
+    sizes: Mapping[str, tuple[int, ...]] | None = None,
+    time_limit: float = LOAD_SECONDS,
+) -> SweepSpec:
+    """The sweep that a file defines; a SuiteFileError if it defines none.
+
+    With `sizes`, which some dimensions have in place of the file's own, it says which points are
+    valid: what decides it is the file's own code, and runs there.
+    """
+    (answer,) = _read_all([file], time_limit, is_sweep=True, sizes=sizes)
     if isinstance(answer, SuiteFileError):
         raise answer
     assert answer.spec is not None
@@ -99,23 +113,31 @@ def read_sweep(file: Path, *, time_limit: float = LOAD_SECONDS) -> SweepSpec:
 
 
 def _read_all(
-    sources: Sequence[Source], time_limit: float, *, is_sweep: bool
+    sources: Sequence[Source],
+    time_limit: float,
+    *,
+    is_sweep: bool,
+    sizes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Iterator[_Answer | SuiteFileError]:
     left = list(sources)
     while left:
-        for answer in _read_in_one_process(tuple(left), time_limit, is_sweep=is_sweep):
+        for answer in _read_in_one_process(tuple(left), time_limit, is_sweep=is_sweep, sizes=sizes):
             left.pop(0)
             yield answer
 
 
 def _read_in_one_process(
-    sources: Sequence[Source], time_limit: float, *, is_sweep: bool
+    sources: Sequence[Source],
+    time_limit: float,
+    *,
+    is_sweep: bool,
+    sizes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Iterator[_Answer | SuiteFileError]:
     """One answer for each source, up to the one that ends the process."""
     time_limit = max(time_limit, _SHORTEST)
     own, theirs = os.pipe()
     named = tuple((str(source), isinstance(source, Path)) for source in sources)
-    request = _Request(sources=named, is_sweep=is_sweep, descriptor=theirs)
+    request = _Request(sources=named, is_sweep=is_sweep, sizes=sizes, descriptor=theirs)
     with tempfile.TemporaryFile() as file, open(own, "rb", buffering=0):
         file.write(msgspec.json.encode(request))
         file.seek(0)
@@ -185,18 +207,18 @@ def serve() -> NoReturn:
     os.close(nothing)
     with open(request.descriptor, "wb") as answers:
         for name, is_file in request.sources:
-            answer = _read_here(Path(name) if is_file else name, is_sweep=request.is_sweep)
+            answer = _read_here(Path(name) if is_file else name, request)
             answers.write(msgspec.json.encode(answer) + b"\n")
             answers.flush()
     os._exit(0)  # whatever the files have left behind
 
 
-def _read_here(source: Source, *, is_sweep: bool) -> _Answer:
+def _read_here(source: Source, request: _Request) -> _Answer:
     cases: tuple[ConditionalCase, ...] = ()
     spec, failure, not_found = None, None, ""
     try:
-        if is_sweep:
-            spec = replace(read_spec(Path(source)), file=None)
+        if request.is_sweep:
+            spec = _read_spec(Path(source), request.sizes)
         else:
             (found,) = read_here([source])
             if isinstance(found, SuiteFileError):
@@ -213,3 +235,14 @@ def _read_here(source: Source, *, is_sweep: bool) -> _Answer:
             column=error.column,
         )
     return _Answer(sys_path=sys.path, cases=cases, spec=spec, failure=failure, not_found=not_found)
+
+
+def _read_spec(file: Path, sizes: Mapping[str, tuple[int, ...]] | None) -> SweepSpec:
+    """The spec as data."""
+    spec = read_spec(file)
+    if sizes is not None:
+        try:
+            spec = with_valid_points(spec.with_sizes(sizes))
+        except InvalidArgumentError as error:
+            raise SuiteFileError(str(error), file=str(file)) from error
+    return replace(spec, file=None, valid=None)

@@ -18,6 +18,7 @@ from torchmark.errors import EmptyMeasurementError, InvalidArgumentError, Invali
 from torchmark.model.case import TaskSpec
 from torchmark.model.result_warnings import (
     ResultWarning,
+    find_interval_warnings,
     find_sampling_warnings,
     find_warnings,
 )
@@ -142,7 +143,11 @@ class Measurement(BareMeasurement):
 
         More than what `has_warnings` knows: that is torch's, and looks at the spread alone.
         """
-        return (*find_warnings(self._samples()), *self._sampling_warnings())
+        return (
+            *find_warnings(self._samples()),
+            *find_interval_warnings(self.median, self.median_interval),
+            *self._sampling_warnings(),
+        )
 
     def _sampling_warnings(self) -> tuple[ResultWarning, ...]:
         """One of each kind, of this measurement or of those it was merged from."""

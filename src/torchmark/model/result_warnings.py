@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import correlation
 
 from torchmark.model.units import select_unit
-from torchmark_probe.loops.intervals import median, quantile_of_sorted
+from torchmark_probe.loops.intervals import Interval, median, quantile_of_sorted
 from torchmark_probe.loops.measurement import IQR_DOUBTFUL
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
@@ -26,6 +26,10 @@ _MODE_DISTANCE = 0.05
 _MODE_SEPARATION = 6.0
 """Distance of two groups over their pooled deviation. Splitting one bell curve at its best
 point gives 2.7, a flat distribution 3.5 and the skewest ones seen here 5."""
+
+_WIDE_INTERVAL = 0.1
+"""How far an interval reaches from the median, as a share: beyond it not even the second figure of
+a time is known. A case is timed until it is a tenth of that."""
 
 _DRIFT_SIZE = 0.02
 """The change from the first to the last third of the samples, as a share of the median."""
@@ -43,6 +47,7 @@ class WarningKind(enum.Enum):
     BIMODAL = "bimodal"
     DRIFTING = "drifting"
     DISTURBED = "disturbed"
+    WIDE_INTERVAL = "wide interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,26 @@ def find_sampling_warnings(sampling: Sampling) -> tuple[ResultWarning, ...]:
     """Warnings about the way the samples were taken: the clock, and the machine meanwhile."""
     found = (_coarse_clock(sampling), _disturbed(sampling))
     return tuple(warning for warning in found if warning is not None)
+
+
+def find_interval_warnings(centre: float, interval: Interval) -> tuple[ResultWarning, ...]:
+    """Warnings about how well a median is known, whatever the samples look like."""
+    reach = max(interval.high - centre, centre - interval.low)
+    if centre <= 0 or reach < _WIDE_INTERVAL * centre:
+        return ()
+    low, high = _seconds(max(0.0, interval.low)), _seconds(interval.high)
+    warning = ResultWarning(
+        kind=WarningKind.WIDE_INTERVAL,
+        figures={"share": reach / centre, "low": interval.low, "high": interval.high},
+        text=f"the median {_seconds(centre)} may be anything from {low} to {high}; give it more "
+        "time, or a quieter machine",
+    )
+    return (warning,)
+
+
+def kinds_text(warnings: Iterable[ResultWarning]) -> str:
+    """The kinds of warnings in the cell of a table."""
+    return "; ".join(warning.kind.value for warning in warnings)
 
 
 def _too_few(samples: Sequence[float]) -> ResultWarning | None:

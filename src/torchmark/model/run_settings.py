@@ -155,6 +155,10 @@ Dims: TypeAlias = tuple[tuple[str, int], ...]
 """The name of each dimension and its size, in the order of `input_scales`."""
 
 
+THREADS = "threads"
+"""The dimension that is no size of a tensor: how many threads torch has."""
+
+
 class Phase(enum.Enum):
     """What one run does."""
 
@@ -167,7 +171,11 @@ class Phase(enum.Enum):
 TORCH_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 """What torch calls the dtypes in which it multiplies matrices."""
 
-_RUNTIMES = {"pt": Runtime.EAGER, "compile": Runtime.COMPILED}
+_RUNTIMES = {
+    "pt": Runtime.EAGER,
+    "compile": Runtime.COMPILED,
+    "compile-static": Runtime.COMPILED,
+}
 """By backend; all others are explicit."""
 
 _AUTOGRAD = {
@@ -187,7 +195,7 @@ class SweepPoint:
     """fp32, fp16, bf16, fp64 or int8."""
 
     backend: str
-    """pt, compile or ort."""
+    """pt, compile, compile-static or ort."""
 
     phase: Phase
     threads: int

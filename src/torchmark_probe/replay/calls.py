@@ -22,7 +22,7 @@ one half of it alone.
 """
 
 import json
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -200,6 +200,37 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
         for number, (record, tensor) in enumerate(zip(wanted, given))
         for difference in _differences(record, tensor, inputs)
     ]
+
+
+def complete_record(
+    text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: Any
+) -> Optional[Dict[str, Any]]:
+    """The call with its schema and with what came back here, if the record does not know that.
+
+    The arguments are those of `mismatches`. None where the record knows it, or a tensor that came
+    back is not strided.
+    """
+    call, given = parse_call(text), tensors_of(result)
+    if "outputs" in call or any(each.layout is not torch.strided for each in given):
+        return None
+    storages: Dict[int, int] = {}
+    recorded = records.tensor_records([call["args"], *call["kwargs"].values()])
+    for record, tensor in zip(recorded, tensors_of([args, kwargs])):
+        if tensor.layout is torch.strided and _address(tensor):
+            record["storage"] = storages.setdefault(_address(tensor), len(storages))
+    outputs: List[Dict[str, Any]] = []
+    for tensor in given:
+        look: Dict[str, Any] = {
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype).partition(".")[2],
+        }
+        if not tensor.is_contiguous():
+            look["strides"] = list(tensor.stride())
+        if _address(tensor) in storages:
+            look["storage"] = storages[_address(tensor)]
+        outputs.append({"tensor": look})
+    schema = str(records.operator_named(call["op"])._schema)  # noqa: SLF001 - nothing else tells
+    return dict(call, schema=schema, outputs=outputs)
 
 
 def _differences(

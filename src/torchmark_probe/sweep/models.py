@@ -132,13 +132,13 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     return quantised
 
 
-def compile_model(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_model(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:
     """The model as torch.compile makes it; it compiles when it is called.
 
-    Sizes are dynamic, so that one compilation serves all of them; torch makes another where it has
-    to, as for a size of 1.
+    With dynamic sizes one compilation serves all of them, and torch makes another where it has to,
+    as for a size of 1. Otherwise it compiles for each size.
     """
-    made = compile_function(function, dynamic=True)
+    made = compile_function(function, dynamic=dynamic)
     from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
 
     for name in ("recompile_limit", "cache_size_limit"):  # the older name is still an alias

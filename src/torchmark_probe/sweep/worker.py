@@ -182,12 +182,16 @@ class Sweeper:
             return first_run(
                 lambda: model.bind(point.inputs, self._axes(), point.expected), "ONNX Runtime"
             )
-        if case.backend == "compile":
-            key = ("compile", dtype, phase != models.FORWARD)
-            function = self._once(key, lambda: models.compile_model(point.function))
+        is_compiled = case.backend in ("compile", "compile-static")
+        if is_compiled:
+            key = (case.backend, dtype, phase != models.FORWARD)
+            dynamic = case.backend == "compile"
+            function = self._once(
+                key, lambda: models.compile_model(point.function, dynamic=dynamic)
+            )
         return first_run(
             lambda: models.call_of_phase(phase, function, point.function, point.inputs),
-            {"compile": "torch.compile"}.get(case.backend, "eager"),
+            "torch.compile" if is_compiled else "eager",
         )
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:

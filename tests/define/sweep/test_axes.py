@@ -156,6 +156,16 @@ def test_what_is_given_loosely_is_combined(given: Any) -> None:
     assert texts(given) == ["pt fp16", "ort fp16", "pt fp32", "ort fp32"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [["compile-static fp16"], ["compile-static-fp16"], ["fp16/compile-static"],
+     ["fp16", "compile-static"], {"backend": "compile-static", "dtype": "fp16"}],
+)  # fmt: skip
+def test_static_compilation_is_a_backend_of_its_own(given: Any) -> None:
+    assert texts(given) == ["compile-static fp16"]
+    assert texts(["compile-fp16"]) == ["compile fp16"]
+
+
 def test_a_config_has_its_own_phase_and_threads() -> None:
     assert configs_of([{"backend": "compile", "phase": "backward", "threads": 2}]) == (
         JobConfig(backend="compile", phase=Phase.BACKWARD, threads=2),
@@ -166,7 +176,7 @@ def test_a_config_has_its_own_phase_and_threads() -> None:
     ("wrong", "named"),
     [
         (["pt fp8"], "'fp8' of the job config 'pt fp8'"),
-        (["onnx"], "'onnx' is no backend (pt, compile, ort)"),
+        (["onnx"], "'onnx' is no backend (pt, compile, compile-static, ort)"),
         ([{"backend": "tf"}], "backend 'tf'"),
         ([{"device": "cpu"}], "'device'"),
         ([{"threads": 0}], "threads=0"),

@@ -2,16 +2,26 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.define.sweep.specs import cases, spec
-from torchmark.define.sweep.points import WhereError, all_cases, filter_of
+from torchmark.define.sweep.expressions import WhereError, filter_of
+from torchmark.define.sweep.points import (
+    all_cases,
+    number_of_points,
+    seconds_for,
+    with_valid_points,
+)
 from torchmark.define.sweep.spec import read_spec
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import DefinitionError, InvalidArgumentError
 from torchmark.model.run_settings import Phase, point_of, sizes_setting
+
+if TYPE_CHECKING:
+    from torchmark.define.sweep.points import SweepCase
 
 GOLDEN = Path(__file__).parents[2] / "data" / "version_1"
 
@@ -167,3 +177,68 @@ def test_a_sample_is_bounded_too() -> None:
     )
     with pytest.raises(InvalidArgumentError, match="100,000,000,000,000,000,000 combinations"):
         all_cases(more, sample=5)
+
+
+def sizes_of(found: list[SweepCase]) -> list[tuple[int, ...]]:
+    """Of the points, each once."""
+    return list(dict.fromkeys(tuple(size for _, size in point.dims) for _, point in found))
+
+
+@pytest.mark.parametrize(
+    "valid",
+    [
+        lambda batch, features: features % (batch * 8) == 0,
+        lambda **point: point["features"] % (point["batch"] * 8) == 0,
+        lambda batch, features, factor=8: features % (batch * factor) == 0,
+        "features % (batch * 8) == 0",
+    ],
+)
+def test_points_that_are_not_valid_are_no_cases(valid: Any) -> None:
+    allowed = with_valid_points(spec(valid=valid))
+    assert number_of_points(allowed) == 3
+    assert sizes_of(all_cases(allowed)) == [(1, 8, 2), (1, 16, 2), (2, 16, 2)]
+    assert sizes_of(all_cases(allowed, where="batch == 1")) == [(1, 8, 2), (1, 16, 2)]
+    drawn = sizes_of(all_cases(allowed, sample=2))
+    assert len(drawn) == 2
+    assert set(drawn) < set(sizes_of(all_cases(allowed)))
+    assert len(sizes_of(all_cases(allowed, sample=9))) == 3
+
+
+def test_what_is_valid_is_asked_of_the_sizes_that_are_set() -> None:
+    asked = spec(valid="batch > 4", input_scales={"batch": [1], "features": [8], "times": [2]})
+    assert sizes_of(all_cases(with_valid_points(asked.with_sizes({"batch": (4, 8)})))) == [
+        (8, 8, 2)
+    ]
+
+
+def test_what_is_valid_is_not_asked_at_billions_of_points() -> None:
+    many = {"batch": range(1, 9999), "features": range(1, 9999), "times": [2]}
+    with pytest.raises(DefinitionError, match=r"valid would be asked at 99,960,004 points"):
+        with_valid_points(spec(valid=lambda: True, input_scales=many))
+
+
+def test_threads_are_a_dimension_that_filters_and_rules_know() -> None:
+    scales = {"batch": [1, 2], "features": [8], "times": [2], "threads": [1, 2]}
+    allowed = with_valid_points(
+        spec(input_scales=scales, valid=lambda batch, threads: batch >= threads)
+    )
+    found = all_cases(allowed)
+    assert [(dict(point.dims)["batch"], point.threads, point.backend) for _, point in found] == [
+        (1, 1, "pt"), (1, 1, "ort"), (2, 1, "pt"), (2, 1, "ort"), (2, 2, "pt"), (2, 2, "ort"),
+    ]  # fmt: skip
+    assert all(case.num_threads == point.threads for case, point in found)
+    assert all("threads" not in dict(point.dims) for _, point in found)
+    assert {point.threads for _, point in all_cases(allowed, where="threads > 1")} == {2}
+    plain = cases(input_scales={name: scales[name] for name in ("batch", "features", "times")})
+    assert {case.id for case, _ in plain} < {
+        case.id for case, _ in all_cases(spec(input_scales=scales))
+    }
+
+
+def test_a_static_compilation_is_reckoned_for_each_point() -> None:
+    seconds = {
+        backend: seconds_for(made, all_cases(made))
+        for backend in ("compile", "compile-static")
+        for made in [spec(job_configs=[backend])]
+    }
+    assert seconds["compile-static"] - seconds["compile"] == pytest.approx(8.0 * (6 - 1))

@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.define.sweep.specs import spec
+from torchmark.define.sweep.points import with_valid_points
 from torchmark.define.sweep.spec import indices, read_spec
-from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
+from torchmark.errors import (
+    DefinitionError,
+    InvalidArgumentError,
+    SuiteFileError,
+    SuiteNotFoundError,
+)
 from torchmark_probe.zygote.messages import Input
 
 if TYPE_CHECKING:
@@ -28,11 +34,29 @@ SCALES = {"batch": [1, 2], "features": [8], "times": [2]}
         ({"input_params": [["batch", -1]]}, "the dimension -1"),
         ({"input_params": [{"dims": ["batch"], "dtype": "int64"}]}, "integers need below"),
         ({"model": 3}, "model is 3"),
+        ({"valid": 3}, "valid is 3; write a function of dimensions"),
+        ({"valid": lambda heads: True}, "valid asks for 'heads'; the dimensions are batch"),
+        ({"valid": lambda *batch: True}, "valid raised TypeError"),
+        ({"valid": lambda dtype: True}, "valid asks for 'dtype'"),
+        ({"valid": "heads == 1"}, "valid: there is no 'heads'; there are batch"),
+        ({"valid": "batch <"}, "valid: invalid syntax"),
+        ({"valid": "open('x')"}, "valid does not know calls"),
+        ({"valid": lambda batch: batch % 2}, "valid is 1 at batch=1 features=8 times=2, which"),
+        ({"valid": "batch % 2"}, "valid is 1 at batch=1 features=8 times=2, which is neither"),
+        ({"valid": lambda batch: 1 / (batch - 2) < 9},
+         "valid raised ZeroDivisionError: division by zero, at batch=2 features=8 times=2"),
+        ({"valid": "1 // (batch - 2) < 9"}, "at batch=2 features=8 times=2, valid: integer"),
+        ({"valid": lambda batch: batch > 9}, "no point is left: valid is False at all 2 of them"),
+        ({"input_scales": {**SCALES, "threads": [1, 0]}}, "threads are 1, 2, …, and not 0"),
+        ({"input_scales": {**SCALES, "threads": [1, 2]}, "job_configs": {"threads": [2]}},
+         "threads are in input_scales and in job_configs"),
+        ({"input_scales": {**SCALES, "threads": [1]}, "input_params": [["threads"]]},
+         "'threads' is how many threads torch has"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_told_with_its_name_and_value(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(DefinitionError) as raised:
-        spec(**changes)
+    with pytest.raises(InvalidArgumentError) as raised:
+        with_valid_points(spec(**{"input_scales": SCALES, **changes}))
     assert named in str(raised.value)
 
 
@@ -56,6 +80,13 @@ def test_sizes_are_set_for_dimensions_that_there_are() -> None:
         spec().with_sizes({"bach": (7,)})
     with pytest.raises(DefinitionError, match="'batch' has the size -7"):
         spec().with_sizes({"batch": (-7,)})
+
+
+def test_threads_are_set_in_place_of_those_of_the_configs() -> None:
+    given = spec(job_configs={"backend": ["pt", "ort"], "threads": [2, 4]})
+    found = given.with_sizes({"threads": (1, 3)})
+    assert found.scales["threads"] == (1, 3)
+    assert [(each.backend, each.threads) for each in found.configs] == [("pt", 1), ("ort", 1)]
 
 
 def test_a_file_that_lacks_a_name_is_told_which(tmp_path: Path) -> None:

@@ -191,14 +191,15 @@ def _read(dim: str, text: str) -> Iterable[Any]:
 
 
 _KINDS = {
-    "backend": ("pt", "compile", "ort"),
+    "backend": ("pt", "compile", "compile-static", "ort"),
     "dtype": ("fp32", "fp16", "bf16", "fp64", "int8"),
     "phase": tuple(phase.value for phase in Phase),
 }
 _ALSO_CALLED = {name: dtype for dtype, name in TORCH_DTYPES.items()}
 """As torch calls them: a spec may say torch.float16."""
 
-_SEPARATORS = re.compile(r"[\s,/_-]+")
+_SEPARATORS = re.compile(r"(?:[\s,/]|[_-](?!static))+")
+"""Of the words of a job config; compile-static is one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,8 @@
-"""A line of Python as data: what `--where` and the sizes of a dimension are written in.
+"""A line of Python as data: what `--where`, `valid` and the sizes of a dimension are written in.
+
+A filter is an expression over the dimensions and the job config: comparisons, arithmetic, and, or,
+not, `in`, numbers and text. What Python writes so is walked through as a tree, and nothing else is
+known, so the text can do nothing but say yes or no.
 
 Python's parser runs out of memory or of stack on text that nobody writes by hand, and arithmetic
 with numbers of thousands of digits takes minutes. What is longer, deeper or larger than the limits
@@ -8,8 +12,15 @@ is refused before anything is computed.
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import warnings
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from torchmark.errors import MarkedTextError
+
+Values = Mapping[str, Any]
 
 _LONGEST = 100_000
 """Characters: a list of the most sizes that a dimension may have still fits."""
@@ -75,3 +86,99 @@ def _check_constant(line: str, node: ast.AST) -> None:
         raise ExpressionError("a constant is a number or text", position_of(line, node))
     if not isinstance(node.value, str) and not abs(node.value) < _LARGEST:
         raise ExpressionError(_TOO_LARGE, position_of(line, node))
+
+
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda value, several: value in several,
+    ast.NotIn: lambda value, several: value not in several,
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+_LEAVES = (ast.Name, ast.Constant, ast.boolop, ast.expr_context)
+_BRANCHES = (ast.BoolOp, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List)
+_UNKNOWN = {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}
+
+
+class WhereError(MarkedTextError):
+    """A filter that cannot be read."""
+
+    remedy = 'Write it like "batch * features <= 65536 and batch not in (1, 3)".'
+
+
+def filter_of(text: str, names: Collection[str]) -> Callable[[Values], bool]:
+    """A function of a case's values by name; an error points at what is not understood.
+
+    >>> filter_of("2 * batch < 10 and backend == 'pt'", ["batch", "backend"])(
+    ...     {"batch": 4, "backend": "pt"})
+    True
+    """
+    value_of = expression_of(text, names, "--where")
+    return lambda values: bool(value_of(values))
+
+
+def expression_of(text: str, names: Collection[str], what: str) -> Callable[[Values], Any]:
+    """What the text says of values by name; errors begin with what the text is called."""
+    try:
+        line, tree = parse_expression(text)
+    except ExpressionError as error:
+        raise WhereError(f"{what}: {error}", text=text, position=error.position) from error
+    for node in ast.walk(tree):
+        _check(node, line, names, what)
+
+    def value_of(values: Values) -> Any:
+        try:
+            return _value(tree, values)
+        except (TypeError, ArithmeticError, ValueError) as error:
+            raise WhereError(f"{what}: {error}", text=line, position=0) from error
+
+    return value_of
+
+
+def _check(node: ast.AST, text: str, names: Collection[str], what: str) -> None:
+    position = position_of(text, node)
+    if not isinstance(node, (*_LEAVES, *_BRANCHES)) and type(node) not in _OPERATORS:
+        kind = _UNKNOWN.get(type(node), f"this ({type(node).__name__})")
+        raise WhereError(f"{what} does not know {kind}", text=text, position=position)
+    if isinstance(node, ast.Name) and node.id not in names:
+        said = f"{what}: there is no {node.id!r}; there are {', '.join(names)}"
+        raise WhereError(said, text=text, position=position)
+
+
+def _value(node: ast.AST, values: Values) -> Any:  # noqa: PLR0911 - one for each kind
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.Tuple | ast.List):
+        return [_value(each, values) for each in node.elts]
+    if isinstance(node, ast.UnaryOp):
+        return _OPERATORS[type(node.op)](_value(node.operand, values))
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, values), _value(node.right, values)
+        if isinstance(left, str | list) or isinstance(right, str | list):
+            raise TypeError("arithmetic is for numbers")
+        return _OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.BoolOp):
+        parts = (_value(each, values) for each in node.values)
+        return all(parts) if isinstance(node.op, ast.And) else any(parts)
+    assert isinstance(node, ast.Compare)
+    left = _value(node.left, values)
+    for comparison, each in zip(node.ops, node.comparators, strict=True):
+        right = _value(each, values)
+        if not _OPERATORS[type(comparison)](left, right):
+            return False
+        left = right
+    return True

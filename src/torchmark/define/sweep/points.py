@@ -4,10 +4,6 @@ Points that initialise the model alike stand together, so that it is built, expo
 once for all of them; of each point all configs stand together, so that what changes on the machine
 changes for all of them.
 
-The filter of `--where` is an expression over the dimensions and the job config: comparisons,
-arithmetic, and, or, not, `in`, numbers and text. What Python writes so is walked through as a tree,
-and nothing else is known, so the text can do nothing but say yes or no.
-
 How long the cases may take is said before they start, so that nobody waits for days. The figures
 are of small models on an ordinary processor; a model whose run takes a second takes longer, and a
 large machine is quicker.
@@ -15,25 +11,20 @@ large machine is quicker.
 
 from __future__ import annotations
 
-import ast
-import itertools
 import math
-import operator
 import random
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from torchmark.define.sweep.axes import JobConfig
-from torchmark.define.sweep.expressions import ExpressionError, parse_expression, position_of
-from torchmark.define.sweep.spec import CONFIG_FIELDS, SweepSpec
-from torchmark.errors import InvalidArgumentError, MarkedTextError
+from torchmark.define.sweep.expressions import filter_of
+from torchmark.define.sweep.spec import CONFIG_FIELDS, SweepSpec, rule_of
+from torchmark.errors import DefinitionError, InvalidArgumentError, MarkedTextError
 from torchmark.model.case import Case
-from torchmark.model.run_settings import Dims, Phase, SweepPoint, case_of
+from torchmark.model.run_settings import THREADS, Dims, Phase, SweepPoint, case_of, dims_text
 from torchmark_probe.zygote.messages import Input
-
-Values = Mapping[str, Any]
 
 _MOST_CASES = 1_000_000
 """More are refused: at a tenth of a second for each it would take a day."""
@@ -44,32 +35,8 @@ _START = 10.0
 _CASE = 0.2
 """Seconds for the samples of a case and all around them."""
 
-_PREPARING = {"pt": 0.0, "ort": 2.0, "compile": 8.0}
-"""Seconds for each model and dtype that a backend has to prepare."""
-
-
-_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda value, several: value in several,
-    ast.NotIn: lambda value, several: value not in several,
-    ast.Not: operator.not_,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-_LEAVES = (ast.Name, ast.Constant, ast.boolop, ast.expr_context)
-_BRANCHES = (ast.BoolOp, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List)
-_UNKNOWN = {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}
+_PREPARING = {"pt": 0.0, "ort": 2.0, "compile": 8.0, "compile-static": 8.0}
+"""Seconds for each model and dtype that a backend has to prepare; a static one, for each point."""
 
 
 class SweepCase(NamedTuple):
@@ -92,14 +59,15 @@ def all_cases(
     configs are taken. `phases` are for the job configs that do not say their own.
     """
     configs = configs_with_phases(spec, phases)
+    total = number_of_points(spec)
     if sample is not None and not where:
-        total = number_of_points(spec)
         _check_number(min(total, sample), len(configs))
-        sizes = [_dims_at(spec, place) for place in _draw(total, sample)]
+        sizes = [_dims_at(spec, at) for at in _draw(total, sample)]
         found = list(_points_by_sizes(sizes, configs, lambda _: True))
     else:
-        _check_number(number_of_points(spec), len(configs))
-        found = list(_points_by_sizes(_all_dims(spec), configs, _filter(spec, where)))
+        _check_number(total, len(configs))
+        every = (_dims_at(spec, at) for at in range(total))
+        found = list(_points_by_sizes(every, configs, _filter(spec, where)))
         if sample is not None:
             found = [found[place] for place in _draw(len(found), sample)]
     if not found:
@@ -115,8 +83,45 @@ def all_cases(
     ]
 
 
+def with_valid_points(spec: SweepSpec) -> SweepSpec:
+    """The spec with the places of the points that its rule allows; an error names the point."""
+    if spec.valid is None:
+        return spec
+    total = number_of_combinations(spec)
+    if total > _MOST_CASES:
+        raise DefinitionError(
+            f"valid would be asked at {total:,} points, and at most {_MOST_CASES:,} are gone "
+            "through; give dimensions fewer sizes"
+        )
+    holds = rule_of(spec)
+    allowed = tuple(at for at in range(total) if _is_allowed(holds, _dims_at(spec, at)))
+    if not allowed:
+        raise DefinitionError(f"no point is left: valid is False at all {total:,} of them")
+    return replace(spec, valid=None, places=allowed)
+
+
+def _is_allowed(holds: Callable[[Mapping[str, int]], Any], dims: Dims) -> bool:
+    try:
+        allowed = holds(dict(dims))
+    except MarkedTextError as error:
+        raise DefinitionError(f"at {dims_text(dims)}, {error}") from error
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise DefinitionError(f"valid raised {said}, at {dims_text(dims)}") from error
+    if type(allowed).__name__ not in ("bool", "bool_"):  # numpy's too
+        raise DefinitionError(
+            f"valid is {allowed!r} at {dims_text(dims)}, which is neither True nor False"
+        )
+    return bool(allowed)
+
+
 def number_of_points(spec: SweepSpec) -> int:
-    """Before anything is filtered or drawn."""
+    """Those that are valid, before anything is filtered or drawn."""
+    return number_of_combinations(spec) if spec.places is None else len(spec.places)
+
+
+def number_of_combinations(spec: SweepSpec) -> int:
+    """Of sizes, valid or not."""
     return math.prod(map(len, spec.scales.values()))
 
 
@@ -133,9 +138,11 @@ def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[JobCon
 def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
     """What these cases take, give or take a factor of two."""
     prepared = {
-        (_init_sizes(spec, point), point.dtype, point.backend, point.phase) for _, point in cases
-    }
-    preparing = sum(_PREPARING[backend] for _, _, backend, _ in prepared)
+        (point.dims if point.backend == "compile-static" else _init_sizes(spec, point),
+         point.dtype, point.backend, point.phase, point.threads)
+        for _, point in cases
+    }  # fmt: skip
+    preparing = sum(_PREPARING[backend] for _, _, backend, *_ in prepared)
     return _START + _CASE * len(cases) + preparing
 
 
@@ -171,13 +178,9 @@ def _draw(total: int, number: int) -> list[int]:
     return sorted(drawn)
 
 
-def _all_dims(spec: SweepSpec) -> Iterator[Dims]:
-    for sizes in itertools.product(*spec.scales.values()):
-        yield tuple(zip(spec.scales, sizes, strict=True))
-
-
-def _dims_at(spec: SweepSpec, place: int) -> Dims:
-    """The sizes at this place of the product, whose last dimension changes first."""
+def _dims_at(spec: SweepSpec, number: int) -> Dims:
+    """The sizes of a valid point by its number; the last dimension changes first."""
+    place = number if spec.places is None else spec.places[number]
     found: list[tuple[str, int]] = []
     for name, sizes in reversed(list(spec.scales.items())):
         place, at = divmod(place, len(sizes))
@@ -190,8 +193,10 @@ def _points_by_sizes(
 ) -> Iterator[list[SweepPoint]]:
     """The points that are wanted, those of the same sizes together."""
     settings = [asdict(config) for config in configs]
-    for dims in sizes:
-        points = [SweepPoint(dims=dims, **each) for each in settings]
+    for every in sizes:
+        dims = tuple(dim for dim in every if dim[0] != THREADS)
+        of_dims = {THREADS: dict(every)[THREADS]} if len(dims) < len(every) else {}
+        points = [SweepPoint(dims=dims, **{**each, **of_dims}) for each in settings]
         chosen = [point for point in points if wanted(point)]
         if chosen:
             yield chosen
@@ -200,7 +205,7 @@ def _points_by_sizes(
 def _filter(spec: SweepSpec, where: str) -> Callable[[SweepPoint], bool]:
     if not where:
         return lambda _: True
-    holds = filter_of(where, [*spec.scales, *CONFIG_FIELDS])
+    holds = filter_of(where, dict.fromkeys([*spec.scales, *CONFIG_FIELDS]))
 
     def wanted(point: SweepPoint) -> bool:
         values = {
@@ -210,72 +215,6 @@ def _filter(spec: SweepSpec, where: str) -> Callable[[SweepPoint], bool]:
         return holds(values)
 
     return wanted
-
-
-class WhereError(MarkedTextError):
-    """A filter that cannot be read."""
-
-    remedy = "Write it like \"batch * features <= 65536 and backend != 'ort'\"."
-
-
-def filter_of(text: str, names: Collection[str]) -> Callable[[Values], bool]:
-    """A function of a case's values by name; an error points at what is not understood.
-
-    >>> filter_of("2 * batch < 10 and backend == 'pt'", ["batch", "backend"])(
-    ...     {"batch": 4, "backend": "pt"})
-    True
-    """
-    try:
-        line, tree = parse_expression(text)
-    except ExpressionError as error:
-        raise WhereError(f"--where: {error}", text=text, position=error.position) from error
-    for node in ast.walk(tree):
-        _check(node, line, names)
-
-    def holds(values: Values) -> bool:
-        try:
-            return bool(_value(tree, values))
-        except (TypeError, ArithmeticError, ValueError) as error:
-            raise WhereError(f"--where: {error}", text=line, position=0) from error
-
-    return holds
-
-
-def _check(node: ast.AST, text: str, names: Collection[str]) -> None:
-    position = position_of(text, node)
-    if not isinstance(node, (*_LEAVES, *_BRANCHES)) and type(node) not in _OPERATORS:
-        kind = _UNKNOWN.get(type(node), f"this ({type(node).__name__})")
-        raise WhereError(f"--where does not know {kind}", text=text, position=position)
-    if isinstance(node, ast.Name) and node.id not in names:
-        said = f"--where: there is no {node.id!r}; there are {', '.join(names)}"
-        raise WhereError(said, text=text, position=position)
-
-
-def _value(node: ast.AST, values: Values) -> Any:  # noqa: PLR0911 - one for each kind
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return values[node.id]
-    if isinstance(node, ast.Tuple | ast.List):
-        return [_value(each, values) for each in node.elts]
-    if isinstance(node, ast.UnaryOp):
-        return _OPERATORS[type(node.op)](_value(node.operand, values))
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, values), _value(node.right, values)
-        if isinstance(left, str | list) or isinstance(right, str | list):
-            raise TypeError("arithmetic is for numbers")
-        return _OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.BoolOp):
-        parts = (_value(each, values) for each in node.values)
-        return all(parts) if isinstance(node.op, ast.And) else any(parts)
-    assert isinstance(node, ast.Compare)
-    left = _value(node.left, values)
-    for comparison, each in zip(node.ops, node.comparators, strict=True):
-        right = _value(each, values)
-        if not _OPERATORS[type(comparison)](left, right):
-            return False
-        left = right
-    return True
 
 
 def _init_sizes(spec: SweepSpec, point: SweepPoint) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""A sweep as people write it: five names, in a Python file or as arguments of `Sweep`.
+"""A sweep as people write it: five names and a rule, in a Python file or as arguments of `Sweep`.
 
 All mistakes that can be seen without running the model are found here, before anything is
 measured, and each is told with the name and the value that are wrong.
@@ -7,22 +7,25 @@ measured, and each is told with the name and the value that are wrong.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from torchmark.define.suites.loading import run_file
 from torchmark.define.sweep.axes import JobConfig, configs_of, sizes_of
+from torchmark.define.sweep.expressions import expression_of
 from torchmark.errors import (
     DefinitionError,
     InvalidArgumentError,
     SuiteFileError,
     SuiteNotFoundError,
 )
+from torchmark.model.run_settings import THREADS
 from torchmark_probe.zygote.messages import Input
 
 NAMES = ("model", "model_init_params", "input_params", "input_scales", "job_configs")
+"""Those that a file must define; `valid` may be there too."""
 
 CONFIG_FIELDS = tuple(field.name for field in fields(JobConfig))
 """What a filter knows beside the dimensions, which therefore have other names."""
@@ -51,6 +54,12 @@ class SweepSpec:
     """The sizes of every dimension, in the order of `input_scales`."""
 
     configs: tuple[JobConfig, ...]
+    valid: Any = None
+    """Which points there are: a function of dimensions or an expression as text; None for all."""
+
+    places: tuple[int, ...] | None = None
+    """The points for which `valid` holds, by their place in the product; None for all."""
+
     file: Path | None = None
     """Where it was written; None for the arguments of `Sweep`."""
 
@@ -67,11 +76,15 @@ class SweepSpec:
     def with_sizes(self, settings: Mapping[str, tuple[int, ...]]) -> SweepSpec:
         """The same with other sizes of some dimensions."""
         for name in settings:
-            if name not in self.scales:
+            if name not in (*self.scales, THREADS):
+                known = dict.fromkeys([*self.scales, THREADS])
                 raise DefinitionError(
-                    f"there is no dimension {name!r} to set; there are {_listed(self.scales)}"
+                    f"there is no dimension {name!r} to set; there are {_listed(known)}"
                 )
-        changed = replace(self, scales={**self.scales, **settings})
+        configs = self.configs
+        if THREADS in settings:  # in place of those of the job configs
+            configs = tuple(dict.fromkeys(replace(each, threads=1) for each in configs))
+        changed = replace(self, scales={**self.scales, **settings}, configs=configs)
         _check_sizes(changed)
         return changed
 
@@ -83,9 +96,10 @@ def spec_of(
     input_scales: Any,
     model_init_params: Any = (),
     job_configs: Any = ("pt fp32",),
+    valid: Any = None,
     file: Path | None = None,
 ) -> SweepSpec:
-    """The five names as one spec, or a DefinitionError."""
+    """The names as one spec, or a DefinitionError."""
     if not callable(model):
         raise DefinitionError(
             f"model is {model!r}; it is a class of modules, a function that returns a module, "
@@ -104,10 +118,13 @@ def spec_of(
         inputs=_inputs(input_params),
         scales={str(name): sizes_of(str(name), sizes) for name, sizes in input_scales.items()},
         configs=configs_of(job_configs),
+        valid=valid,
         file=file,
     )
     _check_names(spec)
     _check_sizes(spec)
+    if valid is not None:
+        rule_of(spec)
     return spec
 
 
@@ -122,9 +139,35 @@ def read_spec(file: Path) -> SweepSpec:
             f"defines no {_listed(missing)}; a sweep has {_listed(NAMES)}", file=str(file)
         )
     try:
-        return spec_of(**{name: found[name] for name in NAMES}, file=file)
+        named = {name: found[name] for name in NAMES}
+        return spec_of(**named, valid=found.get("valid"), file=file)
     except (DefinitionError, InvalidArgumentError) as error:
         raise SuiteFileError(str(error), file=str(file)) from error
+
+
+def rule_of(spec: SweepSpec) -> Callable[[Mapping[str, int]], Any]:
+    """What `valid` says of a point; an error if it asks for what is no dimension."""
+    valid, dims = spec.valid, tuple(spec.scales)
+    if isinstance(valid, str):
+        return expression_of(valid, dims, "valid")
+    if not callable(valid):
+        raise DefinitionError(
+            f"valid is {valid!r}; write a function of dimensions, such as "
+            'lambda heads, dim: dim % heads == 0, or an expression as text: "dim % heads == 0"'
+        )
+    try:
+        wanted = inspect.signature(valid).parameters.values()
+    except (TypeError, ValueError) as error:  # a function in C does not say what it takes
+        raise DefinitionError(f"valid is {valid!r}, which does not say what it takes") from error
+    if any(each.kind is each.VAR_KEYWORD for each in wanted):
+        return lambda point: valid(**point)
+    for each in wanted:
+        if each.name not in dims and each.default is each.empty:
+            raise DefinitionError(
+                f"valid asks for {each.name!r}; the dimensions are {_listed(dims)}"
+            )
+    names = [each.name for each in wanted if each.name in dims]
+    return lambda point: valid(**{name: point[name] for name in names})
 
 
 def indices(*dims: str | int, below: str | int, dtype: str = "int64") -> dict[str, Any]:
@@ -210,6 +253,13 @@ def _init_names(given: Any) -> tuple[str, ...]:
 
 def _check_names(spec: SweepSpec) -> None:
     used = dict.fromkeys([*spec.init, *spec.input_names])
+    if THREADS in used:
+        raise DefinitionError(
+            f"{THREADS!r} is how many threads torch has, and no dimension of a model or an input; "
+            "take another name"
+        )
+    if THREADS in spec.scales and any(config.threads != 1 for config in spec.configs):
+        raise DefinitionError("threads are in input_scales and in job_configs; leave one out")
     for name in used:
         if name not in spec.scales:
             where = "model_init_params" if name in spec.init else "input_params"
@@ -218,6 +268,8 @@ def _check_names(spec: SweepSpec) -> None:
                 f"which has {_listed(spec.scales)}"
             )
     for name in spec.scales:
+        if name == THREADS:
+            continue
         if name not in used:
             raise DefinitionError(
                 f"nobody uses the dimension {name!r} of input_scales: it is neither in "
@@ -236,6 +288,9 @@ def _check_names(spec: SweepSpec) -> None:
 
 def _check_sizes(spec: SweepSpec) -> None:
     """What the model alone is given may be any number: padding may be 0, an axis -1."""
+    for size in spec.scales.get(THREADS, ()):
+        if size < 1:
+            raise DefinitionError(f"threads are 1, 2, …, and not {size}")
     for name in spec.input_names:
         for size in spec.scales[name]:
             if size < 1:

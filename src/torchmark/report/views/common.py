@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result, Status
+from torchmark.model.result_warnings import kinds_text
 from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, first_line, ordered_unique
 from torchmark.printable import printable
@@ -239,11 +240,13 @@ def code_details(case: Case) -> tuple[Detail, ...]:
     )
 
 
-def warning_texts(results: Iterable[Result]) -> tuple[str, ...]:
+def warning_texts(
+    results: Iterable[Result], name_of: Callable[[Result], str] = lambda result: result.case.title
+) -> tuple[str, ...]:
     """A sentence for each kind of warning: the first case in full, the others by name."""
     found: list[tuple[str, tuple[str, str]]] = []
     for result in results:
-        time, name = time_of(result), result.case.title
+        time, name = time_of(result), name_of(result)
         found += [(each.kind.value, (name, each.text)) for each in (time.warnings if time else ())]
         if result.status is Status.DONE and result.reason:
             found.append(("repeats differ", (name, result.reason)))
@@ -336,5 +339,5 @@ def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Va
     return {
         **interval_values(name, time.median, time.interval, ends=ends),
         "samples": time.samples,
-        "warnings": "; ".join(warning.kind.value for warning in time.warnings),
+        "warnings": kinds_text(time.warnings),
     }

@@ -23,7 +23,7 @@ from torchmark.analyse.sweep import (
     phases_in,
     rows_of,
     speed_ups,
-    split_by_subject,
+    split_by_model,
     varying_dims,
 )
 from torchmark.model.result import KernelCalls, Metric
@@ -48,14 +48,20 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import fact_table, lead_of, unknown_reach_text
+from torchmark.report.views.common import (
+    fact_table,
+    lead_of,
+    results_in_order,
+    unknown_reach_text,
+    warning_texts,
+)
 from torchmark.report.views.sweep_charts import (
     more_scaling,
     ratios_in,
     roofline,
     scaling,
     speed_up,
-    subject_text,
+    title_of_model,
 )
 
 _MOST_POINTS = 60
@@ -71,6 +77,9 @@ _NOTHING = "Nothing was measured over a dimension, so there is nothing to draw."
 _OWN_SETTINGS = ("dims", "sizes")
 """Settings that say which cases there are, rather than how they were measured."""
 
+COLUMNS = tuple(each.name for each in fields(SweepRow))
+"""Of the CSV, before those of the dimensions. Stable: new ones are added at the end."""
+
 KERNEL_COLUMNS = (
     "case_id", "model", "dims", "dtype", "backend", "phase", "kernel", "calls", "seconds",
 )  # fmt: skip
@@ -83,6 +92,7 @@ def make_view(run: Run) -> View:
     planned = sum(each.metric is Metric.TIME for each in run.plan)
     models = ordered_unique(each.case.label[0] for each in run.plan)
     settings = {name: value for name, value in run.settings.items() if name not in _OWN_SETTINGS}
+    names = {row.case_id: _cases_text([row]) for row in rows}
     chart = scaling(rows)
     failed = _reason_texts(rows, RowStatus.FAILED)
     skipped = _reason_texts(rows, RowStatus.SKIPPED)
@@ -90,7 +100,10 @@ def make_view(run: Run) -> View:
         title=f"Sweep of {', '.join(models) or 'nothing'} ({run.id})",
         summary=_summarise(rows, planned - len(rows)),
         lead=lead_of(run),
-        warnings=_reason_texts(rows, RowStatus.MEASURED),
+        warnings=(
+            *_reason_texts(rows, RowStatus.MEASURED),
+            *warning_texts(results_in_order(run), lambda each: names.get(each.case.id, "")),
+        ),
         notes=run.notes,
         sections=(
             Section(
@@ -116,13 +129,34 @@ def make_view(run: Run) -> View:
         ),
         environments=fact_table(run.environments),
         settings=tuple(environment_facts(settings)),
-        data=case_table(rows),
+        data=case_table(rows, run.settings.get("dims", ())),
     )
 
 
-def case_table(rows: Sequence[SweepRow]) -> Table:
-    """A column for each field of a row, in its order; a row is one line of CSV."""
-    return data_table([each.name for each in fields(SweepRow)], map(_values, rows))
+def case_table(rows: Sequence[SweepRow], dims: Iterable[str]) -> Table:
+    """A column for each field of a row, in its order, then one for each dimension.
+
+    A row is one line of CSV.
+    """
+    own = dim_columns(dims)
+    values = ({**_values(row), **{own[dim]: size for dim, size in row.dims}} for row in rows)
+    return data_table([*COLUMNS, *own.values()], values)
+
+
+def dim_columns(dims: Iterable[str]) -> dict[str, str]:
+    """The column of each dimension: its name, after `dim_` where another column has that name.
+
+    >>> dim_columns(["batch", "samples"])
+    {'batch': 'batch', 'samples': 'dim_samples'}
+    """
+    taken, found = set(COLUMNS), {}
+    for dim in dims:
+        name = dim
+        while name in taken:
+            name = f"dim_{name}"
+        taken.add(name)
+        found[dim] = name
+    return found
 
 
 def kernel_table(run: Run) -> Table:
@@ -160,32 +194,47 @@ def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
     """By phase and dtype, so that the columns of all backends fit a line."""
     found = []
     for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows)):
-        here = collect((row.dims, row) for row in rows if row.phase is phase and row.dtype == dtype)
-        for number, dims in enumerate(sorted(here, key=lambda dims: [size for _, size in dims])):
-            found.append(_Point(number, {row.backend: row for row in here[dims]}))
+        here = collect(
+            (row.place, row) for row in rows if row.phase is phase and row.dtype == dtype
+        )
+        for number, at in enumerate(sorted(here, key=lambda place: [size for _, size in place])):
+            found.append(_Point(number, {row.backend: row for row in here[at]}))
     return found
 
 
 def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> list[Section]:
-    """For each subject a line for each point, a column for each backend."""
-    errors, subjects, found = _error_texts(rows), split_by_subject(rows), []
+    """For each model a line for each point, a column for each backend."""
+    errors, models, found = _error_texts(rows), split_by_model(rows), []
+    prepared = _prepared_texts(rows)
     notes = [
         _NOTE if ratios else "",
         f"Largest difference from {EAGER}: {', '.join(errors)}." if errors else "",
+        f"Preparing a point took: {', '.join(prepared)}." if prepared else "",
     ]
-    for number, (subject, of_subject) in enumerate(subjects.items(), start=1):
-        varying = varying_dims(of_subject)
-        sizes = {name: size for row in of_subject for name, size in row.dims if name not in varying}
+    for number, of_model in enumerate(models.values(), start=1):
+        varying = varying_dims(of_model)
+        sizes = {name: size for row in of_model for name, size in row.dims if name not in varying}
         fixed = dims_text(tuple(sizes.items())) if varying else ""
         found.append(
             Section(
                 f"points-{number}",
-                ": ".join(filter(None, [subject_text(subject), fixed])),
-                table=_point_table(of_subject, varying, ratios),
-                footnotes=tuple(filter(None, notes)) if number == len(subjects) else (),
+                ": ".join(filter(None, [title_of_model(of_model), fixed])),
+                table=_point_table(of_model, varying, ratios),
+                footnotes=tuple(filter(None, notes)) if number == len(models) else (),
             )
         )
     return found
+
+
+def _prepared_texts(rows: Iterable[SweepRow]) -> list[str]:
+    """From the least to the most that compiling or exporting took, by backend."""
+    found = collect(
+        (row.backend, row.prepare_s) for row in measured(rows) if row.prepare_s is not None
+    )
+    return [
+        f"{backend} " + " to ".join(ordered_unique(map(short_seconds_text, (min(took), max(took)))))
+        for backend, took in found.items()
+    ]
 
 
 def _point_table(
@@ -198,9 +247,7 @@ def _point_table(
         return ratios.get(point.rows[backend].case_id) if backend in point.rows else None
 
     points, backends = _points_in(rows), backends_in(rows)
-    columns: list[Field[_Point]] = [
-        field("point", lambda point: dims_text(point.first.dims, varying or None))
-    ]
+    columns: list[Field[_Point]] = [field("point", lambda point: _point_text(point.first, varying))]
     for backend in backends:
         columns.append(field(backend, partial(show_time, backend), Kind.SECONDS))
         if EAGER in backends and backend != EAGER:
@@ -217,17 +264,25 @@ def _point_table(
     )
 
 
+def _point_text(row: SweepRow, varying: Sequence[str]) -> str:
+    return dims_text(row.place, varying) if varying else dims_text(row.dims)
+
+
 def _time_cell(row: SweepRow | None) -> Cell:
     if row is None:
         return Cell(text="–", mark=Mark.QUIET)
     if row.median_s is None:
         return Cell(text=row.status.value, mark=_mark_of(row), hint=row.reason)
     text = short_seconds_text(row.median_s)
-    return Cell(row.median_s, text, mark=_mark_of(row), hint=row.reason)
+    return Cell(row.median_s, text, mark=_mark_of(row), hint=_doubts_of(row))
+
+
+def _doubts_of(row: SweepRow) -> str:
+    return "; ".join(filter(None, (row.reason, row.warnings)))
 
 
 def _mark_of(row: SweepRow) -> Mark:
-    doubt = Mark.DOUBTFUL if row.reason else Mark.PLAIN
+    doubt = Mark.DOUBTFUL if _doubts_of(row) else Mark.PLAIN
     marks = {RowStatus.MEASURED: doubt, RowStatus.FAILED: Mark.BAD, RowStatus.SKIPPED: Mark.QUIET}
     return marks[row.status]
 
@@ -236,17 +291,17 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
     """One line for each config: the mean over all points, and where it is least and most."""
     found = speed_ups(rows)
     hint = "The geometric mean over all points."
-    model: Field[SpeedUp] = field("model", lambda each: subject_text(each.subject))
+    model: Field[SpeedUp] = field("model", lambda each: each.model)
     columns: list[Field[SpeedUp]] = [
-        *([model] if len(split_by_subject(rows)) > 1 else []),
+        *([model] if len(split_by_model(rows)) > 1 else []),
         field("phase", lambda each: each.phase.value),
         field("dtype", lambda each: each.config.dtype),
         field("backend", lambda each: each.config.backend),
         field("mean", lambda each: each.mean, Kind.SPEEDUP, hint),
         field("least", lambda each: each.least[0], Kind.SPEEDUP),
-        field("least at", lambda each: dims_text(each.least[1]), is_wide_only=True),
+        field("least at", lambda each: each.least[1], is_wide_only=True),
         field("most", lambda each: each.most[0], Kind.SPEEDUP),
-        field("most at", lambda each: dims_text(each.most[1]), is_wide_only=True),
+        field("most at", lambda each: each.most[1], is_wide_only=True),
         field("points", lambda each: each.points, Kind.INTEGER),
     ]
     return Section(
@@ -276,6 +331,7 @@ def _case_section(rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float
         (_SPEEDUP, lambda row: ratios.get(row.case_id)),
         *((column, partial(_figure, name)) for name, column in _FIGURES.items()),
         field("samples", lambda row: row.samples or None, Kind.INTEGER),
+        field("warnings", lambda row: row.warnings or None),
     ]
     table = make_table(
         rows, columns, lambda row: Row(details=_kernel_details(kernels.get(row.case_id, ())))
@@ -311,7 +367,7 @@ def _median_cell(row: SweepRow) -> Cell:
         return Cell(text=text, mark=_mark_of(row), hint=row.reason)
     interval = None if row.low_s is None or row.high_s is None else (row.low_s, row.high_s)
     few = None if interval or row.median_s is None else unknown_reach_text(row.median_s)
-    return Cell(row.median_s, few, interval, mark=_mark_of(row), hint=row.reason)
+    return Cell(row.median_s, few, interval, mark=_mark_of(row), hint=_doubts_of(row))
 
 
 _KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (
@@ -351,7 +407,7 @@ def _cases_text(rows: Sequence[SweepRow]) -> str:
     configs = name_some(ordered_unique(str(row.config) for row in rows), _MOST_NAMES)
     phases = name_some(ordered_unique(row.phase.value for row in rows), _MOST_NAMES)
     if len(rows) == 1:
-        return " ".join(filter(None, (configs, phases, dims_text(rows[0].dims))))
+        return " ".join(filter(None, (configs, phases, rows[0].sizes_text)))
     return f"{len(rows)} cases ({configs}; {phases})"
 
 

@@ -18,7 +18,6 @@ from torchmark.analyse.sweep import (
     Config,
     Ratio,
     Slice,
-    Subject,
     SweepRow,
     configs_in,
     dims_in,
@@ -29,7 +28,7 @@ from torchmark.analyse.sweep import (
     ratio_to,
     size_of,
     slices,
-    split_by_subject,
+    split_by_model,
     varying_dims,
 )
 from torchmark.model.run import MachineSpeeds
@@ -97,9 +96,9 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
     """The same for other sizes of the dimensions that are held there."""
     others = [
         cut
-        for subject_rows in split_by_subject(measured(rows)).values()
-        for dim in varying_dims(subject_rows)
-        for cut in slices(subject_rows, dim)[1 : 1 + _MOST_SLICES]
+        for of_model in split_by_model(measured(rows)).values()
+        for dim in varying_dims(of_model)
+        for cut in slices(of_model, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
     ]
     title = "Median time of one run, other sizes held"
@@ -156,10 +155,10 @@ def _chart(
 
 
 def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
-    """The phase, and what is measured where rows are of several models or threads."""
-    if len(split_by_subject(every)) == 1:
+    """The phase, and the model where rows are of several."""
+    if len(split_by_model(every)) == 1:
         return str(phase.value)
-    return f"{phase.value}: {subject_text(row.subject)}"
+    return f"{phase.value}: {row.model}"
 
 
 def _fields(row: SweepRow) -> dict[str, Any]:
@@ -170,29 +169,28 @@ def _fields(row: SweepRow) -> dict[str, Any]:
         "config": str(row.config),
         "dtype": row.dtype,
         "phase": row.phase.value,
-        "sizes": dims_text(row.dims) or "no dimensions",
+        "sizes": row.sizes_text or "no dimensions",
         "time": seconds_text(median),
         "interval": f"{seconds_text(low)} to {seconds_text(high)}"
         if row.low_s is not None
         else "too few samples",
+        **({"warnings": row.warnings} if row.warnings else {}),
     }
 
 
-def subject_text(subject: Subject) -> str:
-    """
-    >>> from torchmark.analyse.sweep import Subject
-    >>> subject_text(Subject("Linear", 1)), subject_text(Subject("Linear", 4))
-    ('Linear, 1 thread', 'Linear, 4 threads')
-    """
-    return f"{subject.model}, {number_text(subject.threads, 'thread')}"
+def title_of_model(rows: Sequence[SweepRow]) -> str:
+    """The model of these rows, and its threads where they are the same in all."""
+    threads = {row.threads for row in rows}
+    told = f", {number_text(threads.pop(), 'thread')}" if len(threads) == 1 else ""
+    return f"{rows[0].model}{told}"
 
 
 def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
     """One for each dimension that varies; if none does, for the first, as a single point."""
     found = []
-    for subject_rows in split_by_subject(measured(rows)).values():
-        dims = varying_dims(subject_rows) or dims_in(subject_rows)[:1]
-        found += [slices(subject_rows, dim)[0] for dim in dims]
+    for of_model in split_by_model(measured(rows)).values():
+        dims = varying_dims(of_model) or dims_in(of_model)[:1]
+        found += [slices(of_model, dim)[0] for dim in dims]
     return found
 
 
@@ -279,7 +277,8 @@ def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding
         "encoding": {**at["low"], "y2": {"field": "high"}},
     }
     told = ["config", "phase", "sizes", "time", "interval"]
-    told += [name for name in ("speed-up", "rate") if any(name in v for v in panel.values)]
+    more = ("speed-up", "rate", "warnings")
+    told += [name for name in more if any(name in value for value in panel.values)]
     point: Encoding = {
         "mark": {"type": "point", "filled": True, "tooltip": True},
         "encoding": {
@@ -327,21 +326,25 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
     """Achieved FLOP/s over FLOPs per byte, a panel a phase; None where no row has both.
 
     Without speeds the roofs are the best seen; no roof is below that, for the machine has done it.
+    Of several numbers of threads it shows the largest, for which the speeds are measured.
     """
     works = [row for row in measured(rows) if row.flop_per_s and row.bytes_per_s]
     if not works:
         return None
+    threads = {row.threads for row in works}
+    works = [row for row in works if row.threads == max(threads)]
+    of_threads = f"Cases with {number_text(max(threads), 'thread')}. " if len(threads) > 1 else ""
     tops, width, origin = _find_roofs(works, speeds)
     figures = ", ".join(f"{dtype} {amount_text(top)}FLOP/s" for dtype, top in tops.items())
     note = (
-        f"Roofs, {origin}: {figures}, {amount_text(width)}B/s. "
+        f"{of_threads}Roofs, {origin}: {figures}, {amount_text(width)}B/s. "
         "Bytes are inputs, parameters and outputs, each once."
     )
     title = "Achieved FLOP/s over FLOP per byte"
     panels = [
-        _roof_panel([row for row in of_subject if row.phase is phase], rows, tops, width)
-        for of_subject in split_by_subject(works).values()
-        for phase in phases_in(of_subject)
+        _roof_panel([row for row in of_model if row.phase is phase], rows, tops, width)
+        for of_model in split_by_model(works).values()
+        for phase in phases_in(of_model)
     ]
     return _chart("roofline", title, note, rows, panels, f"{title}. {note}")
 
@@ -377,7 +380,7 @@ def _roof_panel(
     tops = {dtype: roofs[dtype] for dtype in dtypes_in(works)}
     ridges = [top / width for top in tops.values()]
     intensities = [value["intensity"] for value in values] + ridges
-    speeds = [value["value"] for value in values] + list(tops.values())
+    speeds = [value[end] for value in values for end in ("low", "high")] + list(tops.values())
     x = log_axis(intensities, "format(datum.value, '~r')")
     y = log_axis(speeds, "format(datum.value, '~s')")
     return _Panel(

@@ -65,9 +65,7 @@ def _start(wanted: messages.Start, channel: socket.socket) -> Optional[handlers.
     except warmup.ImportFailedError as error:
         wire.send(channel.fileno(), messages.ImportFailed(*error.args))
         return None
-    if wanted.copies_code:
-        memory.copy_code()
-        around = around._replace(copies_code=True)
+    around = around._replace(copies_code=wanted.copies_code)
     wire.send(channel.fileno(), messages.Ready(warmup.facts(around.torch)))
     return around
 

@@ -9,11 +9,13 @@ before anything that may differ between them: the same library then lies at the 
 Another start has them elsewhere, again in both.
 
 That is where code lies in a process. Where it lies in the machine's memory is decided when the
-kernel reads the file, and stays so until it is read again, perhaps hours later. Two builds of torch
-are two sets of files. Read anew, one was slower than the other by 2 per cent or faster by 6 (a view
-in C++, 200 ns), and no replicate showed it: each found the files where they were. So where two
-builds are compared, every launch copies the code that it runs into memory of its own, in huge pages
-as far as these go, and the same view is faster by 4 to 5 per cent whenever the files were read.
+kernel reads the file, page by page, and stays so until it is read again, perhaps hours later. Two
+builds of torch are two sets of files. Read anew, one was slower than the other by 2 per cent or
+faster by 6 (a view in C++, 200 ns), and no replicate showed it: each found the files where they
+were. So where two builds are compared, every process copies the code that its statement runs into
+pages of its own, which lie elsewhere each time, and the mean over processes is over their places.
+Huge pages would not spread, and would answer another question: what a build costs because its code
+is spread over many pages is a part of what its users pay.
 
 *Heap and stack* lie elsewhere in every process pair, but at like places in both of its processes.
 A clone of 8 MB takes 230 or 340 us, by how far its result lies behind its input within a page of
@@ -94,14 +96,11 @@ _held: List[Any] = []
 _ADDR_NO_RANDOMIZE = 0x0040000
 
 HUGE_PAGE = 2 << 20
-_MADV_HUGEPAGE = 14
+_MADV_NOHUGEPAGE = 15
 _MADV_COLLAPSE = 25
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
-
-_LEFT_FREE = 2 << 30
-"""Bytes of the machine's memory that are left to others: with less no code is copied."""
 
 _READ = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-(x|-)p \S+ \S+ [1-9]\d* +(/.*)")
 """In /proc/self/maps: what comes from a file and is not written to, and whether it is code."""
@@ -236,10 +235,11 @@ def collapse(ranges: Sequence[Range]) -> None:
             _libc.madvise(first, last - first, _MADV_COLLAPSE)
 
 
-def copy_code() -> None:
-    """Put the code that has run so far, and its constants, into memory of this process's own.
+def copy_code(rng: random.Random) -> None:
+    """Put the code that this process has run since its fork, and its constants, into other pages.
 
-    It stays at its addresses. Where the kernel or a lack of memory is against it, nothing happens.
+    It stays at its addresses; which page it gets is up to chance. Where the kernel or a lack of
+    memory is against it, nothing happens.
     """
     try:
         with open("/proc/self/maps") as maps:
@@ -247,58 +247,37 @@ def copy_code() -> None:
         programs = {each[4] for each in found if each[3] == "x"}
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
             for each in found:
-                if each[4] in programs and _available_memory() > _LEFT_FREE:
+                if each[4] in programs:
                     access = mmap.PROT_READ | (mmap.PROT_EXEC if each[3] == "x" else 0)
                     for part in _used_parts(Range(int(each[1], 16), int(each[2], 16)), pagemap):
-                        _copy_in_place(part, access)
+                        _copy_in_place(part, access, rng)
     except OSError:
         return
 
 
-def _available_memory() -> int:
-    with open("/proc/meminfo") as file:
-        found = re.search(r"^MemAvailable: +(\d+) kB", file.read(), re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
-
-
 def _used_parts(mapped: Range, pagemap: Any) -> List[Range]:
-    """Those huge pages of it that this process has used, and those ends that fill none."""
+    """Those pages of it that this process has used; pages in a row are one part."""
     pagemap.seek(mapped.start // mmap.PAGESIZE * 8)
     # The highest bit of each entry of 8 bytes says whether this process has the page.
     states = pagemap.read((mapped.end - mapped.start) // mmap.PAGESIZE * 8)[7::8]
-    parts: List[Range] = []
-    start = mapped.start
-    while start < mapped.end:
-        end = min(mapped.end, (start // HUGE_PAGE + 1) * HUGE_PAGE)
-        first, last = ((each - mapped.start) // mmap.PAGESIZE for each in (start, end))
-        if max(states[first:last], default=0) & 0x80:
-            parts.append(Range(start, end))
-        start = end
-    return parts
+    pages = (each.span() for each in re.finditer(b"[\x80-\xff]+", states))
+    return [Range(*(mapped.start + place * mmap.PAGESIZE for place in each)) for each in pages]
 
 
-def _copy_in_place(part: Range, access: int) -> None:
-    """Replace this memory by a copy of it, in a huge page if it is as large as one."""
+def _copy_in_place(part: Range, access: int, rng: random.Random) -> None:
     size = part.end - part.start
-    room = 2 * size if size == HUGE_PAGE else size
     writable, private = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    got = _libc.mmap(None, room, writable, private, -1, 0)
-    if got == _MAP_FAILED:
+    copy = _libc.mmap(None, size, writable, private, -1, 0)
+    if copy == _MAP_FAILED:
         return
-    copy = got
-    if size == HUGE_PAGE:
-        copy = -(-got // HUGE_PAGE) * HUGE_PAGE
-        _libc.madvise(copy, size, _MADV_HUGEPAGE)
-    ctypes.memmove(copy, part.start, size)
+    _libc.madvise(copy, size, _MADV_NOHUGEPAGE)
+    # A page is given when it is first written to: in order, the next page would often lie next.
+    for page in rng.sample(range(0, size, mmap.PAGESIZE), size // mmap.PAGESIZE):
+        ctypes.memmove(copy + page, part.start + page, mmap.PAGESIZE)
     moves = _MREMAP_MAYMOVE | _MREMAP_FIXED
     is_allowed = _libc.mprotect(copy, size, access) == 0
     if not is_allowed or _libc.mremap(copy, size, size, moves, part.start) != part.start:
-        _libc.munmap(got, room)
-        return
-    # What was there to align the copy.
-    for start, end in (Range(got, copy), Range(copy + size, got + room)):
-        if start < end:
-            _libc.munmap(start, end - start)
+        _libc.munmap(copy, size)
 
 
 def new_since(before: Sequence[Range], now: Sequence[Range]) -> List[Range]:

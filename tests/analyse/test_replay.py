@@ -143,7 +143,7 @@ def test_a_count_joins_the_time_that_is_there_and_a_failed_one_says_why() -> Non
 
 def test_a_module_has_the_shares_of_what_is_inside_of_it() -> None:
     places = (
-        CallPlace(phase="backward", module="encoder.10", count=1),
+        CallPlace(phase="backward", module="decoder.10", count=1),
         CallPlace(phase="forward", module="encoder.2", count=2),
         CallPlace(phase="forward", module=None, count=1),
     )
@@ -152,9 +152,8 @@ def test_a_module_has_the_shares_of_what_is_inside_of_it() -> None:
     modules = [(row.name, row.depth, row.count, row.share) for row in split_by_module(table)]
     assert modules == [
         ("", 0, 3, 0.75),
-        ("encoder", 1, 3, 0.75),
-        ("encoder.2", 2, 2, 0.5),
-        ("encoder.10", 2, 1, 0.25),
+        ("encoder.2", 1, 2, 0.5),
+        ("decoder.10", 1, 1, 0.25),
         ("outside of all modules", 0, 1, 0.25),
     ]
     assert [(row.name, row.share) for row in split_by_phase(table)] == [

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchmark.model.trace import RecordedCall, Trace
+    from torchmark.model.trace import PlainSteps, RecordedCall, Trace
 
 
 MODEL = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -377,6 +377,61 @@ def test_after_so_many_steps_nothing_is_left_of_the_capture() -> None:
     assert after["hooks"][:3] == before["hooks"][:3]
     assert global_state() == before
     assert [step.repeats for step in trace.trace().steps] == [2]
+
+
+def plain_of(trace: Trace) -> PlainSteps:
+    assert trace.plain_steps is not None
+    return trace.plain_steps
+
+
+def test_the_steps_after_the_captured_ones_are_timed_up_to_ten(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl.gz"
+    with torchmark.Capture(file, steps=2) as trace:
+        trained(2)
+        assert plain_of(trace.trace()).seconds == (), "those that are captured are not plain"
+        trained(3)
+        assert len(plain_of(trace.trace()).seconds) == 3
+        trained(9)
+        assert len(plain_of(load_trace(file)).seconds) == 10, "while the training goes on"
+        trained(1)
+    plain = plain_of(trace.trace())
+    assert (len(plain.seconds), len(plain.running)) == (10, 10)
+    assert plain.threads == torch.get_num_threads()
+    assert [step.repeats for step in trace.trace().steps] == [2]
+    assert plain_of(load_trace(file)) == plain
+    trace.save(tmp_path / "again.jsonl")
+    assert plain_of(load_trace(tmp_path / "again.jsonl")) == plain
+
+
+def test_a_plain_step_ends_where_the_user_says_too() -> None:
+    with torchmark.Capture(steps=1) as trace:
+        for _ in range(4):
+            torch.ones(3)
+            trace.step()
+    assert len(plain_of(trace.trace()).seconds) == 3
+
+
+def test_a_plain_step_has_all_optimizers_of_an_iteration() -> None:
+    other = torch.optim.SGD(MODEL.parameters(), lr=0.1)
+    with torchmark.Capture(steps=1) as trace:
+        for _ in range(4):
+            trained(1)
+            trained(1, optimizer=other)
+    # The first step is over where the second one shows it: that one is not plain.
+    assert len(plain_of(trace.trace()).seconds) == 3
+
+
+def test_without_a_step_after_the_captured_ones_none_is_timed(tmp_path: Path) -> None:
+    with torchmark.Capture(tmp_path / "t.jsonl") as trace:
+        trained(3)
+    assert plain_of(trace.trace()).seconds == ()
+    assert plain_of(load_trace(tmp_path / "t.jsonl")).threads == torch.get_num_threads()
+
+
+def test_steps_that_another_mode_keeps_slow_are_not_timed() -> None:
+    with torchmark.Capture(steps=1) as trace, CountingCalls():
+        trained(5)
+    assert plain_of(trace.trace()).seconds == ()
 
 
 def test_one_step_alone_can_be_captured() -> None:

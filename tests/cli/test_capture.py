@@ -222,3 +222,34 @@ def test_a_mistake_is_told_before_the_script_runs(folder: Path, args: list[str],
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert (folder / "old.jsonl.gz").read_bytes() == b"not even gzip"
+
+
+FORKS_LATE = """
+import os, sys
+import torch
+
+model = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train(steps):
+    for _ in range(steps):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+train(4)
+if os.fork() == 0:
+    train(20)
+    sys.exit(0)
+os.wait()
+train(1)
+"""
+
+
+def test_a_fork_after_the_captured_steps_does_not_write_into_the_trace(folder: Path) -> None:
+    (folder / "forks.py").write_text(FORKS_LATE)
+    done = capture(folder, "--steps", "1", "forks.py")
+    assert done.returncode == 0, done.stderr
+    *_, plain, end = lines_of(folder / "trace.jsonl.gz")
+    assert len(plain["plain_steps"]["seconds"]) == 3, "of this process alone"
+    assert "(median of 3 steps after the captured ones)" in done.stderr
+    assert end["end"]["steps"] == 1

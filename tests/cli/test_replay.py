@@ -86,7 +86,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     shown, errors = running.communicate(timeout=900)
     assert running.returncode == 130, errors
-    assert "1 replayed, 2 not measured; a step takes" in shown
+    assert "1 replayed, 2 not measured; the calls of a step take" in shown
     assert "interrupted" in errors
     assert [row["status"] for row in rows_of(tmp_path / "replay.csv")] == [
         "done", "not measured", "not measured",
@@ -107,7 +107,7 @@ def test_a_replay_that_was_killed_goes_on_and_has_every_result_once(tmp_path: Pa
     going_on = started("--resume", before.id, "--store", "s.db", "--csv", "all.csv", cwd=tmp_path)
     shown, errors = going_on.communicate(timeout=900)
     assert going_on.returncode == 0, errors
-    assert "30 replayed; a step takes" in shown
+    assert "30 replayed; the calls of a step take" in shown
     assert [row["status"] for row in rows_of(tmp_path / "all.csv")] == ["done"] * 30
     with open_store(tmp_path / "s.db") as store:
         after = store.run(before.id)

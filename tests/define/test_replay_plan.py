@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import pytest
@@ -49,11 +50,12 @@ def test_every_call_and_backend_and_metric_is_a_result_in_the_order_of_measuring
 
 def test_a_case_follows_from_the_call_and_not_from_its_place_in_the_trace() -> None:
     turned = replace(TRACE, calls=RELUS[::-1], steps=(), counts={(0, 0): 1, (2, 0): 9})
-    ids = {call.signature: call.cases for call in plan_replay(TRACE, "t")[0].calls}
-    assert {call.signature: call.cases for call in plan_replay(turned, "u")[0].calls} == {
+    hot = partial(plan_replay, mode=ReplayMode.HOT)
+    ids = {call.signature: call.cases for call in hot(TRACE, "t")[0].calls}
+    assert {call.signature: call.cases for call in hot(turned, "u")[0].calls} == {
         signature: cases for signature, cases in ids.items() if signature != "float32[2]"
     }
-    (other, *_) = plan_replay(TRACE, "t", seed=1)[0].calls
+    (other, *_) = hot(TRACE, "t", seed=1)[0].calls
     assert other.cases != ids[other.signature], "other inputs are another case"
 
 
@@ -68,7 +70,7 @@ def test_the_setup_of_a_case_holds_the_record_as_one_text() -> None:
 
 
 def test_calls_are_counted_over_the_trace_or_in_the_step_that_repeats_the_most() -> None:
-    settings, _ = plan_replay(TRACE, "t")
+    settings, _ = plan_replay(TRACE, "t", mode=ReplayMode.HOT)
     assert {each.number: each.count for each in settings.calls} == {0: 7, 1: 5, 2: 1}
     assert settings.steps == 6
     in_order, planned = plan_replay(TRACE, "t", mode=ReplayMode.ORDER)
@@ -92,15 +94,35 @@ def test_of_steps_that_repeat_as_often_the_last_whole_one_is_replayed() -> None:
 
 
 def test_a_call_in_its_order_is_not_the_case_that_it_is_by_itself() -> None:
-    hot, _ = plan_replay(TRACE, "t")
+    hot, _ = plan_replay(TRACE, "t", mode=ReplayMode.HOT)
     in_order, _ = plan_replay(TRACE, "t", mode=ReplayMode.ORDER)
     assert hot.calls[0].cases != in_order.calls[0].cases
+
+
+@pytest.mark.parametrize(
+    ("trace", "options", "mode", "why"),
+    [
+        (TRACE, {}, ReplayMode.ORDER, ""),
+        (TRACE, {"mode": ReplayMode.HOT}, ReplayMode.HOT, ""),
+        (replace(TRACE, steps=()), {}, ReplayMode.HOT, "the trace has no order"),
+        (TRACE, {"backends": tuple(Backend)}, ReplayMode.HOT, "other backends than eager need"),
+        (TRACE, {"metrics": (Metric.INSTRUCTIONS,)}, ReplayMode.HOT, "counts need that"),
+    ],
+)
+def test_calls_are_in_their_order_unless_something_needs_each_by_itself(
+    trace: Trace, options: dict[str, object], mode: ReplayMode, why: str
+) -> None:
+    settings, _ = plan_replay(trace, "t", **options)  # type: ignore[arg-type]
+    assert settings.mode is mode
+    assert settings.mode_reason.startswith(why)
+    assert bool(settings.mode_reason) == bool(why)
 
 
 def test_words_choose_calls_and_the_pass_has_only_them() -> None:
     settings, planned = plan_replay(TRACE, "t", mode=ReplayMode.ORDER, pattern="'[2]'")
     assert [call.number for call in settings.calls] == [1]
     assert settings.order == (1,)
+    assert not settings.is_whole, "so a real step is nothing to compare with"
     assert len(planned) == 2
 
 
@@ -113,8 +135,8 @@ def test_settings_come_back_from_json_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("trace", "options", "said"),
     [
-        (TRACE, {"pattern": "tanh"}, "none of the 3 distinct calls has the words 'tanh'"),
-        (replace(TRACE, counts={}), {}, "t: the trace has no calls"),
+        (TRACE, {"pattern": "tanh"}, "none of the 2 distinct calls has the words 'tanh'"),
+        (replace(TRACE, steps=(), counts={}), {}, "t: the trace has no calls"),
         (replace(TRACE, steps=()), {"mode": ReplayMode.ORDER}, "has no order of calls"),
         (TRACE, {"mode": ReplayMode.ORDER, "backends": (Backend.ORT,)}, "with eager alone"),
         (TRACE, {"mode": ReplayMode.ORDER, "metrics": (Metric.INSTRUCTIONS,)}, "use mode hot"),

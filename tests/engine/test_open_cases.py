@@ -19,6 +19,7 @@ from tests.cli.test_cli import site
 from tests.engine.zygote_cases import QUICK, c_library, case, is_gone, wait_until
 from torchmark.engine.paired.pairing import Side, SideFailedError, _ProcessPair
 from torchmark.engine.zygote.cases import NativeCase
+from torchmark.engine.zygote.process import Launch
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.errors import CaseFailedError, CaseTimeoutError, StatementSyntaxError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 def begin_both(a: Session, b: Session, order: list[int], folder: Path, number: int = 10) -> None:
+    folder.mkdir(exist_ok=True)
     batons = (folder / "a", folder / "b")
     for baton in batons:
         os.mkfifo(baton)
@@ -64,6 +66,23 @@ def test_what_the_setup_made_lies_in_huge_pages(plain_zygote: Zygote, tmp_path: 
     assert int(huge[1]) >= 8 * 1024
     plain_zygote.run(looks)
     assert re.search(r"AnonHugePages: +0 kB", file.read_text())
+
+
+def test_a_session_runs_copies_of_the_code_if_its_zygote_was_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "maps"
+    looks = case(f"open({str(file)!r}, 'w').write(open('/proc/self/maps').read())")
+    parts = {}
+    for copies in (False, True):
+        with (
+            Zygote(Launch(copies_code=copies)) as zygote,
+            zygote.session(looks, limits=QUICK) as session,
+            zygote.session(looks, limits=QUICK) as other,
+        ):
+            taken(session, other, [0, 1], tmp_path / str(copies))
+            lines = file.read_text().splitlines()
+        # The parts between copies of its pages are still those of the file.
+        parts[copies] = sum(" r-xp " in line and "/libtorch_python" in line for line in lines)
+    assert parts[True] > parts[False] == 1
 
 
 def test_blocks_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Path) -> None:

@@ -102,7 +102,14 @@ class FakeZygote:
         left_out = {each.number for each in self.left_out}
         seconds = [float(at) for at, place in enumerate(work.order) if place not in left_out]
         return Ending(
-            outcome=ReplayedInOrder(sampling, seconds, seconds, seconds, 9, self.left_out),
+            outcome=ReplayedInOrder(
+                sampling=sampling,
+                seconds=seconds,
+                lows=[each * 0.5 for each in seconds],
+                highs=[each * 2 for each in seconds],
+                passes=9,
+                left_out=self.left_out,
+            ),
             status=0, pid=1, output=self._output(), limit=None,
         )  # fmt: skip
 
@@ -254,7 +261,7 @@ def test_in_order_a_call_that_crashes_is_left_out_and_the_others_keep_their_sum(
     assert zygote.orders == [[0, 0, 1]]
     assert results["float32[1]"].reason == "the case crashed its process with SIGKILL"
     relu = results["float32[0]"]
-    assert relu.payload == TimeSummary(samples=2, median=0.5, low=0.0, high=1.0)
+    assert relu.payload == TimeSummary(samples=9, median=0.5, low=0.25, high=1.0)
     assert relu.facts == Facts(flops=5, bytes=0, remarks=("a remark",))
     whole = results["4 calls in their order"]
     assert isinstance(whole.payload, Timing)
@@ -277,8 +284,8 @@ def test_in_order_a_call_that_the_passes_leave_out_costs_itself_alone(
     assert left_out.facts.bytes == 8, "known from the record"
     times = {shape: results[shape].payload for shape in ("float32[0]", "float32[2]")}
     assert times == {
-        "float32[0]": TimeSummary(samples=2, median=1.0, low=0.0, high=2.0),
-        "float32[2]": TimeSummary(samples=1, median=3.0, low=3.0, high=3.0),
+        "float32[0]": TimeSummary(samples=9, median=1.0, low=0.5, high=2.0),
+        "float32[2]": TimeSummary(samples=9, median=3.0, low=1.5, high=6.0),
     }
 
 

@@ -266,8 +266,7 @@ def test_nested_tensors_are_recorded_by_their_type_and_said(folder: Path) -> Non
         read = load_trace(folder / "nested.jsonl")
         assert (read.calls, read.unseen) == (capture.trace().calls, capture.trace().unseen)
         assert not list(tensor_records([*read.calls[0].args]))
-        (said,) = read.unseen
-        assert "nested" in said.lower()
+        (said,) = (each for each in read.unseen if "nested" in each.lower())
         assert said.endswith("which a trace cannot hold: they cannot be replayed")
 
 
@@ -280,5 +279,5 @@ def test_an_operator_that_no_trace_can_name_is_left_out_and_said(folder: Path, n
         torch.ones(2).neg()
     read = load_trace(folder / "odd.jsonl")
     assert "aten.neg.default" in {call.op for call in read.calls}
-    (said,) = read.unseen
-    assert said.startswith(f"1 calls of torchmark_fuzz.{name}.default could not be described")
+    said = f"1 calls of torchmark_fuzz.{name}.default could not be described"
+    assert [each for each in read.unseen if each.startswith(said)]

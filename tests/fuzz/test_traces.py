@@ -30,6 +30,7 @@ _LINES = [
     step(0, 1, repeats=3),
     {"again": 2},
     {"counts": [[0, 0, 5]]},
+    {"plain_steps": {"seconds": [0.5, 0.25], "running": [0.5, 0.0], "threads": 2}},
     end(13, "something unseen"),
 ]  # fmt: skip
 _NODES = json.loads(_CHAKRA)

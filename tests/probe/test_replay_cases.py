@@ -15,10 +15,11 @@ from torchmark_probe.replay import work
 from torchmark_probe.replay.backends import BackendError
 from torchmark_probe.replay.calls import rebuild
 from torchmark_probe.replay.cases import largest_error, module_of, prepare_run
-from torchmark_probe.replay.work import flops_of_call
+from torchmark_probe.replay.optimizers import optimizer_step
+from torchmark_probe.replay.work import flops_of_call, run_watching_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 aten = torch.ops.aten
 
@@ -105,6 +106,52 @@ def test_the_largest_error_is_of_elements_that_differ() -> None:
     assert largest_error(aten.bernoulli.default, [one], [other]) is None, "random"
     with pytest.raises(BackendError, match=r"shape \[2\] in place of \[3\]"):
         largest_error(aten.relu.default, [one], [torch.zeros(2)])
+
+
+@pytest.mark.parametrize(
+    ("run", "peak"),
+    [
+        (lambda x: x + 1, 4 * 100),
+        (lambda x: x.view(2, 50), 0),
+        (lambda x: x.relu_(), 0),
+        (lambda x: (x + 1, x + 2), 2 * 4 * 100),
+        (lambda x: (x + 1).sum(), 4 * 100 + 4),
+    ],
+    ids=["an output", "a view", "in place", "two outputs", "an output and what is freed"],
+)
+def test_memory_is_what_a_call_has_allocated_at_most(
+    run: Callable[[torch.Tensor], Any], peak: int
+) -> None:
+    x = torch.ones(100)
+    _, found = run_watching_memory(lambda: run(x))
+    # A number becomes a tensor of a few bytes.
+    assert peak <= found <= peak + 64 * (peak > 0)
+
+
+def test_watching_memory_ends_with_an_error_too() -> None:
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run_watching_memory(lambda: torch.mm(torch.ones(2, 3), torch.ones(2, 3)))
+    assert run_watching_memory(lambda: 1) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("AdamW", {"foreach": False, "amsgrad": True}),
+        ("Adam", {"foreach": None, "fused": True, "weight_decay": 0.01}),
+        ("SGD", {"foreach": True, "momentum": 0.9}),
+        ("Adagrad", {"foreach": None, "fused": True}),
+    ],
+)
+def test_a_step_of_an_optimizer_can_be_repeated(name: str, options: dict[str, Any]) -> None:
+    parameters = [[[3, 2], "float32", 2], [[5], "float32", 1]]
+    text = json.dumps({"optimizer": name, "parameters": parameters, "options": options})
+    step = optimizer_step(text)
+    for _ in range(3):
+        step()
+    (group,) = step.__self__.param_groups  # type: ignore[attr-defined]
+    assert [tuple(each.shape) for each in group["params"]] == [(3, 2), (3, 2), (5,)]
+    assert all(each.isfinite().all() for each in group["params"])
 
 
 @pytest.mark.parametrize("fastest", ["NN", "NT", "TN", "TT"])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from tests.replays import call, done, not_done, replay, sampled, with_count
+from tests.replays import MadeCall, call, done, not_done, replay, sampled, summary, with_count
 from torchmark.model.result import Status, TimeSummary
+from torchmark.model.run import Alternative, Change
 from torchmark.model.run_settings import Backend, CallPlace
+from torchmark.model.trace import PlainSteps
 from torchmark.report import render
 from torchmark.report.formats import text
 from torchmark.report.views.replay import make_view
@@ -28,9 +31,15 @@ REASON = "the call needs 4.0 TB, 23.3 GB are free"
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
+IN_LINE_7 = CallPlace(
+    phase="forward", module="encoder.0", function="torch.mm", source="model.py:7", count=10
+)
+
+
 def plain(whole: float | None = None, **more: Any) -> Run:
     return replay(
-        call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000), shape=(64, 64)),
+        call(0, "aten.mm.default", done(2.2e-3, flops=100_000_000, peak_memory_bytes=16384),
+             shape=(64, 64), places=(IN_LINE_7,)),
         call(1, "aten.relu.default", done(2e-6), count=40),
         call(2, "aten.relu.default", done(3e-6, remarks=("output 0: its strides differ",)),
              shape=(8, 8)),
@@ -40,6 +49,22 @@ def plain(whole: float | None = None, **more: Any) -> Run:
         whole=whole,
         **more,
     )  # fmt: skip
+
+
+def on_cuda(made: MadeCall) -> MadeCall:
+    record = made.traced.record.replace('"float32"', '"float32","device":"cuda:0"')
+    return replace(made, traced=msgspec.structs.replace(made.traced, record=record))
+
+
+def test_calls_of_another_device_are_said_in_the_header_the_csv_and_a_warning() -> None:
+    here = call(0, "aten.mm.default", done(2e-3))
+    run = replay(here, on_cuda(call(1, "aten.relu.default", done(2e-6))))
+    view = make_view(run)
+    assert view.lead[1] == "recorded on cuda:0, replayed on the CPU"
+    assert "1 of 2 distinct calls were recorded on cuda:0" in view.warnings[0]
+    rows = list(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert [row["recorded_on"] for row in rows] == ["", "cuda:0"]
+    assert "cuda" not in render(replay(here), "text")
 
 
 TEXT = """\
@@ -64,14 +89,22 @@ This machine at its best: copies 100 GB/s for 256 KiB, 50.0 GB/s for 4,096 KiB,
 
 By call
 The first 2 of 3 calls have 99.9 % of the time.
-call                   calls          each   share  FLOPs   bytes  what
-  mm(float32[64, 64])     10  2.20 ms ±2 %  99.5 %  100 M  32.8 k  work
-  relu(float32[4, 4])     40  2.00 us ±2 %   0.4 %            128  overhead
+call                calls          each   share  FLOPs   bytes  memory  what
+  mm(float32[64, 64])
+                       10  2.20 ms ±2 %  99.5 %  100 M  32.8 k  16.4 k  work
+      model.py:7 torch.mm (forward, encoder.0)
+  relu(float32[4, 4])
+                       40  2.00 us ±2 %   0.4 %            128          overhead
   … 1 more: see --html or --json
 
 By phase
 phase      calls    share
   forward     71  100.0 %
+
+By module
+module             modules  calls    share
+  the whole model        1     71  100.0 %
+    encoder.0            1     71  100.0 %
 
 Not replayed
   SKIPPED: the call needs 4.0 TB, 23.3 GB are free: zeros(float32[4, 4])
@@ -79,7 +112,7 @@ Not replayed
 Not as recorded
   output 0: its strides differ: relu(float32[8, 8])
 
-3 replayed, 1 skipped, 1 not measured; a step takes 2.211 ms.
+3 replayed, 1 skipped, 1 not measured; the calls of a step take 2.211 ms.
 """
 
 
@@ -121,6 +154,94 @@ def test_in_order_the_whole_pass_stands_beside_the_sum() -> None:
     assert "calls in their order" in shown
     said = "takes 4.42 ms ±2 % on the clock; the sum of the calls is 0.50 of it"
     assert said in " ".join(shown.split())
+
+
+def said_of(**more: Any) -> str:
+    """The text of a replay whose calls take 2.211 ms in a step, as one line."""
+    return " ".join(render(plain(**more), "text").split())
+
+
+def test_the_real_step_stands_next_to_the_sum_of_its_calls() -> None:
+    step = PlainSteps(seconds=(4.422e-3,) * 10, running=(4.0e-3,) * 10, threads=1)
+    shown = said_of(plain_steps=step)
+    assert "A real step took 4.42 ms ±<1 % where it was captured (median of 10 steps" in shown
+    assert "It ran for 4.00 ms of that and waited for 422 us" in shown
+    assert "Its calls take 0.55 of the time that it ran here; 1.79 ms are in no call" in shown
+    assert "the calls of a step take 2.211 ms, 0.55 of a real one." in shown
+    rows = list(csv.DictReader(io.StringIO(render(plain(plain_steps=step), "csv"))))
+    assert (rows[-1]["op"], rows[-1]["seconds"]) == ("(real step)", "0.004422")
+
+
+def test_without_a_plain_step_the_report_says_how_to_get_one() -> None:
+    shown = said_of(plain_steps=PlainSteps(threads=1))
+    assert "What a real step takes is not known" in shown
+    assert "Capture with --steps 3" in shown
+    assert "real step" not in said_of(plain_steps=None), "such a trace never has one"
+
+
+def test_a_real_step_with_other_threads_is_said_and_one_of_few_calls_is_not_compared() -> None:
+    step = PlainSteps(seconds=(1e-3,) * 10, running=(1e-3,) * 10, threads=2)
+    shown = said_of(plain_steps=step)
+    assert "The real step had 2 threads, this replay 1" in shown
+    assert "Its calls take 2.21 of that here, longer than in the step itself." in shown
+    assert "waited" not in shown
+    assert "A real step" not in said_of(plain_steps=step, is_whole=False)
+
+
+def test_why_calls_are_not_in_their_order_is_in_the_heading() -> None:
+    shown = said_of(mode_reason="the trace has no order")
+    assert "each call by itself (the trace has no order), 1 thread" in shown
+
+
+def test_hints_say_what_to_change_and_where() -> None:
+    present, changed = TimeSummary(samples=9, median=2e-3, low=1.9e-3, high=2.1e-3), summary(1e-4)
+    shared: dict[str, Any] = {"times": 1, "present": present, "changed": changed}
+    run = msgspec.structs.replace(
+        plain(),
+        alternatives=(
+            Alternative(change=Change.FUSED, calls=(0,), what="AdamW.step on 4 parameters",
+                        **shared),
+            Alternative(change=Change.FLOAT32, calls=(1,), what="", **shared),
+            Alternative(change=Change.CONTIGUOUS, calls=(0,), what="", copying=summary(1e-5),
+                        **shared),
+            Alternative(change=Change.CONTIGUOUS, calls=(0,), what="", copying=summary(1e-2),
+                        **shared),
+        ),
+    )  # fmt: skip
+    shown = " ".join(render(run, "text").split())
+    assert (
+        "AdamW.step on 4 parameters takes 2.00 ms ±5 %, and 100 us ±2 % with fused=True. That "
+        "saves 86 % of a step. Pass fused=True to AdamW (model.py:7)." in shown
+    )
+    assert "relu(float32[4, 4]) takes 2.00 ms ±5 %, and 100 us ±2 % in float32." in shown
+    assert "compute it in float32 (module encoder.0)." in shown
+    assert "Call .contiguous() on its inputs, which takes 10.0 us (model.py:7)." in shown
+    assert "a copy takes 10.0 ms, which pays only if it serves several calls" in shown
+    assert shown.endswith("; 4 hints.")
+    for form in ("html", "markdown"):
+        assert "Pass fused=True to AdamW (model.py:7)" in render(run, form)
+    record = msgspec.json.decode(render(run, "json"))["record"]
+    assert record["alternatives"][0]["what"] == "AdamW.step on 4 parameters"
+
+
+def test_every_line_that_makes_a_call_is_named_with_its_function() -> None:
+    places = [
+        CallPlace(phase=phase, module=f"layer.{at}", function="torch.mm",
+                  source=f"model.py:{line}", count=count)
+        for phase, line, at, count in
+        (("forward", 7, 0, 1), ("backward", 7, 1, 1), ("forward", 9, 2, 5), ("forward", 11, 3, 1),
+         ("forward", 12, 4, 1))
+    ]  # fmt: skip
+    run = replay(call(0, "aten.mm.default", done(1e-3), count=9, places=tuple(places)))
+    shown = render(run, "text")
+    lines = [line.strip() for line in shown.splitlines()]
+    at = lines.index("model.py:9 torch.mm (forward, layer.2)")
+    assert lines[at + 1] == "model.py:7 torch.mm (forward, backward, layer.0 and 1 more)"
+    assert lines[at + 3] == "and 1 more line"
+    (row,) = csv.DictReader(io.StringIO(render(run, "csv")))
+    assert row["sources"].split() == [f"model.py:{line}" for line in (9, 7, 11, 12)]
+    assert row["functions"] == "torch.mm"
+    assert "model.py:9 and 3 more" in render(run, "html")
 
 
 def test_where_nothing_but_instructions_was_counted_they_stand_for_the_time() -> None:

@@ -28,19 +28,24 @@ class RealStep:
     """Seconds of the step in which the program ran; None where the trace does not know."""
 
     @property
-    def share(self) -> float:
-        """Of the step: what its calls take. More than 1 where they take longer than the step."""
-        return self.calls / self.time.median
+    def ran(self) -> float:
+        """Seconds of the step in which the program ran; all of it where nobody knows."""
+        return self.time.median if self.running is None else min(self.running, self.time.median)
 
     @property
-    def waiting(self) -> float:
-        """Seconds in which the program waited, for data or for a core."""
-        return 0.0 if self.running is None else max(0.0, self.time.median - self.running)
+    def waited(self) -> float:
+        """Seconds in which it did not run: it waited for data, or other programs had the core."""
+        return self.time.median - self.ran
+
+    @property
+    def share(self) -> float:
+        """What its calls take, of the time that it ran; more than 1 where they take longer."""
+        return self.calls / self.ran
 
     @property
     def rest(self) -> float:
-        """Seconds of the step in which it neither waited nor made calls; they may be negative."""
-        return self.time.median - self.waiting - self.calls
+        """Seconds in which it ran and made no calls; negative where the calls take longer."""
+        return self.ran - self.calls
 
 
 def compare_with_real_step(settings: ReplaySettings, call_seconds: float) -> RealStep | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
+from torchmark.analyse.devices import devices_of
 from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
 from torchmark.analyse.real_step import RealStep, compare_with_real_step
 from torchmark.capture.traces.checking import check_call
@@ -68,6 +69,9 @@ class CallRow:
 
     nature: Nature | None
     """None where there is no time, or nothing is known of what it does."""
+
+    recorded_on: tuple[str, ...]
+    """The devices other than the CPU that it ran on when it was recorded."""
 
     def by_backend(self, backend: Backend) -> Outcome | None:
         return next((each for each in self.outcomes if each.backend is backend), None)
@@ -240,7 +244,9 @@ def _row(
     speeds: MachineSpeeds | None,
 ) -> CallRow:
     record = recorded_call_of(call)
-    moved = bytes_moved(record)
+    # Where the record does not tell, the first run did.
+    known = (bytes_moved(record), *(each.facts.bytes for each in outcomes))
+    moved = next((each for each in known if each is not None), None)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
     peaks = (each.facts.peak_memory_bytes for each in outcomes)
     time = next((each.time for each in outcomes if each.backend is first), None)
@@ -258,6 +264,7 @@ def _row(
         share=share,
         explained=explained,
         nature=nature,
+        recorded_on=devices_of(record),
     )
 
 

@@ -8,11 +8,11 @@ reaches the program.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import mode_stack_state_for_pre_dispatch
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
@@ -32,6 +32,7 @@ set_eval_frame = EVAL_FRAME.set_eval_frame
 
 _OpOverload = torch._ops.OpOverload
 _detach = torch.ops.aten.detach.default
+_count_modes = torch._C._len_torch_dispatch_stack
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
@@ -162,6 +163,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.Tag.dynamic_output_shape in getattr(func, "tags", ()):
             return self._call_decided_by_content(func, args, kwargs, key, known)
         number = self._record.number_of(key)
+        is_kept = number is None or self._record.is_kept(key)
         if number is not None:
             result = func(*args, **kwargs)
         else:
@@ -176,10 +178,10 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
             calls: dict[Key, KnownCall] = known
-            if not self._record.is_kept(key):
+            if not is_kept:
                 calls, key = known.folded, without_floats(key)
-            calls[key] = KnownCall(key, pair, known)
-            self._note(calls[key])
+            found = calls[key] = KnownCall(key, pair, known)
+            self._note(found)
         return result
 
     def _call_decided_by_content(
@@ -202,17 +204,43 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._add(pair)
         return result
 
-    @contextlib.contextmanager
-    def _on_our_own(self, func: Any) -> Iterator[None]:
-        """No mode, no gradient, no compiler while we look at tensors; errors are noted."""
-        prior = set_eval_frame(None)
-        try:
-            with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
-                yield
-        except Exception as error:
-            self._record.note_trouble(func, error)
-        finally:
-            set_eval_frame(prior)
+    def _on_our_own(self, func: Any) -> _OnOurOwn:
+        return _OnOurOwn(self._record, func)
+
+
+class _OnOurOwn:
+    """No mode, no gradient, no compiler while we look at tensors; errors are noted.
+
+    A class, and modes are taken off only if there are some: as a chain of context managers it took
+    as long as the description of a call.
+    """
+
+    __slots__ = ("_frame", "_func", "_functions", "_gradient", "_modes", "_record")
+
+    def __init__(self, record: Record, func: Any) -> None:
+        self._record = record
+        self._func = func
+
+    def __enter__(self) -> None:
+        self._frame = set_eval_frame(None)
+        self._gradient = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self._functions = torch._C.DisableTorchFunction()
+        self._functions.__enter__()
+        self._modes: Any = None
+        if _count_modes() or mode_stack_state_for_pre_dispatch().count():
+            self._modes = _disable_current_modes()
+            self._modes.__enter__()
+
+    def __exit__(self, _: object, error: object, __: object) -> bool:
+        if self._modes is not None:
+            self._modes.__exit__(None, None, None)
+        self._functions.__exit__(None, None, None)
+        torch._C._set_grad_enabled(self._gradient)
+        set_eval_frame(self._frame)
+        if isinstance(error, Exception):
+            self._record.note_trouble(self._func, error)
+        return isinstance(error, Exception)
 
 
 def mode_here() -> CallMode | None:

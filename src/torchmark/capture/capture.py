@@ -88,6 +88,7 @@ class Capture:
         self._undo = contextlib.ExitStack()
         self._mode: CallMode | None = None
         self._thread = 0
+        self._process = 0
         self._is_used = False
         self._is_child = False
 
@@ -102,6 +103,7 @@ class Capture:
                 values_file(self._path).unlink(missing_ok=True)
         self._is_used = True
         self._thread = threading.get_ident()
+        self._process = os.getpid()
         _running = self
         try:
             self._start()
@@ -115,7 +117,7 @@ class Capture:
         global _running  # noqa: PLW0603 - one process, one capture
         self._stop()
         _running = None
-        if self._is_child:
+        if self._is_in_child():
             return
         for length in (*self._ends.rest(), None):
             self._end_step(length)
@@ -258,11 +260,17 @@ class Capture:
                 self._record.clock.capture_stopped(is_plain=self._mode is None)
 
     def _plain_step_ended(self) -> None:
-        if self._record.clock.step_ended():
+        if not self._is_in_child() and self._record.clock.step_ended():
             self._write(RecordWriter.write_plain_steps)
 
     def _is_complete(self) -> bool:
         return self._steps is not None and self._record.total_steps() >= self._steps
+
+    def _is_in_child(self) -> bool:
+        """Forks are watched while something is captured; those of later are seen here."""
+        if os.getpid() != self._process and not self._is_child:
+            self._in_child()
+        return self._is_child
 
     def _in_child(self) -> None:
         self._is_child = True

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import msgspec
 
+from torchmark.analyse.call_costs import bytes_moved
+from torchmark.capture.traces.checking import check_call
 from torchmark.engine.counting import count_in
 from torchmark.engine.files import private_directory
 from torchmark.engine.pace import remember_pace
@@ -128,8 +130,16 @@ def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Resu
 
 
 def facts_of(output: Output) -> Facts:
-    """What the code of a case reported of itself."""
-    return msgspec.convert(output.facts, Facts)
+    """What the code of a case reported of itself.
+
+    A recorded call whose record lacks what came back reports its record with that: it tells the
+    bytes.
+    """
+    reported = dict(output.facts)
+    completed = reported.pop("completed", None)
+    if completed is not None:
+        reported["bytes"] = bytes_moved(check_call(completed))
+    return msgspec.convert(reported, Facts)
 
 
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:

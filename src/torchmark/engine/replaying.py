@@ -255,6 +255,8 @@ def runnable(case: Case) -> PythonCase:
 def with_bytes(result: Result, call: TracedCall) -> Result:
     """The result with what is known of the call from its record."""
     moved = bytes_moved(recorded_call_of(call))
+    if moved is None:  # but maybe from its first run
+        return result
     facts = msgspec.structs.replace(result.facts, bytes=moved)
     return msgspec.structs.replace(result, facts=facts)
 

@@ -22,12 +22,18 @@ one half of it alone.
 """
 
 import json
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
 from torchmark_probe.replay import records, tensors
-from torchmark_probe.replay.contents import fill, fill_exactly, fit_contents, read_contents
+from torchmark_probe.replay.contents import (
+    fill,
+    fill_exactly,
+    fit_contents,
+    read_contents,
+    set_apart,
+)
 from torchmark_probe.replay.records import DamagedRecordError
 from torchmark_probe.replay.tensors import Described, describe_tensors, key_of, tensors_of, view_of
 from torchmark_probe.zygote.handlers import limit_memory
@@ -64,16 +70,17 @@ def rebuild(text: str, seed: int = 0, values: str = "") -> Call:
     call = parse_call(text)
     operator = records.operator_named(call["op"])
     names = [*records.argument_names(operator), *([""] * len(call["args"]))]
+    given = [*zip(names, call["args"]), *call["kwargs"].items()]
     described = [
         tensor
-        for name, value in [*zip(names, call["args"]), *call["kwargs"].items()]
+        for name, value in given
         for tensor in describe_tensors(value, name, has_values=values != "")
     ]
     memories = [memory for tensor in described for memory in tensor.memories()]
     outputs = describe_tensors(call.get("outputs"))
     tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
-        drawn = _draw(call["op"], memories, seed)
+        drawn = _draw(call["op"], memories, seed, dict(given).get("ignore_index"))
         _read_values(drawn, memories, values)
         made = [_make(tensor, drawn) for tensor in described]
         if not (described and described[0].exact):
@@ -114,8 +121,8 @@ def _repeatable(operator: Any) -> Any:
     return on_an_alias
 
 
-def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tensor]:
-    """The contents of every storage, as bytes."""
+def _draw(op: str, memories: List[Described], seed: int, ignored: Any) -> Dict[Any, torch.Tensor]:
+    """The contents of every storage, as bytes; `ignored` is the label that a loss leaves out."""
     drawn = tensors.buffers(memories)
     generator = torch.Generator().manual_seed(seed)
     seen = set()
@@ -124,7 +131,10 @@ def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tens
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
         if look not in seen and not memory.is_meta and not memory.exact:
             seen.add(look)
-            fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
+            known = _known(op, memory, memories)
+            if type(ignored) is int and memory.argument == "target":
+                known = set_apart(known, ignored, _classes(memories), memory.numel)
+            fill(view_of(drawn[key_of(memory)], memory), known, generator)
     return drawn
 
 
@@ -146,6 +156,12 @@ def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, A
     if "cholesky" in op and is_square:
         known = dict(known, symmetric=True)
     return known
+
+
+def _classes(memories: List[Described]) -> int:
+    """How many labels the scores of a loss are for: the second dimension, or the only one."""
+    scores = next((each.shape for each in memories if each.argument == "self"), ())
+    return scores[min(1, len(scores) - 1)] if scores else 0
 
 
 def _guess(memory: Described, memories: List[Described]) -> Dict[str, Any]:
@@ -200,6 +216,37 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
         for number, (record, tensor) in enumerate(zip(wanted, given))
         for difference in _differences(record, tensor, inputs)
     ]
+
+
+def complete_record(
+    text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: Any
+) -> Optional[Dict[str, Any]]:
+    """The call with its schema and with what came back here, if the record does not know that.
+
+    The arguments are those of `mismatches`. None where the record knows it, or a tensor that came
+    back is not strided.
+    """
+    call, given = parse_call(text), tensors_of(result)
+    if "outputs" in call or any(each.layout is not torch.strided for each in given):
+        return None
+    storages: Dict[int, int] = {}
+    recorded = records.tensor_records([call["args"], *call["kwargs"].values()])
+    for record, tensor in zip(recorded, tensors_of([args, kwargs])):
+        if tensor.layout is torch.strided and _address(tensor):
+            record["storage"] = storages.setdefault(_address(tensor), len(storages))
+    outputs: List[Dict[str, Any]] = []
+    for tensor in given:
+        look: Dict[str, Any] = {
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype).partition(".")[2],
+        }
+        if not tensor.is_contiguous():
+            look["strides"] = list(tensor.stride())
+        if _address(tensor) in storages:
+            look["storage"] = storages[_address(tensor)]
+        outputs.append({"tensor": look})
+    schema = str(records.operator_named(call["op"])._schema)  # noqa: SLF001 - nothing else tells
+    return dict(call, schema=schema, outputs=outputs)
 
 
 def _differences(

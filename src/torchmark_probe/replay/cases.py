@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from torchmark_probe.replay import backends
 from torchmark_probe.replay.backends import FirstRun, first_run
-from torchmark_probe.replay.calls import mismatches, parse_call, rebuild, settle
+from torchmark_probe.replay.calls import complete_record, mismatches, parse_call, rebuild, settle
 from torchmark_probe.replay.records import operator_named
 from torchmark_probe.replay.tensors import tensors_of
 from torchmark_probe.replay.work import flops_of_call, run_watching_memory
@@ -29,6 +29,7 @@ def eager(text: str, seed: int = 0, values: str = "") -> Tuple[Any, List[Any], D
         flops=flops_of_call(_operator(text), args, kwargs, result),
         peak_memory_bytes=peak,
         remarks=mismatches(text, args, kwargs, result),
+        completed=complete_record(text, args, kwargs, result),
     )
     return run, args, kwargs
 
@@ -37,15 +38,21 @@ def by_backend(backend: str, text: str, seed: int = 0, values: str = "") -> Call
     """One call as that backend executes it, after a first run that is compared with eager's."""
     settle()
     operator = _operator(text)
-    expected = _outputs(operator, *rebuild(text, seed, values))
+    run, args, kwargs = rebuild(text, seed, values)
+    result = run(*args, **kwargs)
+    expected = tensors_of(
+        result if result is not None else _changed_tensors(operator, args, kwargs)
+    )
+    completed = complete_record(text, args, kwargs, result)
     module, tensors = module_of(operator, *rebuild(text, seed, values), copies=backend == "ort")
     first = prepare_run(backend, module, tensors, expected)
     report(
         prepare_seconds=first.seconds,
         max_error=largest_error(operator, expected, first.result),
+        completed=completed,
     )
-    run: Callable[[], Any] = first.call
-    return run
+    call: Callable[[], Any] = first.call
+    return call
 
 
 def prepare_run(
@@ -122,13 +129,6 @@ def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optio
 def _operator(text: str) -> Any:
     """The operator itself; `rebuild` may give something that runs it."""
     return operator_named(parse_call(text)["op"])
-
-
-def _outputs(
-    operator: Any, run: Callable[..., Any], args: List[Any], kwargs: Dict[str, Any]
-) -> List[Any]:
-    result = run(*args, **kwargs)
-    return tensors_of(result if result is not None else _changed_tensors(operator, args, kwargs))
 
 
 def _changed_tensors(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:

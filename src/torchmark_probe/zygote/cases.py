@@ -161,7 +161,7 @@ def _alternate(work: messages.Alternate, around: Surroundings, talk: int) -> mes
         with garbage_collection_off():
             settle(blocks, place, before)
             if around.copies_code:
-                memory.copy_code()
+                memory.copy_code(rng)
             number, seconds = sampling.block_size(blocks, started.clock, work.limits, BLOCK_SECONDS)
             wire.send(talk, messages.BlockSize(number, seconds))
             serve_blocks(blocks, talk, work.cores)

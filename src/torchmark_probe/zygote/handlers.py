@@ -54,7 +54,7 @@ class Surroundings(NamedTuple):
     """What a child frees before it counts, so that allocations cost the same in all of them."""
 
     copies_code: bool = False
-    """Whether a child that is timed puts what it runs into memory of its own, as its zygote did."""
+    """Whether a child that is timed puts the code that it runs into pages of its own."""
 
 
 class UnknownRequestError(Exception):

@@ -54,7 +54,7 @@ class Start(Message):
     """Where those are found beyond `sys_path`."""
 
     copies_code: bool = False
-    """Whether to put code into memory of its own, as `memory.copy_code` does."""
+    """Whether children that are timed put code into pages of their own: `memory.copy_code`."""
 
 
 class StageBegan(Message):

@@ -88,8 +88,8 @@ class Launch:
     them; None leaves it to the kernel, which draws new ones at every start."""
 
     copies_code: bool = False
-    """Whether the code that is timed lies in memory of its own, and not where the kernel happened
-    to read the files: for comparisons of two builds."""
+    """Whether the code that is timed lies in pages of its own, and not where the kernel happened to
+    read the files: for comparisons of two builds."""
 
     modules: tuple[str, ...] = ()
     """What to import beyond torch, for cases that would all import it again, each in its process;

@@ -44,7 +44,7 @@ COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
     "interval_low", "interval_high", "samples", "total_seconds", "share", "flops", "bytes",
     "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
-    "remarks", "reason", "memory_bytes", "functions", "sources",
+    "remarks", "reason", "memory_bytes", "functions", "sources", "recorded_on",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -89,12 +89,12 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     )
     source: Field[CallRow] = field("source", _source_cell, hint=_SOURCE, is_wide_only=True)
     return [
+        *([source] if any(row.call.sources for row in analysis.calls) else []),
         *fields,
         *work_fields(is_wide_only=has_several),
         memory,
-        explained,
         what_field(is_wide_only=has_several),
-        *([source] if any(row.call.sources for row in analysis.calls) else []),
+        explained,
     ]
 
 
@@ -152,7 +152,8 @@ def call_text(row: CallRow) -> str:
 
 def _source_cell(row: CallRow) -> Cell:
     sources = row.call.sources
-    return Cell(name_some(sources, 1), hint=" ".join(sources)) if sources else Cell()
+    names = [source.rpartition("/")[2] for source in sources]
+    return Cell(name_some(names, 1), hint=" ".join(sources)) if sources else Cell()
 
 
 def places_text(row: CallRow) -> str:
@@ -231,6 +232,7 @@ def _facts(row: CallRow) -> dict[str, Value]:
         "memory_bytes": row.memory,
         "functions": " ".join(call.functions),
         "sources": " ".join(call.sources),
+        "recorded_on": " ".join(row.recorded_on),
     }
 
 

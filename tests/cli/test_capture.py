@@ -251,4 +251,5 @@ def test_a_fork_after_the_captured_steps_does_not_write_into_the_trace(folder: P
     assert done.returncode == 0, done.stderr
     *_, plain, end = lines_of(folder / "trace.jsonl.gz")
     assert len(plain["plain_steps"]["seconds"]) == 3, "of this process alone"
+    assert "(median of 3 steps after the captured ones)" in done.stderr
     assert end["end"]["steps"] == 1

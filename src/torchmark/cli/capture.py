@@ -29,10 +29,12 @@ from torchmark.capture.user_program import (
 )
 from torchmark.cli.shell import check_writable, code_of, end_of, warn
 from torchmark.errors import MissingToolError, NotATraceError, ScriptNotFoundError, TorchmarkError
+from torchmark.report.figures import number_text, short_seconds_text
+from torchmark_probe.loops.intervals import median
 
 if TYPE_CHECKING:
     from torchmark.capture.capture import Capture
-    from torchmark.model.trace import Trace
+    from torchmark.model.trace import PlainSteps, Trace
 
 
 @click.command("capture", context_settings={"allow_interspersed_args": False})
@@ -194,8 +196,18 @@ def _summary(trace: Trace, output: Path, *, with_values: bool) -> list[str]:
     return [
         f"{calls.total()} calls, {len(calls)} distinct, in {steps} "
         f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),
+        *_real_step(trace.plain_steps),
         *(f"not seen: {sentence}" for sentence in trace.unseen),
         f"written to {output}",
         *([f"written to {values}"] if with_values and values.exists() else []),
         f"see it with `torchmark summary {output}`, run it with `torchmark replay {output}`",
     ]
+
+
+def _real_step(plain: PlainSteps | None) -> list[str]:
+    """What a step takes when nothing is captured."""
+    if plain is None or not plain.seconds:
+        return []
+    steps = number_text(len(plain.seconds), "step")
+    took = short_seconds_text(median(plain.seconds))
+    return [f"a real step takes {took} (median of {steps} after the captured ones)"]

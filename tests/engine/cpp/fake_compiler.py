@@ -2,7 +2,8 @@
 
 Run as a program. BAD: an error there. SYNTAX: an error there, and one in every later statement.
 HIDDEN: an error that names no place. MISSING_NAME: torch lacks a name, unless the larger header
-is included. LACKING: torch has no such name anywhere. FULL: the disk is full. Every run is noted in the file that FAKE_LOG names.
+is included. LACKING: torch has no such name at all. FULL: the disk is full. Every run is noted in
+the file that FAKE_LOG names.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class _Builder:
         message = explain(self._statements[number], problems, output, compiler)
         version = self._toolchain.torch_build.partition(" ")[0]
         lacking = what_is_lacking(problems, version)
-        self._done[self._keys[number]] = CompileError(message)
+        self._done[self._keys[number]] = CompileError(message, lacking=lacking)
 
 
 def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:

@@ -53,10 +53,10 @@ class CallDescription:
         self._exact: list[tuple[dict[str, Any], torch.Tensor]] = []
         """Inputs and copies of them, in the order of `args` and then `kwargs`."""
 
-        self._storages: dict[int, int] = {}
-        # Kept alive: a new storage must not come to lie where an old one was given up.
-        self._kept: list[torch.UntypedStorage] = []
-        self._tensors: dict[int, list[dict[str, Any]]] = {}
+        self._storages: dict[int, tuple[int, dict[str, Any], torch.UntypedStorage]] = {}
+        """By address: a number, and the first tensor in it. They are kept alive: a new storage must
+        not come to lie where an old one was given up."""
+
         self._inputs = True
         self.opaque: set[str] = set()
         """Types of what is in here by its type alone."""
@@ -67,12 +67,9 @@ class CallDescription:
         self.outputs: Any = None
 
     def finish(self, result: Any) -> CallDescription:
-        """Takes what came back; a storage that one tensor alone has needs no number."""
+        """Takes what came back."""
         self.outputs = self._value(result)
-        for sharing in self._tensors.values():
-            if len(sharing) == 1:
-                del sharing[0]["storage"]
-        self._kept.clear()
+        self._storages.clear()
         return self
 
     @property
@@ -154,10 +151,10 @@ class CallDescription:
         if offset:
             body["offset"] = offset
         storage = tensor.untyped_storage()
-        self._kept.append(storage)
-        number = self._storages.setdefault(storage._cdata, len(self._storages))
-        body["storage"] = number
-        self._tensors.setdefault(number, []).append(body)
+        new = len(self._storages), body, storage
+        number, first, _ = self._storages.setdefault(storage._cdata, new)
+        if first is not body:  # a storage that one tensor alone has needs no number
+            first["storage"] = body["storage"] = number
         needed = (offset + reach) * tensor.element_size() if reach else 0
         if (size := storage.nbytes()) != needed:
             body["storage_bytes"] = size

@@ -160,6 +160,10 @@ class KnownCall:
         if fits is not None:
             self.call, self.fits = call, fits
 
+    def learn_from(self, other: KnownCall) -> None:
+        """The same call from another place looks the same."""
+        self.call, self.fits, self.is_learned = other.call, other.fits, True
+
 
 class KnownCalls(dict[Key, KnownCall]):
     """The calls of one place, by their keys."""

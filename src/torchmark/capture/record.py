@@ -104,14 +104,10 @@ class Record:
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
         """The number of a call, which is new; a WrongValueError if no trace can name it."""
         with self.lock:
-            if (known := self._numbers.get(key)) is not None:
-                return known
             op, schema = self._ops.get(key[0]) or self._add_op(key[0], func)
             if description.kwargs:
                 check_names(op, description.kwargs)
-            number = len(self.lines)
-            if description.has_exact:
-                self.exact |= description.exact_contents(number)
+            exact = description.exact_contents(len(self.lines)) if description.has_exact else {}
             call = {
                 "op": op,
                 "schema": schema,
@@ -119,8 +115,12 @@ class Record:
                 "kwargs": description.kwargs,
                 "outputs": description.outputs,
             }
-            self.lines.append(msgspec.json.encode({"call": call}))
-            self._numbers[key] = number
+            line = msgspec.json.encode({"call": call})
+            number = self._numbers.setdefault(key, len(self.lines))
+            if number < len(self.lines):  # another thread was first
+                return number
+            self.lines.append(line)
+            self.exact |= exact
             if description.opaque:
                 self._opaque[number] = description.opaque
             if float in key:

@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from torchmark.analyse.call_costs import tensors_in
 from torchmark.analyse.estimates import time_of
 from torchmark.analyse.hints import LEAST_SHARE
 from torchmark.analyse.replay import CallRow, ReplayAnalysis, analyse_replay
 from torchmark.define.recorded import hot_case
 from torchmark.engine.measuring import time_case
-from torchmark.engine.replaying import runnable
+from torchmark.engine.replaying import LONGER, limits_for, runnable
 from torchmark.engine.zygote.zygote import Zygote
 from torchmark.model.case import Case
 from torchmark.model.result import TimeSummary
@@ -58,7 +60,13 @@ class Proposal:
 def measure_alternatives(
     run: Run, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Iterator[Alternative]:
-    """Those that could be measured; what fails is no alternative, and no failure of the replay."""
+    """Those that could be measured; what fails is no alternative, and no failure of the replay.
+
+    There are few, and intervals that touch are no hint: so each gets as long as a call with a large
+    share that is measured again.
+    """
+    limits = limits_for(LONGER * effort.limits.max_run_time)
+    effort = msgspec.structs.replace(effort, limits=limits)
     for proposal in propose(analyse_replay(run)):
         cases = [proposal.present, proposal.changed, *proposal.copies]
         results = [time_case(case, runnable(case), zygote, effort, cores) for case in cases]

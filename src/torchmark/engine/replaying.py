@@ -41,7 +41,7 @@ _SHORTEST = 0.03
 """Seconds that a call is measured at least, as far as the budget allows."""
 
 _LARGE_SHARE = 0.03
-_LONGER = 5
+LONGER = 5
 """Calls with this share of the time or more whose interval is too wide are measured again, this
 many times as long."""
 
@@ -168,7 +168,7 @@ class HotReplay:
         """For a call that is measured again."""
         time = time_of(result)
         several = min(_SEVERAL * time.median, _LONGEST_AGAIN) if time is not None else 0.0
-        limits = limits_for(max(_LONGER * self._effort.limits.max_run_time, several))
+        limits = limits_for(max(LONGER * self._effort.limits.max_run_time, several))
         return msgspec.structs.replace(self._effort, limits=limits)
 
     def _time(self, case: Case, backend: Backend, effort: Effort) -> Result:

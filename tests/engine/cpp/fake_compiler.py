@@ -2,7 +2,8 @@
 
 Run as a program. BAD: an error there. SYNTAX: an error there, and one in every later statement.
 HIDDEN: an error that names no place. MISSING_NAME: torch lacks a name, unless the larger header
-is included. FULL: the disk is full. Every run is noted in the file that FAKE_LOG names.
+is included. LACKING: torch has no such name at all. FULL: the disk is full. Every run is noted in
+the file that FAKE_LOG names.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def errors_in(statements: list[tuple[str, str]], prelude: str) -> list[str]:
             errors.append("cc1plus: error: something is wrong")
         if "MISSING_NAME" in text and "torch/torch.h" not in prelude:
             errors.append(f"<stmt {number}>:1:1: error: 'MISSING_NAME' is not a member of 'torch'")
+        if "LACKING" in text:
+            errors.append(f"<stmt {number}>:1:1: error: 'LACKING' is not a member of 'at'")
         if "FULL" in text:
             errors.append("unit.cpp: fatal error: error writing: No space left on device")
     return errors

@@ -76,6 +76,15 @@ def test_a_batch_survives_bad_statements(fake: FakeBuilds) -> None:
     )
 
 
+def test_a_name_that_torch_lacks_is_told_from_a_mistake(fake: FakeBuilds) -> None:
+    lacking, mistake = fake.build("at::LACKING(1);", "BAD;")
+    assert isinstance(lacking, CompileError)
+    assert lacking.lacking == "torch none has no at::LACKING"
+    assert "'LACKING' is not a member of 'at'" in str(lacking)
+    assert isinstance(mistake, CompileError)
+    assert mistake.lacking == ""
+
+
 def test_victims_of_a_syntax_error_get_another_chance(fake: FakeBuilds) -> None:
     assert kinds(fake.build("a;", "BAD;", "SYNTAX;", "b;", "c;")) == ".FF.."
     assert fake.runs() == ["unit 0 1 2 3 4", "unit 0 3 4"]

@@ -19,6 +19,7 @@ from torchmark.analyse.pairs import (
     OTHER_FILES_ALLOWANCE,
     SAME_WITHIN,
     Effect,
+    can_be_judged,
     is_decided,
     judge_alone,
     judge_times,
@@ -319,3 +320,10 @@ def test_a_change_that_is_clear_goes_on_until_it_is_known_well() -> None:
     assert judge_alone(clear).verdict is judge_alone(known).verdict is Verdict.SLOWER
     assert not is_decided(clear)
     assert is_decided(known)
+
+
+@pytest.mark.parametrize(("count", "is_enough"), [(1, False), (2, False), (4, False), (5, True)])
+def test_a_verdict_needs_as_many_replicates_as_the_method_says(count: int, is_enough: bool) -> None:
+    clear = ((0.3, 0.3), (0.3, 0.3))
+    assert can_be_judged(timing((clear,) * count)) is is_enough
+    assert not can_be_judged(timing(((),) * count)), "no crossover was taken"

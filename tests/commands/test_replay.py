@@ -93,8 +93,7 @@ def test_an_error_of_many_lines_is_told_by_what_happened(mode: str, tmp_path: Pa
     trace = write_trace(tmp_path, size, relu(4), order=[0, 1])
     run = torchmark.replay(trace, mode=mode, store=tmp_path / "s.db", **QUICK)
     reason = rows_of(run)[0]["reason"]
-    assert "Could not run 'aten::_nested_tensor_size' with arguments from the 'CPU'" in reason
-    assert "registered at" not in reason
+    assert reason == f"torch {torch.__version__} has no operator aten._nested_tensor_size for CPU"
 
 
 def test_a_step_is_replayed_in_its_order_without_the_call_that_does_not_run(
@@ -138,7 +137,8 @@ def test_alternatives_are_in_the_run_and_in_the_store(tmp_path: Path) -> None:
     transposed = {"tensor": {"shape": [300, 200], "dtype": "float32", "strides": [1, 300]}}
     strided = {**relu(300, 200), "op": "aten.cumsum.default", "schema": None,
                "args": [transposed, -1]}  # fmt: skip
-    run = torchmark.replay(write_trace(tmp_path, strided), store=tmp_path / "s.db", **QUICK)
+    # Long enough for an interval on a busy machine too.
+    run = torchmark.replay(write_trace(tmp_path, strided), store=tmp_path / "s.db", budget=0.5)
     (tried,) = run.alternatives
     assert (tried.change, tried.calls, tried.times) == (Change.CONTIGUOUS, (0,), 2)
     assert run.speeds is not None, "the record has what it had"

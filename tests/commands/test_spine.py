@@ -180,3 +180,17 @@ def test_lanes_are_as_wide_as_asked_and_two_runs_keep_apart(
             assert not set(narrow.lanes[0]) & set(wide.lanes[0]), "two runs keep apart"
     with reserve_cores(1) as again:
         assert again.lanes[0] == wide.lanes[0][:1], "what was reserved is free again"
+
+
+@pytest.mark.parametrize("kind", [RunKind.TIME, RunKind.COUNT])
+def test_who_resumes_a_run_of_statements_is_not_sent_to_an_option_that_there_is_not(
+    store: Store, kind: RunKind
+) -> None:
+    run = records.run_of(records.case(), kind=kind)
+    store.create(run)
+    with pytest.raises(InvalidArgumentError) as refused:
+        find_run(store, run.id, RunKind.RUN)
+    assert str(refused.value) == (
+        f"{run.id} is a run of `torchmark {kind.value}`, which is stored whole and never resumed; "
+        "call it again"
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import torchmark
 from torchmark.analyse.call_costs import bytes_moved
 from torchmark.capture.traces.checking import check_call
+from torchmark.define.recorded import call_text
 from torchmark_probe.replay.calls import complete_record, mismatches, rebuild
 from torchmark_probe.replay.records import (
     CannotRebuildError,
@@ -100,6 +104,68 @@ def test_integers_keep_their_range_order_sum_and_number_of_different_ones(
     assert run("aten.repeat_interleave.Tensor", tensor(
         count, dtype="int64", values={**summed, "distinct": len(set(repeats))}
     )).shape == (sum(repeats),)  # fmt: skip
+
+
+LABELS = [
+    pytest.param((400,), [0, 3, 9, 149], id="few and far between"),
+    pytest.param((2, 12, 12), list(range(150)), id="of pixels"),
+    pytest.param((2, 12, 12), [15, 70, 149], id="few of pixels"),
+    pytest.param((100,), [7], id="one"),
+    pytest.param((100,), [], id="none"),
+    pytest.param((9,), [1, 2], id="short"),
+]
+
+
+@pytest.mark.parametrize("ignored", [-100, 255])
+@pytest.mark.parametrize(("shape", "classes"), LABELS)
+def test_a_loss_that_ignores_a_label_runs_forward_and_backward(
+    shape: tuple[int, ...], classes: list[int], ignored: int
+) -> None:
+    drawing = random.Random(5)
+    count = math.prod(shape)
+    flat = [drawing.choice(classes or [ignored]) for _ in range(count)]
+    flat[count // 3 :: 2] = [ignored] * len(flat[count // 3 :: 2])
+    scores = torch.randn(shape[0], 150, *shape[1:], requires_grad=True)
+    with torchmark.Capture() as capture:
+        labels = torch.tensor(flat).reshape(shape)
+        loss = torch.nn.functional.cross_entropy(scores, labels, ignore_index=ignored)
+        torch.autograd.backward(loss)
+    losses = [call for call in capture.trace().calls if "nll_loss" in call.op]
+    assert len(losses) == 2
+    for call in losses:
+        for seed in range(5):
+            operator, args, kwargs = rebuild(call_text(call), seed)
+            operator(*args, **kwargs)
+            (target,) = [
+                each
+                for each in args
+                if isinstance(each, torch.Tensor) and each.dtype == torch.int64
+            ]
+            assert ignored in target
+            assert set(classes) != {7} or target.flatten().tolist().count(7) == flat.count(7)
+
+
+def test_a_record_from_before_labels_were_set_apart_is_repaired() -> None:
+    known = {"min": -100, "max": 18, "sum": -100 * 200 + 9 * 200, "distinct": 20, "order": "none"}
+    target = tensor(400, dtype="int64", values=known)
+    made = arguments("aten.nll_loss_forward.default", tensor(400, 19), target, None, 1, -100)[1]
+    assert set(made.tolist()) <= {-100, *range(19)}
+    assert int((made == -100).sum()) == 200
+
+
+def test_padding_and_classes_of_one_hot_are_indices_that_exist() -> None:
+    ids = torch.randint(0, 500, (8, 40))
+    ids[:, 25:] = 499
+    with torchmark.Capture() as capture:
+        table = torch.nn.Embedding(500, 4, padding_idx=499)
+        torch.autograd.backward(table(ids).sum())
+        torch.nn.functional.one_hot(ids)
+        torch.nn.functional.one_hot(ids, 600)
+    with torch.no_grad():
+        for call in capture.trace().calls:
+            record = call_text(call)
+            operator, args, kwargs = rebuild(record)
+            assert mismatches(record, args, kwargs, operator(*args, **kwargs)) == []
 
 
 @pytest.mark.parametrize("order", ["none", "ascending"])

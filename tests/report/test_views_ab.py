@@ -298,13 +298,28 @@ def test_a_control_that_finds_changes_puts_small_ones_in_doubt() -> None:
     assert not make_view(run_of(timed(ADD, 1.0), controlled(CAT))).warnings
 
 
+def test_a_case_that_was_cut_short_of_its_replicates_has_no_verdict() -> None:
+    reason = "cut short after 2 replicates"
+    fields = {"status": Status.PARTIAL, "reason": reason}
+    cut_short = msgspec.structs.replace(timed(ADD, 1.3, replicates=2), **fields)
+    text = on_one_line(render(run_of(cut_short), "text"))
+    assert "slower" not in text
+    assert f"(time): {reason}" in text
+    assert "unclear: Pointwise / add" in text
+    assert "nothing was measured; 1 cut short; 0 skipped, 0 failed" in text
+    (row,) = rows_of(run_of(cut_short))
+    assert (row["status"], row["verdict"], row["reason"]) == ("partial", "", reason)
+    enough = msgspec.structs.replace(timed(ADD, 1.3, replicates=5), **fields)
+    assert "slower" in render(run_of(enough), "text")
+
+
 def test_a_case_with_one_crossover_is_not_lost() -> None:
     run = run_of(timed(ADD, 1.0, replicates=1), timed(MUL, 1.0))
-    assert "1 with too few crossovers" in make_view(run).summary
+    assert "1 with too few replicates" in make_view(run).summary
     for form in ("text", "markdown", "html"):
         told = on_one_line(render(run, form))
         assert "unclear: Pointwise / add" in told
-        assert "fewer than two crossovers" in told
+        assert "fewer than 5 replicates" in told
     assert [(row["case"], row["verdict"]) for row in rows_of(run)] == [
         (ADD.id, ""),
         (MUL.id, "same"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from tests.replays import call, done, not_done, replay, sampled, summary, with_count
+from tests.replays import MadeCall, call, done, not_done, replay, sampled, summary, with_count
 from torchmark.model.result import Status, TimeSummary
 from torchmark.model.run import Alternative, Change
 from torchmark.model.run_settings import Backend, CallPlace
@@ -48,6 +49,22 @@ def plain(whole: float | None = None, **more: Any) -> Run:
         whole=whole,
         **more,
     )  # fmt: skip
+
+
+def on_cuda(made: MadeCall) -> MadeCall:
+    record = made.traced.record.replace('"float32"', '"float32","device":"cuda:0"')
+    return replace(made, traced=msgspec.structs.replace(made.traced, record=record))
+
+
+def test_calls_of_another_device_are_said_in_the_header_the_csv_and_a_warning() -> None:
+    here = call(0, "aten.mm.default", done(2e-3))
+    run = replay(here, on_cuda(call(1, "aten.relu.default", done(2e-6))))
+    view = make_view(run)
+    assert view.lead[1] == "recorded on cuda:0, replayed on the CPU"
+    assert "1 of 2 distinct calls were recorded on cuda:0" in view.warnings[0]
+    rows = list(csv.DictReader(io.StringIO(render(run, "csv"))))
+    assert [row["recorded_on"] for row in rows] == ["", "cuda:0"]
+    assert "cuda" not in render(replay(here), "text")
 
 
 TEXT = """\

@@ -70,8 +70,6 @@ Pointwise                                                     time  instructions
 Indexing                                                      time  instructions
   mask / with a long name · Python, eager, 2                failed       skipped
     threads
-LSTM                                                          time  instructions
-  LSTM · Python, torchscript                                     –             –
 
 Failures
 case                                                             metric
@@ -243,3 +241,17 @@ def test_few_samples_have_no_interval_in_any_format(count: int) -> None:
     (figures,) = json.loads(render(run, "json"))["table"]
     assert (figures["interval_low"], figures["interval_high"]) == (None, None)
     assert "± ?" not in render(run_with(records.time_result(ADD, 2.41, count=5)), "text")
+
+
+def test_a_run_that_was_cut_short_shows_what_was_measured_and_counts_the_rest() -> None:
+    nothing = run_with()
+    text = render(nothing, "text")
+    assert "–" not in text
+    assert "Results" not in text
+    assert text.endswith("0 done, 8 not measured.\n")
+    some = render(run_with(records.time_result(ADD, 1.5e-6)), "text")
+    assert "add" in some
+    assert "LSTM" not in some
+    assert some.endswith("1 done, 7 not measured.\n")
+    whole = render(run_with(records.time_result(ADD, 1.5e-6), state=RunState.FINISHED), "text")
+    assert "LSTM" in whole, "a run that is over and lacks a case shows it"

@@ -89,8 +89,9 @@ class Effect:
 
 
 def can_be_judged(timing: PairedTiming) -> bool:
-    """Whether there are enough crossovers for an interval."""
-    return sum(map(len, timing.replicates)) >= FEWEST_CROSSOVERS
+    """Whether there is enough for a verdict: of a case that was cut short there may not be."""
+    crossovers = sum(map(len, timing.replicates))
+    return crossovers >= FEWEST_CROSSOVERS and len(timing.replicates) >= FEWEST_REPLICATES
 
 
 def judge_times(timings: Sequence[PairedTiming]) -> list[Effect]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmark.analyse.call_costs import Nature, bytes_moved, explain_time
+from torchmark.analyse.devices import devices_of
 from torchmark.analyse.estimates import MeasuredTime, instructions_of, time_of
 from torchmark.analyse.real_step import RealStep, compare_with_real_step
 from torchmark.capture.traces.checking import check_call
@@ -68,6 +69,9 @@ class CallRow:
 
     nature: Nature | None
     """None where there is no time, or nothing is known of what it does."""
+
+    recorded_on: tuple[str, ...]
+    """The devices other than the CPU that it ran on when it was recorded."""
 
     def by_backend(self, backend: Backend) -> Outcome | None:
         return next((each for each in self.outcomes if each.backend is backend), None)
@@ -260,6 +264,7 @@ def _row(
         share=share,
         explained=explained,
         nature=nature,
+        recorded_on=devices_of(record),
     )
 
 

@@ -8,8 +8,7 @@ reaches the program.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,6 +31,8 @@ set_eval_frame = EVAL_FRAME.set_eval_frame
 
 _OpOverload = torch._ops.OpOverload
 _detach = torch.ops.aten.detach.default
+_count_modes = torch._C._len_torch_dispatch_stack
+_modes_before_dispatch: Any = torch._ops.mode_stack_state_for_pre_dispatch
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
@@ -72,6 +73,10 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Where among them this step is."""
         self._so_far: list[KnownCall] = []
         """The calls of this step."""
+        self._kinds: dict[Any, str] = {}
+        """What is special about an operator."""
+        self._learned: dict[tuple[int, bool], KnownCall] = {}
+        """By the number of the call, and whether its floats may be any: from wherever it came."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -126,7 +131,12 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if found is None:
             return None
         if not found.is_learned:
-            found.learn(call, args, kwargs, folded=is_folded)
+            same = self._record.pairs[found.pair][0], is_folded
+            if (like := self._learned.get(same)) is not None:
+                found.learn_from(like)
+            else:
+                found.learn(call, args, kwargs, folded=is_folded)
+                self._learned[same] = found
         self._note(found)
         return found.pair
 
@@ -157,30 +167,42 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
     ) -> Any:
         """Not known from this place: described, unless it is known from another."""
-        if getattr(func, "namespace", None) == "profiler":  # a mark, which computes nothing
-            return func(*args, **kwargs)
-        if torch.Tag.dynamic_output_shape in getattr(func, "tags", ()):
+        call = key[0]
+        kind = self._kinds.get(call) or self._kind_of(call, func)
+        if kind == "mark":
+            return call(*args, **kwargs)
+        if kind == "decided by content":
             return self._call_decided_by_content(func, args, kwargs, key, known)
         number = self._record.number_of(key)
+        is_kept = number is None or self._record.is_kept(key)
         if number is not None:
-            result = func(*args, **kwargs)
+            result = call(*args, **kwargs)
         else:
             description = None
-            with self._on_our_own(func):
+            with _OnOurOwn(self._record, func):
                 description = CallDescription(args, kwargs, exact=self._exact)
-            result = func(*args, **kwargs)
-            with self._on_our_own(func):
+            result = call(*args, **kwargs)
+            with _OnOurOwn(self._record, func):
                 if description is not None:
                     number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
             calls: dict[Key, KnownCall] = known
-            if not self._record.is_kept(key):
+            if not is_kept:
                 calls, key = known.folded, without_floats(key)
-            calls[key] = KnownCall(key, pair, known)
-            self._note(calls[key])
+            found = calls[key] = KnownCall(key, pair, known)
+            self._note(found)
         return result
+
+    def _kind_of(self, call: Any, func: Any) -> str:
+        kind = "usual"
+        if getattr(func, "namespace", None) == "profiler":  # it computes nothing
+            kind = "mark"
+        elif torch.Tag.dynamic_output_shape in getattr(func, "tags", ()):
+            kind = "decided by content"
+        self._kinds[call] = kind
+        return kind
 
     def _call_decided_by_content(
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
@@ -193,7 +215,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         number = self._record.number_of(key)
         if number is None:
-            with self._on_our_own(func):
+            with _OnOurOwn(self._record, func):
                 description = CallDescription(args, kwargs, exact=self._exact)
                 number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
@@ -202,17 +224,40 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._add(pair)
         return result
 
-    @contextlib.contextmanager
-    def _on_our_own(self, func: Any) -> Iterator[None]:
-        """No mode, no gradient, no compiler while we look at tensors; errors are noted."""
-        prior = set_eval_frame(None)
-        try:
-            with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
-                yield
-        except Exception as error:
-            self._record.note_trouble(func, error)
-        finally:
-            set_eval_frame(prior)
+
+class _OnOurOwn:
+    """No mode, no gradient, no compiler while we look at tensors; errors are noted.
+
+    A class, and modes are taken off only if there are some: as a chain of context managers it took
+    as long as the description of a call.
+    """
+
+    __slots__ = ("_frame", "_func", "_functions", "_gradient", "_modes", "_record")
+
+    def __init__(self, record: Record, func: Any) -> None:
+        self._record = record
+        self._func = func
+
+    def __enter__(self) -> None:
+        self._frame = set_eval_frame(None)
+        self._gradient = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self._functions = torch._C.DisableTorchFunction()
+        self._functions.__enter__()
+        self._modes: Any = None
+        if _count_modes() or _modes_before_dispatch().count():
+            self._modes = _disable_current_modes()
+            self._modes.__enter__()
+
+    def __exit__(self, _: object, error: object, __: object) -> bool:
+        if self._modes is not None:
+            self._modes.__exit__(None, None, None)
+        self._functions.__exit__(None, None, None)
+        torch._C._set_grad_enabled(self._gradient)
+        set_eval_frame(self._frame)
+        if isinstance(error, Exception):
+            self._record.note_trouble(self._func, error)
+        return isinstance(error, Exception)
 
 
 def mode_here() -> CallMode | None:

@@ -158,7 +158,7 @@ def _call(node: torch.fx.Node) -> GraphCall:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
     description = GraphDescription(args, kwargs).finish(node.meta.get("val"))
     said = json.dumps([description.args, description.kwargs, description.outputs])
-    return GraphCall(("compiled", node.target, said), node.target, description)
+    return GraphCall((node.target, "compiled", said), node.target, description)
 
 
 class GraphDescription(CallDescription):

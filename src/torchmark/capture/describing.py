@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,9 @@ _LONGEST_LIST = 64
 _FAR_APART = 8
 """Mean distances between neighbours; of random integers one gap in three thousand is as wide."""
 
+_DENSE = 4
+"""Times the number of elements: integers of a smaller range are counted in place of sorted."""
+
 _LONGEST_SORT = 1 << 24
 """Elements that are sorted to count the different ones; more would take seconds."""
 
@@ -50,27 +53,28 @@ class CallDescription:
         self._exact: list[tuple[dict[str, Any], torch.Tensor]] = []
         """Inputs and copies of them, in the order of `args` and then `kwargs`."""
 
-        self._storages: dict[int, int] = {}
-        # Kept alive: a new storage must not come to lie where an old one was given up.
-        self._kept: list[torch.UntypedStorage] = []
-        self._tensors: dict[int, list[dict[str, Any]]] = {}
+        self._storages: dict[int, tuple[int, dict[str, Any], torch.UntypedStorage]] = {}
+        """By address: a number, and the first tensor in it. They are kept alive: a new storage must
+        not come to lie where an old one was given up."""
+
         self._inputs = True
         self.opaque: set[str] = set()
         """Types of what is in here by its type alone."""
 
-        self.args = tuple(self._value(arg) for arg in args)
+        self.args = [self._value(arg) for arg in args]
         self.kwargs = {name: self._value(arg) for name, arg in kwargs.items()}
         self._inputs = False
         self.outputs: Any = None
 
     def finish(self, result: Any) -> CallDescription:
-        """Takes what came back; a storage that one tensor alone has needs no number."""
+        """Takes what came back."""
         self.outputs = self._value(result)
-        for sharing in self._tensors.values():
-            if len(sharing) == 1:
-                del sharing[0]["storage"]
-        self._kept.clear()
+        self._storages.clear()
         return self
+
+    @property
+    def has_exact(self) -> bool:
+        return bool(self._exact)
 
     def exact_contents(self, call: int) -> dict[str, torch.Tensor]:
         """The copies by the names that they have from now on in the description."""
@@ -81,10 +85,10 @@ class CallDescription:
         return contents
 
     def _value(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, str, int, float, complex)):
-            return _number_or_text(value)
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
+        if value is None or isinstance(value, (bool, str, int, float, complex)):
+            return _number_or_text(value)
         if isinstance(value, (list, torch.Size)):
             return [self._value(item) for item in value]
         if isinstance(value, tuple):
@@ -99,26 +103,29 @@ class CallDescription:
         return {"opaque": name}
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        with contextlib.suppress(Exception):
+        try:
             if _is_plain(tensor):
                 return {"tensor": self._plain_tensor(tensor)}
+        except Exception:  # noqa: S110 - each kind of tensor raises its own
+            pass
         return self._unknown(tensor)
 
     def _plain_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        body: dict[str, Any] = {"shape": list(tensor.shape), "dtype": _short(tensor.dtype)}
-        if tensor.device.type != "cpu":
+        body: dict[str, Any] = {"shape": list(tensor.shape), "dtype": _DTYPES[tensor.dtype]}
+        if not tensor.is_cpu:
             body["device"] = str(tensor.device)
         if tensor.requires_grad:
             body["requires_grad"] = True
-        if isinstance(tensor, torch.nn.Parameter):
+        if type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter):
             body["parameter"] = True
-        if tensor.layout != torch.strided:
+        if tensor.layout is not torch.strided:
             body |= self._parts(tensor)
         else:
             self._memory(tensor, body)
-            for bit in ("conj", "neg"):
-                if getattr(tensor, f"is_{bit}")():
-                    body[bit] = True
+            if tensor.is_conj():
+                body["conj"] = True
+            if tensor.is_neg():
+                body["neg"] = True
             if self._inputs:
                 self._content(tensor, body)
         return body
@@ -134,23 +141,33 @@ class CallDescription:
         return body
 
     def _memory(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
-        if not tensor.is_contiguous():
-            body["strides"] = list(tensor.stride())
-        if tensor.storage_offset():
-            body["offset"] = tensor.storage_offset()
+        offset = tensor.storage_offset()
+        if tensor.is_contiguous():
+            reach = tensor.numel()
+        else:
+            strides = tensor.stride()
+            body["strides"] = list(strides)
+            reach = _reach(tensor.shape, strides)
+        if offset:
+            body["offset"] = offset
         storage = tensor.untyped_storage()
-        self._kept.append(storage)
-        number = self._storages.setdefault(storage._cdata, len(self._storages))
-        body["storage"] = number
-        self._tensors.setdefault(number, []).append(body)
-        if storage.nbytes() != _needed_bytes(tensor):
-            body["storage_bytes"] = storage.nbytes()
+        new = len(self._storages), body, storage
+        number, first, _ = self._storages.setdefault(storage._cdata, new)
+        if first is not body:  # a storage that one tensor alone has needs no number
+            first["storage"] = body["storage"] = number
+        needed = (offset + reach) * tensor.element_size() if reach else 0
+        if (size := storage.nbytes()) != needed:
+            body["storage_bytes"] = size
 
     def _content(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
-        content = tensor.detach().resolve_conj().resolve_neg()
-        with contextlib.suppress(Exception):  # a dtype or a device that has no answer
+        content = tensor
+        if "conj" in body or "neg" in body:
+            content = content.resolve_conj().resolve_neg()
+        try:
             if values := _contents_of(content):
                 body["values"] = values
+        except Exception:  # noqa: S110 - a dtype or a device that has no answer
+            pass
         if self._exact_wanted and not tensor.is_meta:
             with contextlib.suppress(Exception):  # likewise
                 self._exact.append((body, _exact_copy(content)))
@@ -165,21 +182,18 @@ def _exact_copy(content: torch.Tensor) -> torch.Tensor:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether a trace can hold it: no class that computes in its own way, no quantizer."""
     kind = type(tensor)
-    is_own = kind not in (torch.Tensor, torch.nn.Parameter)
-    dispatch = getattr(kind, "__torch_dispatch__", None)
-    if is_own and dispatch is not torch._C._disabled_torch_dispatch_impl:
-        return False
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+        dispatch = getattr(kind, "__torch_dispatch__", None)
+        if dispatch is not torch._C._disabled_torch_dispatch_impl:
+            return False
     return not (tensor.is_quantized or tensor.is_nested)
 
 
-def _needed_bytes(tensor: torch.Tensor) -> int:
-    """What strides and offset reach, in bytes."""
-    if tensor.numel() == 0:
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to the last."""
+    if 0 in shape:
         return 0
-    last = sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-    )
-    return int(tensor.storage_offset() + last + 1) * tensor.element_size()
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 def _number_or_text(value: Any) -> Any:
@@ -208,6 +222,17 @@ def _short(value: object) -> str:
     return str(value).removeprefix("torch.")
 
 
+class _ShortNames(dict[Any, str]):
+    """Each made once."""
+
+    def __missing__(self, value: Any) -> str:
+        self[value] = _short(value)
+        return self[value]
+
+
+_DTYPES = _ShortNames()
+
+
 def _type_name(value: object) -> str:
     kind = type(value)
     if kind is torch.Tensor:  # quantized, nested or of a foreign layout
@@ -232,33 +257,62 @@ def _floats(tensor: torch.Tensor) -> dict[str, Any]:
         return {}
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
-    known: dict[str, Any] = {}
-    low, high = (float(bound) for bound in torch.aminmax(tensor))
+    low, high = _range(tensor)
+    known: dict[str, Any] = {"min": low, "max": high}
     if low - low != 0 or high - high != 0:  # one of them is not finite
-        known["nonfinite"] = True
         finite = tensor[torch.isfinite(tensor)]
-        low, high = (float(bound) for bound in torch.aminmax(finite)) if len(finite) else (0.0, 0.0)
-    known |= {"min": low, "max": high}
-    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1
-    if square and torch.equal(tensor, tensor.mT):
+        low, high = _range(finite) if len(finite) else (0.0, 0.0)
+        known = {"nonfinite": True, "min": low, "max": high}
+    shape = tensor.shape
+    is_square = len(shape) >= 2 and shape[-1] == shape[-2] > 1
+    if is_square and torch.equal(tensor, tensor.mT):
         known["symmetric"] = True
     return known
+
+
+def _range(tensor: torch.Tensor) -> tuple[Any, Any]:
+    low, high = torch.aminmax(tensor)
+    return low.item(), high.item()
 
 
 def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     if tensor.numel() == 0:
         return {"sum": 0, "distinct": 0, "order": "ascending", "list": []}
-    flat = tensor.reshape(-1).to(torch.int64)
-    low, high = (int(bound) for bound in torch.aminmax(flat))
-    known: dict[str, Any] = {"min": low, "max": high, "sum": int(flat.sum())}
+    once, times = _without_repeats(tensor)
+    flat = once.reshape(-1).to(torch.int64)
+    low, high = _range(flat)
+    known: dict[str, Any] = {"min": low, "max": high, "sum": flat.sum().item() * times}
     if flat.numel() <= _LONGEST_SORT:
-        values, counts = torch.unique(flat, return_counts=True)
+        values, counts = _distinct(flat, low, high)
         known["distinct"] = len(values)
-        known |= _apart(values, counts)
+        known |= _apart(values, counts * times)
     known["order"] = _order(flat)
     if tensor.dim() == 1 and known["order"] == "ascending" and int(flat[0]) == 0:
         known["offsets"] = True
-    return known | _list_of(flat)
+    return known | _list_of(tensor.to(torch.int64))
+
+
+def _without_repeats(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """What `expand` repeats in the last dimensions, once, and how often it is there.
+
+    An index of rows is expanded to the width of the rows: as many elements, and as much to sort,
+    as the rows have.
+    """
+    times = 1
+    while tensor.dim() > 1 and tensor.stride(-1) == 0:
+        times *= tensor.shape[-1]
+        tensor = tensor.select(-1, 0)
+    return tensor, times
+
+
+def _distinct(flat: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The different elements, ascending, and how often each is there."""
+    if high - low >= _DENSE * flat.numel():
+        values, counts = torch.unique(flat, return_counts=True)
+        return values, counts
+    counts = torch.bincount(flat - low)  # a tenth of the time that sorting takes
+    values = counts.nonzero().squeeze(1)
+    return values + low, counts[values]
 
 
 def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
@@ -282,10 +336,15 @@ def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
 
 
 def _order(flat: torch.Tensor) -> str:
-    before, after = flat[:-1], flat[1:]
-    if bool((before <= after).all()):
-        return "ascending"
-    return "descending" if bool((before >= after).all()) else "none"
+    # Where the first ones are in no order nothing else has to be looked at.
+    for part in (flat[:_LONGEST_LIST], flat):
+        before, after = part[:-1], part[1:]
+        order = "ascending" if bool((before <= after).all()) else "none"
+        if order == "none" and bool((before >= after).all()):
+            order = "descending"
+        if order == "none":
+            break
+    return order
 
 
 def _list_of(tensor: torch.Tensor) -> dict[str, Any]:

@@ -160,6 +160,10 @@ class KnownCall:
         if fits is not None:
             self.call, self.fits = call, fits
 
+    def learn_from(self, other: KnownCall) -> None:
+        """The same call from another place looks the same."""
+        self.call, self.fits, self.is_learned = other.call, other.fits, True
+
 
 class KnownCalls(dict[Key, KnownCall]):
     """The calls of one place, by their keys."""
@@ -174,20 +178,28 @@ class KnownCalls(dict[Key, KnownCall]):
 
 
 def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits | None:
-    is_tensor = [type(value) in (_Tensor, _Parameter) for value in args]
-    others = [index for index in range(len(args)) if not is_tensor[index]]
-    if not all(map(_is_compared, [*(args[index] for index in others), *keywords.values()])):
-        return None
-    # torch's comparison takes no tensor twice.
-    first = {id(value): index for index, value in reversed([*enumerate(args)])}
-    at = [i for i, value in enumerate(args) if is_tensor[i] and first[id(value)] == i]
-    again = [(first[id(value)], i) for i, value in enumerate(args) if is_tensor[i] and i not in at]
-    if not at:
+    first: dict[int, int] = {}
+    at, again, others = [], [], []
+    for index, value in enumerate(args):
+        kind = type(value)
+        if kind is _Tensor or kind is _Parameter:
+            if value.is_nested:  # torch's comparison crashes on it
+                return None
+            # It takes no tensor twice.
+            if (one := first.setdefault(id(value), index)) == index:
+                at.append(index)
+            else:
+                again.append((one, index))
+        elif _is_compared(value):
+            others.append(index)
+        else:
+            return None
+    if not at or (keywords and not all(map(_is_compared, keywords.values()))):
         return None
     fits_tensors = _tensors_alike([args[index] for index in at])
     count, tensors_of, rest_of = len(args), _picking(at), _picking(others)
-    rest = tuple(_keep(args[index], folded) for index in others)
-    rest_types = tuple(type(args[index]) for index in others)
+    rest = tuple([_keep(args[index], folded) for index in others])
+    rest_types = tuple([type(args[index]) for index in others])
     expected = {name: _keep(value, folded) for name, value in keywords.items()}
     keyword_types = tuple(map(type, keywords.values()))
 
@@ -215,11 +227,8 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
 def _tensors_alike(tensors: list[torch.Tensor]) -> Callable[..., bool]:
     """Whether as many others look the same."""
     storages = [tensor.untyped_storage()._cdata for tensor in tensors]
-    check = _TensorGuards(
-        *tensors,
-        dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
-        dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
-    ).check
+    # None: all sizes and strides are as they are here.
+    check = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     offsets = [tensor.storage_offset() for tensor in tensors]
     gradients = [tensor.requires_grad for tensor in tensors]
     shared = sharing(storages)

@@ -100,6 +100,7 @@ class Labels:
         self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
         self._optimizer: tuple[str, Source | None] | None = None
         self._known: dict[Where, KnownCalls] = {}
+        self._function_names: dict[Any, str | None] = {}
         self._here: KnownCalls | None = None
         """The calls of the present place outside of the backward pass, once they were asked for."""
         self._moves: list[int] = [0]
@@ -237,6 +238,12 @@ class Labels:
             return self._names.owner(getattr(node, "variable", None)), None
         return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
 
+    def _name_of(self, function: Any) -> str | None:
+        name = self._function_names.get(function)
+        if name is None and function is not None:
+            name = self._function_names[function] = _name(function)
+        return name
+
     def _known_at(self, where: Where) -> KnownCalls:
         known = self._known.get(where)
         if known is None:
@@ -244,7 +251,7 @@ class Labels:
             place = Place(
                 phase="backward" if function in _BACKWARD else phase,
                 module=module,
-                function=_name(function),
+                function=self._name_of(function),
                 source=None if line is None else f"{line[0]}:{line[1]}",
                 thread=self._thread,
             )

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from torchmark.capture.describing import CallDescription
@@ -61,7 +62,10 @@ class Record:
         }
         """What the header of a trace says."""
 
-        self.calls: list[RecordedCall] = []
+        self.lines: list[bytes] = []
+        """The distinct calls, each as a line of a trace: one object, not dozens that Python's
+        garbage collector goes through."""
+
         self.places: list[Place] = []
         self.pairs: list[tuple[int, int]] = []
         """The numbers of a call and of its place."""
@@ -76,6 +80,8 @@ class Record:
         self.exact: dict[str, torch.Tensor] = {}
         """Contents by name, where they are wanted."""
 
+        self._ops: dict[Any, tuple[str, str | None]] = {}
+        """Name and schema of each operator, by how it is called in a key."""
         self._numbers: dict[Key, int] = {}
         self._place_numbers: dict[Place, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
@@ -88,37 +94,44 @@ class Record:
     def number_of(self, key: Key) -> int | None:
         """The call's number; that of its family's last member where the family is full."""
         number = self._numbers.get(key)
-        if number is None and self._families:
+        if number is None and float in key:
             family = self._families.get(without_floats(key), [])
             if len(family) >= KEPT_FLOATS:
                 number = family[-1]
-                self._folded.add(self.calls[number].op)
+                self._folded.add(self._ops[key[0]][0])
         return number
 
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
         """The number of a call, which is new; a WrongValueError if no trace can name it."""
         with self.lock:
-            if (known := self._numbers.get(key)) is not None:
-                return known
-            check_names(op_name(func), description.kwargs)
-            number = len(self.calls)
-            schema = getattr(func, "_schema", None)
-            self.exact |= description.exact_contents(number)
-            self.calls.append(
-                RecordedCall(
-                    op=op_name(func),
-                    schema=None if schema is None else str(schema),
-                    args=description.args,
-                    kwargs=description.kwargs,
-                    outputs=description.outputs,
-                )
-            )
-            self._numbers[key] = number
+            op, schema = self._ops.get(key[0]) or self._add_op(key[0], func)
+            if description.kwargs:
+                check_names(op, description.kwargs)
+            exact = description.exact_contents(len(self.lines)) if description.has_exact else {}
+            call = {
+                "op": op,
+                "schema": schema,
+                "args": description.args,
+                "kwargs": description.kwargs,
+                "outputs": description.outputs,
+            }
+            line = msgspec.json.encode({"call": call})
+            number = self._numbers.setdefault(key, len(self.lines))
+            if number < len(self.lines):  # another thread was first
+                return number
+            self.lines.append(line)
+            self.exact |= exact
             if description.opaque:
                 self._opaque[number] = description.opaque
             if float in key:
                 self._families.setdefault(without_floats(key), []).append(number)
             return number
+
+    def _add_op(self, call: Any, func: Any) -> tuple[str, str | None]:
+        name, schema = op_name(func), getattr(func, "_schema", None)
+        check_names(name, ())
+        self._ops[call] = name, None if schema is None else str(schema)
+        return self._ops[call]
 
     def add_place(self, place: Place) -> int:
         with self.lock:
@@ -195,7 +208,7 @@ class Record:
             calls, places = self.calls_and_places(step)
             steps.append(Step(calls=tuple(calls), places=tuple(places), repeats=step.repeats))
         return Trace(
-            calls=tuple(self.calls),
+            calls=tuple(map(_recorded_call, self.lines)),
             places=tuple(self.places),
             steps=tuple(steps),
             counts=count_calls(steps),
@@ -207,6 +220,11 @@ class Record:
     def calls_and_places(self, step: CapturedStep) -> tuple[list[int], list[int]]:
         both = [self.pairs[pair] for pair in step.pairs]
         return [call for call, _ in both], [place for _, place in both]
+
+
+def _recorded_call(line: bytes) -> RecordedCall:
+    call = msgspec.json.decode(line)["call"]
+    return RecordedCall(**call | {"args": tuple(call["args"])})
 
 
 def op_name(func: Any) -> str:
@@ -235,15 +253,15 @@ class RecordWriter(TraceWriter):
         """The steps that are new; if none is, the last one came again."""
         record = self._record
         new_steps = record.steps[self._steps :]
-        for call in record.calls[self._calls :]:
-            self.call(call)
+        for line in record.lines[self._calls :]:
+            self.line(line)
         for place in record.places[self._places :]:
             self.place(place)
         for step in new_steps:
             self.step(*record.calls_and_places(step), step.repeats)
         if record.steps and not new_steps:
             self.again()
-        self._calls, self._places = len(record.calls), len(record.places)
+        self._calls, self._places = len(record.lines), len(record.places)
         self._steps = len(record.steps)
         self.flush()
 

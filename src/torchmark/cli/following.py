@@ -44,7 +44,6 @@ from torchmark.errors import (
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import TIME_LIMIT, Run
 from torchmark.report import render
-from torchmark.report.names import headline_of
 
 metric_options = combine(
     click.option("--time", is_flag=True, help="Take times, and do not count unless asked."),
@@ -136,16 +135,14 @@ def report_run(
     measure: Callable[..., Run],
     *,
     judge: Callable[[Run], ExitCode | None] = lambda _run: None,
-    show_text: bool = True,
     text_of: Callable[[Run], str] = lambda run: render(run, "text", width=columns()),
     write_more: Callable[[Run], bool] = lambda _run: True,
 ) -> None:
     """Measure, show, write and exit with the code that says how it went; return if all is fine.
 
     `measure` is called with the store, the tags, the run to resume and a listener. `judge` may name
-    a code for a run that came to its end, such as a regression. `show_text` is off where `--quiet`
-    means that only failures are shown. `text_of` replaces the usual text. `write_more` writes what
-    a command makes beside the usual files, and says whether it could.
+    a code for a run that came to its end, such as a regression. `text_of` replaces the usual text.
+    `write_more` writes what a command makes beside the usual files, and says whether it could.
     """
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
     try:
@@ -161,10 +158,8 @@ def report_run(
             run = store.run(error.run_id)
     if STANDARD_OUTPUT in asked.files.values():
         pass  # what is written there stands alone
-    elif show_text:
-        echo(text_of(run), nl=False)
     else:
-        _show_failures(run)
+        echo(text_of(run), nl=False)
     wrote_all = write_documents(
         asked.files,
         lambda form: render(run, form),
@@ -183,12 +178,6 @@ def report_run(
         sys.exit(code)
     if run.has_failures:
         sys.exit(ExitCode.CASE_FAILED)
-
-
-def _show_failures(run: Run) -> None:
-    for result in run.results:
-        if result.status is Status.FAILED:
-            warn(headline_of(result))
 
 
 def _say_how_to_go_on(

@@ -79,7 +79,7 @@ def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> N
     settings = settings_for(Path.cwd())
     wanted = _wanted(settings.run, **options) if asked.resume is None else {}
     measure = partial(run, suites or default_suites(settings), **wanted)
-    report_run(asked, measure, show_text=not asked.quiet)
+    report_run(asked, measure)
 
 
 def _wanted(

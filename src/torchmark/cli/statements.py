@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -26,12 +27,16 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import find_language
 from torchmark.model.result import Result, Status
 from torchmark.model.run import Run
-from torchmark.report import render
+from torchmark.report import render, view_of
+from torchmark.report.formats import text
 
 _USUAL_START = "25 to 60 s"
 
 _SHOWN_OUTPUT = 2000
 """Characters of the output of a statement that failed."""
+
+_TOLD = ("failures", "skipped")
+"""Sections of a report that standard error has already."""
 
 _statement_options = combine(
     click.argument("texts", metavar="STMT [STMT…]", nargs=-1, required=True),
@@ -167,15 +172,19 @@ def _report_statements(
     failed = [result for result in run.results if result.status is not Status.DONE]
     for result in failed:
         warn(_describe_failure(result))
-    if as_json or len(failed) < len(run.results):
-        echo(render(run, "json" if as_json else "text", columns()), nl=False)
+    if as_json:
+        echo(render(run, "json"), nl=False)
+    elif len(failed) < len(run.results):
+        view = view_of(run)
+        told = [section for section in view.sections if section.id not in _TOLD]
+        echo(text.render(replace(view, sections=tuple(told)), columns()), nl=False)
     if failed:
         sys.exit(ExitCode.CASE_FAILED)
 
 
 def _describe_failure(result: Result) -> str:
     """Which statement failed and why, with the end of what it printed."""
-    texts = [f"{result.case.name} failed: {result.reason}"]
+    texts = [f"{result.case.name} {result.status.value}: {result.reason}"]
     for name, printed in (("output", result.stdout), ("standard error", result.stderr)):
         end = printed[-_SHOWN_OUTPUT:].strip()
         if end and not result.reason.rstrip().endswith(end):  # the reason of a crash quotes it

@@ -88,10 +88,13 @@ def find_run(store: Store, name: str, kind: RunKind) -> Run:
     """The run to be taken up again; an error if it is of another kind, or somebody measures it."""
     run = store.run(name)
     if run.kind is not kind:
-        raise InvalidArgumentError(
-            f"{run.id} is a run of `torchmark {run.kind.value}`; resume it with "
+        remedy = (
+            ", which is stored whole and never resumed; call it again"
+            if run.kind in (RunKind.TIME, RunKind.COUNT)
+            else "; resume it with "
             f"torchmark {run.kind.value} --resume {run.id}{option_for(store.where)}"
         )
+        raise InvalidArgumentError(f"{run.id} is a run of `torchmark {run.kind.value}`{remedy}")
     check_free(run.id)
     return run
 

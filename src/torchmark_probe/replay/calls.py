@@ -27,7 +27,13 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 
 from torchmark_probe.replay import records, tensors
-from torchmark_probe.replay.contents import fill, fill_exactly, fit_contents, read_contents
+from torchmark_probe.replay.contents import (
+    fill,
+    fill_exactly,
+    fit_contents,
+    read_contents,
+    set_apart,
+)
 from torchmark_probe.replay.records import DamagedRecordError
 from torchmark_probe.replay.tensors import Described, describe_tensors, key_of, tensors_of, view_of
 from torchmark_probe.zygote.handlers import limit_memory
@@ -64,16 +70,17 @@ def rebuild(text: str, seed: int = 0, values: str = "") -> Call:
     call = parse_call(text)
     operator = records.operator_named(call["op"])
     names = [*records.argument_names(operator), *([""] * len(call["args"]))]
+    given = [*zip(names, call["args"]), *call["kwargs"].items()]
     described = [
         tensor
-        for name, value in [*zip(names, call["args"]), *call["kwargs"].items()]
+        for name, value in given
         for tensor in describe_tensors(value, name, has_values=values != "")
     ]
     memories = [memory for tensor in described for memory in tensor.memories()]
     outputs = describe_tensors(call.get("outputs"))
     tensors.check_memory([*memories, *(part for each in outputs for part in each.memories())])
     with torch.no_grad():
-        drawn = _draw(call["op"], memories, seed)
+        drawn = _draw(call["op"], memories, seed, dict(given).get("ignore_index"))
         _read_values(drawn, memories, values)
         made = [_make(tensor, drawn) for tensor in described]
         if not (described and described[0].exact):
@@ -114,8 +121,8 @@ def _repeatable(operator: Any) -> Any:
     return on_an_alias
 
 
-def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tensor]:
-    """The contents of every storage, as bytes."""
+def _draw(op: str, memories: List[Described], seed: int, ignored: Any) -> Dict[Any, torch.Tensor]:
+    """The contents of every storage, as bytes; `ignored` is the label that a loss leaves out."""
     drawn = tensors.buffers(memories)
     generator = torch.Generator().manual_seed(seed)
     seen = set()
@@ -124,7 +131,10 @@ def _draw(op: str, memories: List[Described], seed: int) -> Dict[Any, torch.Tens
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
         if look not in seen and not memory.is_meta and not memory.exact:
             seen.add(look)
-            fill(view_of(drawn[key_of(memory)], memory), _known(op, memory, memories), generator)
+            known = _known(op, memory, memories)
+            if type(ignored) is int and memory.argument == "target":
+                known = set_apart(known, ignored, _classes(memories), memory.numel)
+            fill(view_of(drawn[key_of(memory)], memory), known, generator)
     return drawn
 
 
@@ -146,6 +156,12 @@ def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, A
     if "cholesky" in op and is_square:
         known = dict(known, symmetric=True)
     return known
+
+
+def _classes(memories: List[Described]) -> int:
+    """How many labels the scores of a loss are for: the second dimension, or the only one."""
+    scores = next((each.shape for each in memories if each.argument == "self"), ())
+    return scores[min(1, len(scores) - 1)] if scores else 0
 
 
 def _guess(memory: Described, memories: List[Described]) -> Dict[str, Any]:

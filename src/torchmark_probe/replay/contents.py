@@ -244,6 +244,26 @@ def _ordered(drawn: torch.Tensor, order: Any) -> torch.Tensor:
     return drawn
 
 
+def set_apart(known: Dict[str, Any], ignored: int, classes: int, count: int) -> Dict[str, Any]:
+    """What is known of labels, with the one that a loss ignores apart from all others.
+
+    A capture sees by itself that it lies apart, unless the others are few and far between. How
+    often it was there then follows from the sum: the others are taken to be spread evenly.
+    """
+    figures: List[Any] = [known.get(key) for key in ("min", "max", "sum")]
+    # Of two different labels both ends of the range are all there is.
+    are_known = all(type(each) is int for each in figures) and known.get("distinct") != 2
+    if "apart" in known or not are_known:
+        return known
+    low, high, total = figures
+    rest = [max(low, 0), min(high, classes - 1)]
+    if ignored not in (low, high) or 0 <= ignored < classes or rest[0] > rest[1]:
+        return known
+    middle = sum(rest) // 2
+    often = (total - count * middle) // (ignored - middle)
+    return dict(known, apart=[[ignored, max(1, min(often, count - 1))]], rest=rest)
+
+
 def _split_apart(known: Dict[str, Any], repeats: int) -> Tuple[torch.Tensor, Dict[str, Any]]:
     """Values that lie apart, such as the label that a loss ignores, and what is known of the rest.
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import torchmark
 from scripts.composite_operators import composite_operators
+from tests.engine.test_old_torch import OLD_PYTHON
 from tests.record_checks import move_to_meta
 from torchmark.capture.traces.chakra import composite_operators as listed_operators
 from torchmark.capture.traces.chakra import read_chakra
@@ -234,14 +238,150 @@ def test_a_node_whose_inputs_do_not_fit_its_schema_is_refused(tmp_path: Path) ->
         read_chakra(path)
 
 
+def test_a_form_without_strides_is_read_and_says_so(
+    file: Path, trace: Trace, tmp_path: Path
+) -> None:
+    content = json.loads(file.read_text()) | {"schema": "1.0.3-chakra.0.0.4"}
+    for each in content["nodes"]:
+        del each["inputs"]["strides"], each["outputs"]["strides"]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(content))
+    early = load_trace(path)
+    assert operators_of(early) == operators_of(trace)
+    assert early.counts_by_phase() == trace.counts_by_phase()
+    assert "strides" not in json.dumps([call.to_record() for call in early.calls])
+    assert any("all tensors count as contiguous" in text for text in early.unseen)
+    assert not any("contiguous" in text for text in trace.unseen)
+
+
+_OLD_STEP = """
+import sys, torch
+from torch.profiler import ExecutionGraphObserver
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+observer = ExecutionGraphObserver()
+observer.register_callback(sys.argv[1])
+observer.start()
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+observer.stop()
+observer.unregister_callback()
+"""
+
+
+def test_the_first_form_is_read_as_torch_1_13_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    command = [OLD_PYTHON, "-c", _OLD_STEP, str(path)]
+    subprocess.run(command, check=True, env={"PATH": os.environ["PATH"]})
+    assert '"schema": "1.0.1"' in path.read_text()
+    trace = load_trace(path)
+    assert sum(each.repeats for each in trace.steps) == 3
+    counts = operators_of(trace)
+    assert (counts["aten.addmm.default"], counts["aten.mm.default"]) == (6, 9)
+    assert set(trace.counts_by_phase()) == {"forward", "backward", "optimizer"}
+    product = next(call for call in trace.calls if call.op == "aten.addmm.default")
+    assert signature_of(product).startswith("float32[8], float32[3, 4], float32[4, 8]")
+    assert not any("not JSON" in text for text in trace.unseen)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("trace.et", b"\x00"),
+        ("trace", b"\x07\x0a\x050.0.4\x12"),
+        ("trace", b"\x1e\x12\x1c\x0a\x06schema2\x121.0.2-chakra.0.0.4"),
+    ],
+)
+def test_the_form_of_mlcommons_is_refused_with_what_to_do(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TraceFileError, match=r"MLCommons.*ExecutionTraceObserver or chakra_trace"):
+        load_trace(tmp_path / name)
+
+
 def test_another_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"schema": "1.0.3-chakra.0.0.4", "nodes": []}))
-    with pytest.raises(TraceFileError, match=r"form '1.0.3-chakra.0.0.4'; those of 1.1.x"):
+    path.write_text(json.dumps({"schema": "2.0.0", "nodes": []}))
+    with pytest.raises(TraceFileError, match=r"form '2.0.0'; those of 1.0.x and 1.1.x can be read"):
         load_trace(path)
     path.write_text(json.dumps({"schema": "1.1.1", "pid": 4}))
     with pytest.raises(TraceFileError, match="missing before its nodes"):
         load_trace(path)
+
+
+def phases_of(trace: Trace) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for (call, place), count in trace.counts.items():
+        counts[trace.calls[call].op, trace.places[place].phase] += count
+    # The observer sees what `backward` begins with and not that it is in there.
+    return Counter({each: count for each, count in counts.items() if "ones_like" not in each[0]})
+
+
+def test_what_ddp_does_with_gradients_is_of_the_backward_pass(tmp_path: Path) -> None:
+    place = f"file://{tmp_path / 'group'}"
+    distributed.init_process_group("gloo", init_method=place, rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def train() -> None:
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.ones(3, 4)).sum().backward()
+                optimizer.step()
+
+        train()
+        seen = phases_of(load_trace(observed(tmp_path / "trace.json", train)))
+        with torchmark.Capture() as capture:
+            train()
+    finally:
+        distributed.destroy_process_group()
+    assert seen["aten.copy_.default", "backward"] >= 6
+    assert seen["aten.as_strided.default", "backward"] == 6
+    assert seen == phases_of(capture.trace())
+
+
+def test_all_that_a_thread_of_the_engine_does_is_of_the_backward_pass(tmp_path: Path) -> None:
+    thread, seed = "[pytorch|profiler|execution_trace|thread]", "aten::seed() -> int"
+    path = made_up(
+        tmp_path,
+        node(2, 1, thread),
+        node(3, 2, "aten::seed", seed),
+        node(4, 1, thread),
+        node(5, 4, "autograd::engine::evaluate_function: MmBackward0"),
+        node(6, 5, "aten::seed", seed),
+        node(7, 4, "aten::seed", seed),
+        node(8, 2, "aten::seed", seed),
+    )
+    assert read_chakra(path).counts_by_phase() == {"forward": 2, "backward": 2}
+
+
+def test_gradients_are_added_up_out_of_place_while_somebody_listens(tmp_path: Path) -> None:
+    """As docs/capture.md says, and nothing else differs in number."""
+    weight = torch.ones(3, 3, requires_grad=True)
+
+    def use() -> None:
+        x = torch.ones(3, 3)
+        for _ in range(5):
+            x = x.mm(weight)
+        x.sum().backward()  # type: ignore[no-untyped-call]
+
+    use()  # from here on there is a gradient, to which the next is added
+    plain = phases_of(load_trace(observed(tmp_path / "trace.json", use)))
+    with torchmark.Capture() as capture:
+        use()
+    captured = phases_of(capture.trace())
+    adds = [
+        (each["aten.add.Tensor", "backward"], each["aten.add_.Tensor", "backward"])
+        for each in (plain, captured)
+    ]
+    assert adds == [(0, 5), (4, 1)], "into .grad both add in place"
+    for each in (plain, captured):
+        del each["aten.add.Tensor", "backward"], each["aten.add_.Tensor", "backward"]
+    assert plain == captured
 
 
 def test_every_schema_of_torch_is_understood() -> None:

@@ -8,7 +8,11 @@ one (`clamp_min` in `relu`) is the kernel's own affair. Which operators are comp
 their registration in torch, and is a list in this folder.
 
 Nodes within a function of the autograd engine are of the backward pass, those within a step of an
-optimizer are the optimizer's, and a step of the trace ends there.
+optimizer are the optimizer's, and a step of the trace ends there. DistributedDataParallel copies
+buckets into gradients when the engine has run the last function: that is of the backward pass too,
+and so is all that a thread of the engine does.
+
+The first form (1.0.1) has the same in flat nodes. Strides are there from 1.1.1 on.
 
 torch 2.13 writes names of ranges into the file as they are, so a quote in one makes its node no
 JSON. Such a node is left out and counted; a text that is cut off ends with its last whole node.
@@ -19,7 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import groupby
@@ -43,14 +47,18 @@ _MOST_NODES = 1_000_000
 _MOST_DAMAGED = 10_000
 """A text that is no JSON anywhere would be searched again and again."""
 
-_KNOWN = "1.1."
+_KNOWN = ("1.0.", "1.1.")
 _BACKWARD = "autograd::engine::evaluate_function"
+_REDUCER = ("torch.distributed.ddp.reducer::", "torch::distributed::reducer::")
+"""Ranges of what DistributedDataParallel does with gradients."""
+
+_THREAD = "|thread]"
 _OPTIMIZER = "Optimizer."
 _OPTIMIZER_STEP = "Optimizer.step"
 
 _HEAD = re.compile(r'\s*\{.*?"nodes"\s*:\s*\[', re.DOTALL)
 _BETWEEN_NODES = tuple(" \t\r\n,")
-_NODE = re.compile(r'\{\s*"id"\s*:\s*\d')
+_NODE = re.compile(r'\{\s*("name"\s*:\s*"[^"]*"\s*,\s*)?"id"\s*:\s*\d')
 _DECODER = json.JSONDecoder()
 
 
@@ -100,7 +108,7 @@ class _Surroundings:
     def with_node(self, node: _Node) -> _Surroundings:
         """The same for what is within that node."""
         phase, step = self.phase, self.optimizer_step
-        if node.name.startswith(_BACKWARD):
+        if node.name.startswith((_BACKWARD, *_REDUCER)):
             phase = "backward"
         elif node.name.startswith(_OPTIMIZER) and phase == "forward":
             phase = "optimizer"
@@ -126,6 +134,7 @@ class _Reader:
         self._text = text
         self._is_cut_off = is_cut_off
         self._damaged = 0
+        self._has_strides = False
         self._nodes: dict[int, _Node] = {}
         self._distinct = DistinctCalls()
         self._kernels = 0
@@ -175,7 +184,8 @@ class _Reader:
                 yield record
 
     def _take(self, record: Any) -> None:
-        node: _Record = convert(record, _Record, "node")
+        node: _Record = convert(_with_parts(record), _Record, "node")
+        self._has_strides |= isinstance(node.inputs, dict) and "strides" in node.inputs
         if len(self._nodes) >= _MOST_NODES:
             raise WrongValueError(f"has more than {_MOST_NODES:,} nodes; record fewer steps")
         attributes = {each.name: each.value for each in node.attrs}
@@ -211,12 +221,15 @@ class _Reader:
     def _sequences(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Calls and places of each step: those that a capture would have seen."""
         known: dict[int, _Surroundings] = {}
+        backward = self._backward_nodes()
         calls: list[int] = []
         places: list[int] = []
         last_step: int | None = None
         # In the order in which they began: those above a node are known before it.
         for node in sorted(self._nodes.values(), key=lambda each: each.id):
             around = known.get(node.parent, _Surroundings())
+            if node.id in backward:
+                around = replace(around, phase="backward")
             known[node.id] = around.with_node(node)
             if last_step is not None and around.optimizer_step != last_step:
                 yield tuple(calls), tuple(places)
@@ -231,8 +244,34 @@ class _Reader:
         if calls:
             yield tuple(calls), tuple(places)
 
+    def _backward_nodes(self) -> set[int]:
+        """Those that are of the backward pass by where they stand, in no range of its own.
+
+        That are threads on which the first thing is a function of the engine, and operators right
+        before a range of the reducer: it looks at its buckets, then copies.
+        """
+        found = set()
+        first_on: dict[int, _Node] = {}
+        is_before_reducer: dict[int, bool] = {}
+        for node in sorted(self._nodes.values(), key=lambda each: -each.id):
+            if node.call is None:
+                is_before_reducer[node.parent] = node.name.startswith(_REDUCER)
+            elif is_before_reducer.get(node.parent):
+                found.add(node.id)
+            if node.name.endswith(_THREAD):
+                first = first_on.get(node.id)
+                if first is not None and first.name.startswith(_BACKWARD):
+                    found.add(node.id)
+            first_on[node.parent] = node
+        return found
+
     def _unseen(self) -> Iterator[str]:
         yield "contents of tensors are not in an execution trace, and floats have six digits there"
+        if self._nodes and not self._has_strides:
+            yield (
+                "strides of tensors are in execution traces from the form 1.1.1 on; here all "
+                "tensors count as contiguous"
+            )
         if self._is_cut_off:
             yield (
                 f"the file is cut off after {len(self._nodes):,} nodes: what came then is missing, "
@@ -256,9 +295,25 @@ def _check_head(text: str) -> int:
     if not isinstance(version, str) or not version.startswith(_KNOWN):
         raise WrongValueError(
             f"is an execution trace of the form {sanitize(repr(version), 40)}; "
-            f"those of {_KNOWN}x can be read"
+            f"those of {' and '.join(f'{known}x' for known in _KNOWN)} can be read"
         )
     return head.end()
+
+
+def _with_parts(record: Any) -> Any:
+    """A node with its parts as later forms have them, if it is a flat one of the first form."""
+    if not isinstance(record, dict) or "parent" not in record:
+        return record
+    sides = {
+        f"{side}s": {
+            "values": record.get(f"{side}s"),
+            "types": record.get(f"{side}_types"),
+            "shapes": record.get(f"{side}_shapes"),
+        }
+        for side in ("input", "output")
+    }
+    attributes = [{"name": name, "value": record.get(name)} for name in ("op_schema", "tid")]
+    return {**record, "ctrl_deps": record["parent"], "attrs": attributes, **sides}
 
 
 def _decode_node(text: str, position: int) -> tuple[Any, int]:

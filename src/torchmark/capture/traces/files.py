@@ -213,10 +213,13 @@ class TraceWriter:
         os.dup2(nowhere, self._raw.fileno())
         os.close(nowhere)
 
-    def _line(self, kind: str, body: Any) -> None:
-        text = json.dumps({kind: body}, separators=(",", ":"), allow_nan=False)
+    def line(self, line: bytes) -> None:
+        """One that is JSON already."""
         with clear_errors(self.path):
-            self._lines.write(text.encode() + b"\n")
+            self._lines.write(line + b"\n")
+
+    def _line(self, kind: str, body: Any) -> None:
+        self.line(json.dumps({kind: body}, separators=(",", ":"), allow_nan=False).encode())
 
 
 @contextlib.contextmanager

@@ -64,6 +64,12 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     for pattern, read in _FORMS:
         if pattern.match(beginning):
             return read(file)
+    if file.suffix == ".et" or _PROTOBUF.match(beginning):
+        raise TraceFileError(
+            f"{file}: is a Chakra trace in the protobuf form of MLCommons. torchmark reads the "
+            "JSON that chakra_converter made it of: what ExecutionTraceObserver or "
+            "chakra_trace_link wrote"
+        )
     raise TraceFileError(
         f"{file}: is not a trace. torchmark reads what `torchmark capture` writes, text with "
         "Operator: and cnt: lines, and the JSON of PyTorch's ExecutionTraceObserver"
@@ -97,6 +103,10 @@ _FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
     (re.compile(rb"\s*Operator:"), read_cnt),
     (re.compile(rb'\s*\{\s*"schema"\s*:'), read_chakra),
 )
+
+
+_PROTOBUF = re.compile(rb".{1,3}(\x0a.\d+\.\d+\.\d+|\x12.{1,2}\x0a.(schema|version))", re.DOTALL)
+"""How the files of chakra_converter begin: a length, then a version or the first attribute."""
 
 
 class _Step(Struct, frozen=True, forbid_unknown_fields=True):

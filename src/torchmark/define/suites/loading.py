@@ -30,6 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
+from torchmark.analyse.devices import devices_of, warn_of_devices
 from torchmark.capture.traces.loading import is_named_like_a_trace, load_trace
 from torchmark.define.expansion import (
     ConditionalCase,
@@ -73,7 +74,7 @@ class LoadedSuite:
     """One for each file that could not."""
 
     notes: tuple[str, ...] = ()
-    """Sentences for the report: what a trace lacks."""
+    """Sentences for the report: what a trace lacks, and on which other devices it ran."""
 
     def features_asked(self) -> frozenset[str]:
         """The features of torch on which a skip depends."""
@@ -106,8 +107,9 @@ def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
         return _load_parts(name, files, read)
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
         trace = load_trace(path)
-        lacks = tuple(f"{name} lacks: {sentence}" for sentence in trace.unseen)
-        return LoadedSuite(name=name, parts=(expand(definitions_of(trace)),), notes=lacks)
+        notes = [f"{name} lacks: {sentence}" for sentence in trace.unseen]
+        notes += [f"{name}: {said}" for said in warn_of_devices([*map(devices_of, trace.calls)])]
+        return LoadedSuite(name=name, parts=(expand(definitions_of(trace)),), notes=tuple(notes))
     if path.suffix == ".py" or os.sep in name:
         if not path.exists():
             raise SuiteNotFoundError(f"there is no file or folder {name}")

@@ -11,7 +11,7 @@ from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PythonCalls, Result, Status
-from torchmark.model.run import Run
+from torchmark.model.run import FEWEST_REPLICATES, Run
 from torchmark.model.units import first_line
 from torchmark.report.figures import confidence_text, cut_line, share_text
 from torchmark.report.names import Names, full_name, name_rows
@@ -97,7 +97,9 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         *(f"skipped: {text}" for text in list_by_reason(skipped, "no reason given")),
         *(
             f"unclear: {text}"
-            for text in list_by_reason(find_too_few(judged), "fewer than two crossovers")
+            for text in list_by_reason(
+                find_too_few(judged), f"fewer than {FEWEST_REPLICATES} replicates"
+            )
         ),
     )
     name, of_b = short_name(judged.a), f" of {short_name(judged.b)}" if suffix else ""

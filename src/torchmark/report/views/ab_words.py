@@ -115,10 +115,10 @@ def count_share_text(row: CountRow) -> str:
 
 def _tell_rest(judged: Judged) -> list[str]:
     statuses = Counter(gap.status for gap in judged.gaps)
-    few = len(find_too_few(judged))
+    few = sum(each.status is not Status.PARTIAL for each in find_too_few(judged))
     partial = sum(each.status is Status.PARTIAL for each in judged.results)
     return [
-        f"{few} with too few crossovers" if few else "",
+        f"{few} with too few replicates" if few else "",
         f"{partial} cut short" if partial else "",
         f"{statuses[Status.SKIPPED]} skipped, {statuses[Status.FAILED]} failed",
         f"{judged.missing} not measured" if judged.missing else "",
@@ -152,7 +152,7 @@ def warn_of_control(judged: Judged) -> list[str]:
 
 
 def find_too_few(judged: Judged) -> list[Result]:
-    """Measured, but with fewer crossovers than an interval needs."""
+    """Measured, but with fewer replicates than a verdict needs."""
     return [
         each
         for each in judged.results

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from torchmark.analyse.call_costs import Nature
+from torchmark.analyse.devices import warn_of_devices
 from torchmark.analyse.hints import Hint, find_hints
 from torchmark.analyse.real_step import RealStep
 from torchmark.analyse.replay import (
@@ -20,7 +21,7 @@ from torchmark.analyse.replay_parts import PartRow, split_by_module, split_by_ph
 from torchmark.model.result import Status
 from torchmark.model.run import MachineSpeeds, Run
 from torchmark.model.run_settings import Backend, ReplayMode
-from torchmark.model.units import collect, first_line
+from torchmark.model.units import collect, first_line, ordered_unique
 from torchmark.report.figures import (
     amount_text,
     number_text,
@@ -89,9 +90,17 @@ def make_view(run: Run) -> View:
     settings, fields = analysis.settings, call_fields(analysis)
     return View(
         title=title_of(run, "Replay"),
-        lead=(_what_was_replayed(analysis), *lead_of(run), *_sentences(analysis)),
+        lead=(
+            _what_was_replayed(analysis),
+            *_where_recorded(analysis),
+            *lead_of(run),
+            *_sentences(analysis),
+        ),
         summary=_summary(analysis, hints),
-        warnings=warning_texts(results_in_order(run)),
+        warnings=(
+            *warn_of_devices([row.recorded_on for row in analysis.calls]),
+            *warning_texts(results_in_order(run)),
+        ),
         notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
         sections=(
             _by_operator(analysis, fields, run.speeds),
@@ -121,6 +130,11 @@ def _what_was_replayed(analysis: ReplayAnalysis) -> str:
     how += f" ({settings.mode_reason})" if settings.mode_reason else ""
     threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
+
+
+def _where_recorded(analysis: ReplayAnalysis) -> list[str]:
+    devices = ordered_unique(name for row in analysis.calls for name in row.recorded_on)
+    return [f"recorded on {', '.join(devices)}, replayed on the CPU"] if devices else []
 
 
 def _sentences(analysis: ReplayAnalysis) -> list[str]:

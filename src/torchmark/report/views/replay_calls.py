@@ -44,7 +44,7 @@ COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
     "interval_low", "interval_high", "samples", "total_seconds", "share", "flops", "bytes",
     "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
-    "remarks", "reason", "memory_bytes", "functions", "sources",
+    "remarks", "reason", "memory_bytes", "functions", "sources", "recorded_on",
 )  # fmt: skip
 """Stable: new columns are added at the end."""
 
@@ -232,6 +232,7 @@ def _facts(row: CallRow) -> dict[str, Value]:
         "memory_bytes": row.memory,
         "functions": " ".join(call.functions),
         "sources": " ".join(call.sources),
+        "recorded_on": " ".join(row.recorded_on),
     }
 
 

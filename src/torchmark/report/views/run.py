@@ -6,7 +6,7 @@ from torchmark.analyse.estimates import instructions_of, time_of
 from torchmark.analyse.processes import detectable_in
 from torchmark.model.case import Case
 from torchmark.model.result import Counts, Metric, Result
-from torchmark.model.run import Run
+from torchmark.model.run import Run, RunState
 from torchmark.model.units import collect, first_line
 from torchmark.report.names import group_of, name_in_group, short_names
 from torchmark.report.view import (
@@ -63,6 +63,8 @@ def _cases(run: Run) -> Section:
     found = {(result.case.id, result.metric): result for result in run.results}
     planned = {(each.case.id, each.metric) for each in run.plan} | set(found)
     known = [*(each.case for each in run.plan), *(each.case for each in run.results)]
+    if run.state is not RunState.FINISHED:  # what is missing is counted in the summary
+        known = [each.case for each in results_in_order(run)]
     groups = collect((group_of(case), case) for case in {each.id: each for each in known}.values())
     cases = [case for members in groups.values() for case in members]
 

@@ -324,7 +324,7 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     once, times = _without_repeats(tensor)
     flat = once.reshape(-1).to(torch.int64)
     low, high = _range(flat)
-    known: dict[str, Any] = {"min": low, "max": high, "sum": flat.sum().item() * times}
+    known: dict[str, Any] = {"min": low, "max": high, "sum": (flat.sum() * times).item()}
     if flat.numel() <= _LONGEST_SORT:
         values, counts = _distinct(flat, low, high)
         known["distinct"] = len(values)

@@ -29,7 +29,7 @@ def as_in_a_child() -> Iterator[None]:
     """Gradients are off, and what a child never has to undo is undone."""
     with torch.no_grad(), config.patch(error_on_recompile=False):
         yield
-    torch.set_flush_denormal(False)
+    torch.set_flush_denormal(False)  # which an optimizer's step sets
 
 
 def record(op: str, *args: Any, **kwargs: Any) -> str:

@@ -49,7 +49,7 @@ class Kind:
             "run": ["run", "bench_killed.py", "--time", "--quick"],
             "ab": ["ab", "--B", "export TORCHMARK_KILLED=1", "--time", "--budget", "2",
                    "--setup", SETUP, *(part for each in statements for part in ("--stmt", each))],
-            "replay": ["replay", "trace.jsonl.gz", "--budget", "0.05"],
+            "replay": ["replay", "trace.jsonl.gz", "--mode", "hot", "--budget", "0.05"],
             "sweep": ["sweep", str(ROOT / "examples/sweeps/linear.py"), "--csv", "killed.csv",
                       "--set", "batch=1,2,4,8,16,32"],
             "overrides report": ["overrides", "report", "--base", "", "--branch",

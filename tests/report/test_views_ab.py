@@ -305,8 +305,8 @@ def test_a_case_that_was_cut_short_of_its_replicates_has_no_verdict() -> None:
     text = on_one_line(render(run_of(cut_short), "text"))
     assert "slower" not in text
     assert f"(time): {reason}" in text
-    assert "unclear: Pointwise / add" in text
-    assert "nothing was measured; 1 cut short; 0 skipped, 0 failed" in text
+    assert "--resume measures it again." in text
+    assert "no case was measured to its end; 1 cut short; 0 skipped, 0 failed" in text
     (row,) = rows_of(run_of(cut_short))
     assert (row["status"], row["verdict"], row["reason"]) == ("partial", "", reason)
     enough = msgspec.structs.replace(timed(ADD, 1.3, replicates=5), **fields)

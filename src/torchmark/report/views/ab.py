@@ -98,9 +98,11 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
         *(
             f"unclear: {text}"
             for text in list_by_reason(
-                find_too_few(judged), f"fewer than {FEWEST_REPLICATES} replicates"
+                [each for each in find_too_few(judged) if each.status is not Status.PARTIAL],
+                f"fewer than {FEWEST_REPLICATES} replicates",
             )
         ),
+        *([] if judged.times else _list_partial(judged)),
     )
     name, of_b = short_name(judged.a), f" of {short_name(judged.b)}" if suffix else ""
     return [

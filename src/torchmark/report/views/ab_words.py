@@ -77,7 +77,9 @@ def summarise(judged: Judged) -> str:
     counts = _tell(judged.counts, _COUNTS, changes)
     name = short_name(judged.b)
     if not judged.times and not judged.counts:
-        parts = [f"{name_pair(judged)}: nothing was measured"]
+        some = any(each.status is Status.PARTIAL for each in judged.results)
+        found = "no case was measured to its end" if some else "nothing was measured"
+        parts = [f"{name_pair(judged)}: {found}"]
     elif any(row.verdict.is_change for row in judged.times):
         parts = [f"{name} is {times}", f"instructions: {counts}" if counts else ""]
     elif judged.has_change:

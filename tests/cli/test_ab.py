@@ -519,7 +519,7 @@ def test_the_options_of_the_command_are_those_of_the_function(
     monkeypatch.setattr(ab_module, "ab", fake_ab)
     arguments = ["--A", "a", "--env", "C=c d=e", "--suite", "s", "-k", "add", "--time",
                  "--no-cpp", "--patch-b", "--backtest", "--budget", "3", "--detect", "0.5%",
-                 "--timeout", "7", "--tag", "t"]  # fmt: skip
+                 "--timeout", "7", "--tag", "t", "--import", "m"]  # fmt: skip
     told = CliRunner().invoke(ab_module.ab_command, arguments)
     assert told.exit_code != 0
     progress = given.pop("progress")
@@ -530,5 +530,5 @@ def test_the_options_of_the_command_are_those_of_the_function(
         "statements": (), "setup": "pass", "a_stmt": None, "b_stmt": None,
         "metrics": [Metric.TIME], "cpp": False, "patch": ["B"], "backtest": True, "budget": 3.0,
         "detect": 0.005,
-        "tags": ("t",), "store": None, "resume": None,
+        "tags": ("t",), "store": None, "resume": None, "imports": ("m",),
     }  # fmt: skip

@@ -74,6 +74,8 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._so_far: list[KnownCall] = []
         """The calls of this step."""
         self._seen = SeenContents()
+        self._new: set[KnownCall] = set()
+        """Those of this step that came for the first time."""
         self._kinds: dict[Any, str] = {}
         """What is special about an operator."""
         self._learned: dict[tuple[int, bool], KnownCall] = {}
@@ -131,7 +133,8 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = known.folded.get(without_floats(key))
         if found is None:
             return None
-        if not found.is_learned:
+        # Numbers that an optimizer computes come again in this step, and never in another.
+        if not found.is_learned and found not in self._new:
             same = self._record.pairs[found.pair][0], is_folded
             if (like := self._learned.get(same)) is not None:
                 found.learn_from(like)
@@ -152,6 +155,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def step_ended(self) -> None:
         """What comes now is expected to be what came since the step before ended."""
         self._expected, self._so_far, self._position = self._so_far, [], 0
+        self._new.clear()
         self._seen.forget()
 
     def _note(self, call: KnownCall) -> None:
@@ -194,6 +198,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not is_kept:
                 calls, key = known.folded, without_floats(key)
             found = calls[key] = KnownCall(key, pair, known)
+            self._new.add(found)
             self._note(found)
         return result
 

@@ -183,7 +183,8 @@ class Labels:
         self._move(path)
 
     def left(self, module: torch.nn.Module) -> None:
-        if any(entry[0] is module for entry in self._stack):
+        stack = self._stack
+        if (stack and stack[-1][0] is module) or any(entry[0] is module for entry in stack):
             while self._pop() is not module:
                 pass
 

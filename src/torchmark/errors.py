@@ -143,9 +143,10 @@ class CaseFailedError(TorchmarkError, RuntimeError):
         builtin: str = "",
         stdout: str = "",
         stderr: str = "",
+        lacking: str = "",
     ) -> None:
         super().__init__(message)
-        self.lacking = message if kind == "unsupported" else ""
+        self.lacking = lacking or (message if kind == "unsupported" else "")
         self.kind = kind
         """raised, crashed, exited, memory, timeout, lost, or unsupported: it cannot be done here,
         and nothing is broken."""

@@ -132,7 +132,8 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     reasons = {name: row.reason for name, row in rows.items() if row.status is Status.FAILED}
     assert "SIGSEGV" in reasons["crashes"]
     assert "stopped at its limit of 8 s" in reasons["never ends"]
-    assert "'onse' is not a member of 'torch'" in reasons["no C++"]
+    assert rows["no C++"].status is Status.SKIPPED
+    assert "onse" in rows["no C++"].reason
     assert "name 'nowhere' is not defined" in reasons["raises"]
     assert rows["raises"].stderr == "why not"
     assert "bench_broken.py, line 2: SyntaxError" in reasons["bench_broken.py"]

@@ -259,7 +259,7 @@ def test_from_python_too_points_that_are_not_valid_are_no_rows() -> None:
     assert [(dict(row.dims), row.threads) for row in rows_of(run)] == [
         (dims, threads) for dims in wanted for threads in (1, 2)
     ]
-    with pytest.raises(InvalidArgumentError, match=r"valid belongs into layer\.py"):
+    with pytest.raises(InvalidArgumentError, match=r"write valid in layer\.py"):
         sweep("layer.py", valid="n > 1")
     with pytest.raises(InvalidArgumentError, match="valid asks for 'k'"):
         torchmark.Sweep(**{**named, "valid": lambda k: True})

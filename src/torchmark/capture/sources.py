@@ -41,7 +41,7 @@ class SourceLines:
             if file not in shown:
                 shown[file] = show_file(file)
             name = shown[file]
-            # Generated code, as that of a dataclass, has names like <string> too.
+            # Generated code, such as the methods of a dataclass, also has a name like <string>.
             if name and (name[0] != "<" or frame.f_globals.get("__name__") == "__main__"):
                 return name, frame.f_lineno
             frame = frame.f_back

@@ -142,7 +142,7 @@ def report_run(
 
     `measure` is called with the store, the tags, the run to resume and a listener. `judge` may name
     a code for a run that came to its end, such as a regression. `text_of` replaces the usual text.
-    `write_more` writes what a command makes beside the usual files, and says whether it could.
+    `write_more` writes further files of a command, and returns whether it could.
     """
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
     try:

@@ -118,7 +118,7 @@ def sweep(
     elif valid is None:
         read = read_sweep(Path(spec), sizes=sizes)
     else:
-        raise InvalidArgumentError(f"valid belongs into {os.fspath(spec)}, beside input_scales")
+        raise InvalidArgumentError(f"write valid in {os.fspath(spec)}, next to input_scales")
     if timeout is not None and read.file is None:
         raise InvalidArgumentError(
             "timeout needs a SPEC.py: a sweep from Python runs in this process, which nobody stops"

@@ -133,7 +133,7 @@ class OrderReplay:
 
 
 def limits_for_passes(budget: float) -> Limits:
-    """When the measurement of whole passes stops; `budget` is that of a call by itself."""
+    """When to stop measuring whole passes, given the budget of a single call."""
     return Limits(_PRECISION, _LEAST * budget, _MOST * budget)
 
 

@@ -1,7 +1,7 @@
 """Does `torchmark ab` tell the truth? Against cases whose truth is known, and compared with torch.
 
     python metrics/ab_truth.py [--same 400] [--slower 10] [--slightly 10] [--torch 40]
-        [--counts 200] [--detectable 0] [--busy] [--ops-from SEED ...]
+        [--counts 200] [--detectable 0] [--detect 0] [--busy] [--ops-from SEED ...]
 
 Comparisons of a thing with itself (A/A), and of a thing with one that really does a little more:
 one more operation in a hundred or two hundred, one per cent more rows, or a few small operations.
@@ -105,6 +105,8 @@ class Trial(NamedTuple):
     truth: float | None
     effect: Effect
     seconds: float
+    forecast: float | None
+    """The detectable change that was foretold, where one was asked for."""
 
     @property
     def verdict(self) -> Verdict:
@@ -155,7 +157,8 @@ def trials_of(
                 continue
             op, more = trial_of[id(timing)]
             effect = judge_alone(timing.timing())
-            yield Trial(op.name, more, op.truth(more), effect, timing.seconds)
+            forecast = timing.timing().forecast
+            yield Trial(op.name, more, op.truth(more), effect, timing.seconds, forecast)
 
 
 def calibrated(op: Op, sides: tuple[UnderTest, UnderTest], division: Division) -> Op:
@@ -202,6 +205,23 @@ def print_power(
     trials = told(trials_of(wanted, effort, sides, division))
     found = sum(trial.verdict is Verdict.SLOWER for trial in trials)
     print(f"the detectable change was found in {found} of {len(trials)} trials")
+
+
+def print_forecasts(
+    ops: Sequence[Op],
+    detect: float,
+    sides: tuple[UnderTest, UnderTest],
+    division: Division,
+) -> None:
+    """Each op compared with itself until a change of the wanted size is detectable."""
+    effort = Effort(budget=60.0, detect=detect)
+    trials = told(trials_of(take_turns(ops, 0.0, len(ops)), effort, sides, division))
+    reached = [
+        each.effect.detectable / each.forecast for each in trials if each.forecast is not None
+    ]
+    near = sum(1 / 1.5 <= each <= 1.5 for each in reached)
+    told_ratios = ", ".join(f"{each:.2f}" for each in sorted(reached))
+    print(f"detectable over its forecast: {told_ratios}; {near} of {len(reached)} within 1.5 times")
 
 
 PEER = """
@@ -338,6 +358,9 @@ def main() -> None:
     parser.add_argument(
         "--detectable", type=int, default=0, help="trials of the detectable change, for each op"
     )
+    parser.add_argument(
+        "--detect", type=float, default=0, metavar="PERCENT", help="forecasts of this size"
+    )
     parser.add_argument("--busy", action="store_true", help="with the other cores busy")
     parser.add_argument(
         "--ops-from",
@@ -384,7 +407,10 @@ def main() -> None:
                     torch_rates[more] = (called, options.torch)
             if options.detectable:
                 print_power(ops, options.detectable, (a, b), division)
-    print_table(trials, torch_rates)
+            if options.detect:
+                print_forecasts(ops, options.detect / 100, (a, b), division)
+    if trials:
+        print_table(trials, torch_rates)
 
 
 if __name__ == "__main__":

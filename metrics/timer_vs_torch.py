@@ -88,9 +88,6 @@ STATEMENTS = {
     "C++ x.mm(y) (64x64)": Statement(
         "x.mm(y);", "auto x = torch::ones({64, 64}), y = torch::ones({64, 64});", "cpp"
     ),
-}
-
-HELD_OUT = {
     "x * y (64)": Statement("x * y", "x, y = torch.ones(64), torch.ones(64)"),
     "cumsum (256x256)": Statement("x.cumsum(1)", "x = torch.ones(256, 256)"),
     "conv1d (4x8x128)": Statement(
@@ -108,7 +105,33 @@ HELD_OUT = {
     "C++ sum (512)": Statement("x.sum();", "auto x = torch::ones({512});", "cpp"),
     "C++ add_ in 1 MB": Statement("x.add_(1);", "auto x = torch::ones({512, 512});", "cpp"),
 }
-"""Nothing was tuned on these."""
+"""The rules were tuned on these, or a change was judged by them."""
+
+HELD_OUT = {
+    "relu (2048)": Statement("x.relu()", "x = torch.ones(2048)"),
+    "transposed copy (256x256)": Statement("x.t().contiguous()", "x = torch.ones(256, 256)"),
+    "cat (2x1000)": Statement("torch.cat((x, y))", "x, y = torch.ones(1000), torch.ones(1000)"),
+    "sort (2000)": Statement("x.sort()", "x = torch.arange(2000) * 7919 % 2003"),
+    "max_pool2d (2x8x32x32)": Statement(
+        "torch.nn.functional.max_pool2d(x, 2)", "x = torch.ones(2, 8, 32, 32)"
+    ),
+    "bmm (16x32x32)": Statement(
+        "torch.bmm(x, y)", "x, y = torch.ones(16, 32, 32), torch.ones(16, 32, 32)"
+    ),
+    "json.dumps": Statement(
+        "json.dumps(d)", "import json; d = {str(k): [k] * 5 for k in range(60)}"
+    ),
+    "C++ exp (4096)": Statement("x.exp();", "auto x = torch::ones({4096});", "cpp"),
+    "C++ cat (2x100)": Statement(
+        "torch::cat({x, y});", "auto x = torch::ones({100}), y = torch::ones({100});", "cpp"
+    ),
+    "C++ matmul and backward (16)": Statement(
+        "x.matmul(w).sum().backward();",
+        "auto x = torch::ones({8, 16}), w = torch::ones({16, 16}).requires_grad_();",
+        "cpp",
+    ),
+}
+"""Nothing was tuned on these, and nothing was chosen after they were seen."""
 
 NEIGHBOUR = """
 import random, sys, time

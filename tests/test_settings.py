@@ -86,7 +86,7 @@ def test_the_nearest_directory_counts_and_in_it_the_file_of_its_own(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("stroe = 'x'", "unknown key stroe; the keys there are suites, store"),
+        ("stroe = 'x'", "unknown key stroe; valid keys are suites, store"),
         ("[run]\nthread = 1", "unknown key run.thread;"),
         ("[thresholds]\nspeed = 1", "unknown key thresholds.speed;"),
         ("file = 'x'", "unknown key file"),

@@ -16,8 +16,8 @@ dictionaries, lists, text and numbers, that `pickle.load` reads without importin
                 "count": 3, "places": [{"phase": "forward", "module": "fc1", …, "count": 3}]}, …],
      "unseen": ["2 worker processes of a DataLoader: …"], "torch": "2.13.0"}
 
-Arguments have the form of docs/trace-format.md. `torchmark capture` needs none of these lines, and
-writes a trace that can be run again.
+Arguments have the form of docs/reference/trace-format.md. `torchmark capture` needs none of these
+lines, and writes a trace that can be run again.
 """
 
 from __future__ import annotations

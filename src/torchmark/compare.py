@@ -1,6 +1,6 @@
-"""Compare: the front door for many measurements.
+"""Compare: tables of many measurements.
 
-Its text for a terminal is torch's own layout, to the character.
+The text has the same layout as torch's, to the character.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NOTE = "(! XX%) Measurement has high variance, where XX is the IQR / median * 1
 
 
 class Colorize(enum.Enum):
-    """Among which cells colours compare."""
+    """Which cells are compared to choose colours."""
 
     NONE = "none"
     COLUMNWISE = "columnwise"
     ROWWISE = "rowwise"
 
     def __eq__(self, other: object) -> bool:
-        """Also to torch's of the same name: torch's `Table` compares with its own."""
+        """Equal to torch's member of the same name too, since torch's `Table` uses its own."""
         return getattr(other, "value", None) == self.value and type(other).__name__ == "Colorize"
 
     __hash__ = enum.Enum.__hash__
@@ -57,7 +57,7 @@ class Colorize(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class _TextStyle:
-    """How numbers are shown in the text form; what `Compare`'s switches set."""
+    """How the text form shows numbers, as chosen by the methods of `Compare`."""
 
     trim_significant_figures: bool
     highlight_warnings: bool
@@ -66,7 +66,7 @@ class _TextStyle:
 
 
 class Compare:
-    """Shows measurements side by side, one table for each label.
+    """Tables of measurements, one for each label.
 
     >>> from torchmark import Measurement, TaskSpec
     >>> spec = TaskSpec("x + y", "pass", label="add", description="4x4")
@@ -78,7 +78,7 @@ class Compare:
 
     def __init__(self, results: Iterable[Measurement]) -> None:
         self._results: list[Measurement] = []
-        # Names that begin with an underscore are torch's where scripts use them.
+        # Private names are the same as torch's where scripts use them.
         self._trim_significant_figures = False
         self._colorize = Colorize.NONE
         self._highlight_warnings = False
@@ -86,25 +86,25 @@ class Compare:
         self.extend_results(results)
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
-        """Add results to those that are shown."""
+        """Add results."""
         self._results.extend([_as_measurement(result) for result in results])
 
     def trim_significant_figures(self) -> None:
-        """Show only the figures that carry information."""
+        """Show only significant digits."""
         self._trim_significant_figures = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Colour the text form by column, or by row."""
+        """Colour the cells of the text form, compared within each column or each row."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
-        """Mark results of high variance in the text form."""
+        """Mark results with a high variance in the text form."""
         self._highlight_warnings = True
 
     def relative_to(self, row: str, env: str | None = None) -> None:
-        """Show every cell as a ratio to the row of this name in the same column and threads.
+        """Show each cell as a ratio to the named row, for the same column and threads.
 
-        Without `env` a cell is compared within its own environment where that has such a row.
+        Without `env`, a cell is compared with the row of its own environment if there is one.
         """
         self._baseline = Baseline(row=row, env=env)
 
@@ -113,24 +113,24 @@ class Compare:
         print(str(self))  # noqa: T201 - torch's method, and its purpose
 
     def __str__(self) -> str:
-        """The text form; nothing where there are no results, as torch's."""
+        """The text form; empty if there are no results, as in torch."""
         return "\n".join(self._render())
 
     def to_markdown(self) -> str:
-        """The tables alone, one for each label."""
+        """Markdown tables, one for each label."""
         tables = [each.table for each in self._view().sections if each.table is not None]
         return "\n\n".join(map(render_table, tables))
 
     def to_csv(self) -> str:
-        """A line for each cell, times in seconds."""
+        """CSV with a line for each cell, times in seconds."""
         return render_view(self._view(), "csv")
 
     def to_html(self) -> str:
-        """One page with everything inside it."""
+        """A self-contained HTML page."""
         return render_view(self._view(), "html")
 
     def to_json(self) -> str:
-        """An object for each cell, times in seconds."""
+        """JSON with an object for each cell, times in seconds."""
         baseline = self._baseline
         row = {"row": baseline.row, "env": baseline.env} if baseline else None
         return render_figures(
@@ -162,7 +162,7 @@ class Compare:
 
 
 def _as_measurement(result: Any) -> Measurement:
-    """A result of torchmark, or one of `torch.utils.benchmark`, which has the same fields."""
+    """Convert a `Measurement` of `torch.utils.benchmark`, which has the same fields."""
     if isinstance(result, Measurement):
         return result
     try:
@@ -170,12 +170,12 @@ def _as_measurement(result: Any) -> Measurement:
         return Measurement(result.number_per_run, list(result.raw_times), spec, result.metadata)
     except (AttributeError, TypeError):
         raise InvalidArgumentError(
-            f"Compare shows measurements, got {type(result).__name__}"
+            f"Compare needs Measurement objects, got {type(result).__name__}"
         ) from None
 
 
 def _render(table: ResultTable, style: _TextStyle) -> str:
-    """The text of one table, ending in the unit of its times."""
+    """The text of one table, with the unit of its times below it."""
     if style.baseline is not None:
         table.check_baseline(style.baseline)
     first = ["", *_row_titles(table)]
@@ -212,7 +212,7 @@ def _row_titles(table: ResultTable) -> Iterator[str]:
 
 
 def _column_texts(table: ResultTable, index: int, style: _TextStyle) -> list[str]:
-    """The texts of one column, all with the same number of decimals."""
+    """The cells of one column, all with the same number of decimals."""
     if style.baseline is not None:
         ratios = [table.ratio(row, index, style.baseline) for row in table.rows]
         return ["" if ratio is None else f"{ratio:.3f}x" for ratio in ratios]
@@ -254,7 +254,7 @@ def _colour(text: str, table: ResultTable, row: ResultRow, column: int, colorize
 
 
 def _select_colour(value: float, best: float) -> str:
-    """torch's thresholds; differences below 100 ns are not worth a colour."""
+    """The colour by torch's thresholds; differences below 100 ns count as equal."""
     if value <= best * 1.01 or value <= best + 100e-9:
         return _BEST
     if value <= best * 1.1:

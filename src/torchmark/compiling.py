@@ -1,7 +1,7 @@
-"""What torch.compile costs and gives: the compilation apart from the runs.
+"""Time a model under torch.compile: the compilation, and the runs after it.
 
-The first call of a compiled model compiles it, so that call is timed by itself and the runs are
-timed after it. A backend that cannot compile the model costs its own row alone.
+The first call of a compiled model compiles it, so that call and the later ones are timed
+separately. A backend that cannot compile the model does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEADER = ("Train/Inference", "Backend", "Mode", "Compilation Time", "Average Ru
 
 
 class CompilationError(TorchmarkError, RuntimeError):
-    """What ran was not a model compiled once."""
+    """A backend did not compile the model, or compiled it again while it was measured."""
 
 
 class CompilationWarning(UserWarning):
@@ -34,7 +34,7 @@ def bench_loop(
     optimizer: Any = None,
     loss_fn: Callable[..., Any] | None = None,
 ) -> float:
-    """Milliseconds of a call of the model on average, or of a step of its training."""
+    """The mean time of one call of the model in milliseconds, or of one training step."""
     return _running_time(_step(model, sample_input, optimizer, loss_fn), num_iters)
 
 
@@ -47,10 +47,10 @@ def benchmark_compile(
     optimizer: Any = None,
     loss_fn: Callable[..., Any] | None = None,
 ) -> tuple[float | None, float | None]:
-    """Milliseconds of the first call, which compiles, and of a later one on average.
+    """The time of the first call, which compiles, and the mean of later ones, in milliseconds.
 
-    Without a backend the model runs as it is, and the first time is None. With an optimizer a
-    step of training is measured. Both are None, with a warning, where the backend fails.
+    Without a backend the model runs in eager mode and the first time is None. With an optimizer,
+    one training step is measured. If the backend fails, both are None and a warning is given.
     """
     check_count("num_iters", num_iters)
     if backend is None:
@@ -63,7 +63,7 @@ def benchmark_compile(
         compiled = torch.compile(model, backend=backend, **options)
         step = _step(compiled, sample_input, optimizer, loss_fn)
         return _compile_and_run(step, num_iters, backend)
-    except Exception as error:  # a backend may fail in any way it likes
+    except Exception as error:  # a backend may raise anything
         warnings.warn(
             f"backend {backend!r} with mode {mode!r} failed: {type(error).__name__}: {error}",
             CompilationWarning,
@@ -81,7 +81,7 @@ def bench_all(
     optimizer: Any = None,
     loss_fn: Callable[..., Any] | None = None,
 ) -> str:
-    """A Markdown table of the model as it is and under every backend and mode of torch.compile."""
+    """A Markdown table of the times in eager mode and under each backend of torch.compile."""
     torch = import_torch()
     kind = "Training" if optimizer is not None else "Inference"
     _, eager = benchmark_compile(
@@ -124,22 +124,22 @@ def _step(
 
 def _compile_and_run(step: Callable[[], Any], num_iters: int, backend: str) -> tuple[float, float]:
     before = _graphs()
-    # As many threads as Timer uses: torch.compile compiles again when their number changes.
+    # One thread like Timer: torch.compile compiles again if the number of threads changes.
     with set_torch_threads(1):
         start = timer()
         step()
         compilation = timer() - start
     compiled = _graphs()
     if compiled == before:
-        raise CompilationError(f"{backend} compiled nothing of the model")
+        raise CompilationError(f"{backend} did not compile any part of the model")
     running = _running_time(step, num_iters)
     if _graphs() != compiled:
-        raise CompilationError(f"{backend} compiled again while it was measured")
+        raise CompilationError(f"{backend} compiled the model again while it was measured")
     return round(compilation * 1e3, 2), running
 
 
 def _graphs() -> int:
-    """How many graphs torch.compile has made in this process."""
+    """The number of graphs that torch.compile has compiled in this process."""
     from torch._dynamo.utils import counters  # noqa: PLC0415 - imported with torch only
 
     return int(counters["stats"]["unique_graphs"])

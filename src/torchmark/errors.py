@@ -1,7 +1,7 @@
-"""Every mistake that a user can make has its class here, derived from the fitting builtin.
+"""The exceptions of torchmark: one class per mistake, each also a fitting builtin exception.
 
-All of them are `TorchmarkError`, and every message says what is wrong, where, and what to do.
-An exception raised by the user's own statement is not among them: it travels as it is.
+All of them are `TorchmarkError`. Their messages say what is wrong, where, and what to do.
+An exception that the user's own statement raises is not wrapped in one of these.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import ClassVar
 
 
 class TorchmarkError(Exception):
-    """What torchmark raises when it cannot do what was asked."""
+    """Base class of the errors that torchmark raises."""
 
     run_id: str = ""
-    """The run that it cut short, if one had begun: the store has what was measured until then."""
+    """The run that the error ended, if one had started; the store keeps its results so far."""
 
     lacking: str = ""
-    """What the environment under test does not have, in a sentence, if that is why: a case for
-    which it is so is skipped and has not failed."""
+    """A sentence that says what the environment under test lacks, if that is the cause. The case
+    is then skipped instead of failed."""
 
 
 class RunInterruptedError(KeyboardInterrupt):
-    """Ctrl-C in the middle of a run; the store has what was measured until then."""
+    """A run was interrupted with Ctrl-C; the store keeps its results so far."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id} was interrupted")
@@ -29,7 +29,7 @@ class RunInterruptedError(KeyboardInterrupt):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: what a cancelled job or a closed terminal sends. It ends all as Ctrl-C."""
+    """SIGTERM or SIGHUP arrived (a cancelled job, a closed terminal); handled like Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"terminated by signal {number}")
@@ -37,102 +37,102 @@ class TerminatedError(KeyboardInterrupt):
 
 
 class InvalidArgumentError(TorchmarkError, ValueError):
-    """A number, a name or a combination of arguments that means nothing here."""
+    """An argument, or a combination of arguments, is not valid."""
 
 
 class UnknownLanguageError(InvalidArgumentError):
-    """A language that Timer does not speak."""
+    """The language of a statement is neither Python nor C++."""
 
 
 class StatementSyntaxError(TorchmarkError, SyntaxError):
-    """A statement or setup that does not compile; carries the user's own line and column."""
+    """A statement or setup does not compile; has the line and column in the user's text."""
 
 
 class MissingTorchError(TorchmarkError, ImportError):
-    """torch cannot be imported by the interpreter that runs torchmark."""
+    """The interpreter that runs torchmark cannot import torch."""
 
 
 class NotSupportedError(TorchmarkError, NotImplementedError):
-    """A part of torch.utils.benchmark's interface that this version does not have."""
+    """A part of the interface of torch.utils.benchmark that torchmark does not implement."""
 
 
 class EmptyMeasurementError(TorchmarkError, ValueError):
-    """A statistic was asked of a measurement, or a table of a list, that has no results."""
+    """A measurement or a table has no results to show."""
 
 
 class InvalidMeasurementError(TorchmarkError, ValueError):
-    """Numbers that cannot be the result of a measurement: NaN, infinite, negative."""
+    """Numbers are not valid times: NaN, infinite or negative."""
 
 
 class MeasurementFileError(TorchmarkError, ValueError):
-    """Text that should hold a measurement and does not."""
+    """Text is not a measurement in JSON."""
 
 
 class RecordFileError(TorchmarkError, ValueError):
-    """Text that should hold a case, a run or the result of a case and does not."""
+    """Text is not a case, a run or a result in JSON."""
 
 
 class NotSerialisableError(TorchmarkError, TypeError):
-    """A payload that would not survive the way to JSON and back."""
+    """A value cannot be written to JSON and read back without loss."""
 
 
 class NotTransferableError(TorchmarkError, ValueError):
-    """A global that cannot be copied into the process that counts instructions."""
+    """A global cannot be copied to the process that counts instructions."""
 
 
 class UnknownRowError(InvalidArgumentError):
-    """A baseline row that the table does not have."""
+    """The table has no row with the name of the baseline."""
 
 
 class FuzzerDefinitionError(InvalidArgumentError, AssertionError):
-    """A fuzzed parameter or tensor that cannot be drawn as it is described.
+    """The definition of a fuzzed parameter or tensor is not valid.
 
-    torch's checks raise an AssertionError.
+    Also an AssertionError, because torch's checks raise that.
     """
 
 
 class MixedCountsError(InvalidArgumentError, AssertionError):
-    """Inclusive and exclusive counts in one sum; torch's check raises an AssertionError."""
+    """Inclusive and exclusive counts were combined; also an AssertionError, as in torch."""
 
 
 class ImpossibleConstraintError(TorchmarkError, ValueError):
-    """No draw satisfied all the constraints of a Fuzzer."""
+    """A Fuzzer drew no values that satisfy all of its constraints."""
 
 
 class CallgrindFileError(TorchmarkError, ValueError):
-    """Text that should hold callgrind's counts and does not: damaged, cut, empty."""
+    """Text does not have callgrind's counts: it is damaged, cut off or empty."""
 
 
 class StacksFileError(TorchmarkError, ValueError):
-    """Text that should hold folded stacks and does not; the message has the line."""
+    """Text is not in the format of folded stacks; the message has the line."""
 
 
 class OutputFileError(TorchmarkError, OSError):
-    """A file that results are written to takes no more of them: a full disk."""
+    """Results cannot be written to a file, for example because the disk is full."""
 
 
 class MissingToolError(TorchmarkError, FileNotFoundError):
-    """A program that is needed is not installed; the message names its package."""
+    """A required program or package is not installed; the message says what to install."""
 
 
 class ProfilerError(TorchmarkError, RuntimeError):
-    """The profiler that looks into a running loop gave no stacks; carries what it said."""
+    """The sampling profiler gave no stacks; has the profiler's own message."""
 
 
 class AttachDeniedError(ProfilerError, PermissionError):
-    """The profiler may not look into the process; the message says how to allow it."""
+    """The sampling profiler may not attach to the process; the message says how to allow it."""
 
 
 class ImportFailedError(TorchmarkError, ImportError):
-    """A module that `--import` names, which an environment cannot import."""
+    """An environment cannot import a module that `--import` names."""
 
 
 class ZygoteError(TorchmarkError, RuntimeError):
-    """The process that forks the cases could not start, or died; carries its last words."""
+    """The process that forks the cases did not start, or died; has its last output."""
 
 
 class CaseFailedError(TorchmarkError, RuntimeError):
-    """A case did not come to its end in the process that ran it; the next one is not affected."""
+    """A case failed in the process that ran it; other cases are not affected."""
 
     def __init__(
         self,
@@ -148,28 +148,28 @@ class CaseFailedError(TorchmarkError, RuntimeError):
         super().__init__(message)
         self.lacking = lacking or (message if kind == "unsupported" else "")
         self.kind = kind
-        """raised, crashed, exited, memory, timeout, lost, or unsupported: it cannot be done here,
-        and nothing is broken."""
+        """raised, crashed, exited, memory, timeout, lost or unsupported. The last means that the
+        environment cannot run the case, although nothing is broken."""
 
         self.traceback = traceback
-        """The traceback of what it raised, from the user's own line on; empty if it did not."""
+        """The traceback from the user's own line on; empty if the case raised no exception."""
 
         self.builtin = builtin
-        """The class of what it raised, if that is one of Python's own: "ValueError"."""
+        """The class of the exception if it is a builtin one, such as "ValueError"."""
 
         self.stdout = stdout
-        """What the case had printed by then."""
+        """What the case had written to standard output."""
 
         self.stderr = stderr
-        """What the case had written to stderr by then."""
+        """What the case had written to standard error."""
 
 
 class CaseTimeoutError(CaseFailedError, TimeoutError):
-    """A case was stopped at its time limit."""
+    """A case ran longer than its time limit and was stopped."""
 
 
 class CompilerMissingError(TorchmarkError, FileNotFoundError):
-    """There is no C++ compiler; the message says how to get one."""
+    """No C++ compiler was found; the message says how to install one."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -177,11 +177,11 @@ class CompilerMissingError(TorchmarkError, FileNotFoundError):
 
 
 class LibtorchMissingError(CompilerMissingError):
-    """A torch without its headers or libraries for C++; the message says how to get them."""
+    """torch lacks its C++ headers or libraries; the message says how to get them."""
 
 
 class CompileError(TorchmarkError, RuntimeError):
-    """A C++ statement does not compile; the message has the user's own line."""
+    """A C++ statement does not compile; the message has the line in the user's text."""
 
     def __init__(self, message: str, *, lacking: str = "") -> None:
         super().__init__(message)
@@ -189,17 +189,17 @@ class CompileError(TorchmarkError, RuntimeError):
 
 
 _AROUND = 100
-"""Characters of a text that a message shows on either side of the place that it points at."""
+"""Characters that a message shows before and after the position of the mistake."""
 
 _ON_ONE_LINE = dict.fromkeys([*range(32), 127, *range(128, 160)], " ")
-"""Control characters as blanks, so that the caret stays in its place."""
+"""Replaces control characters by blanks, so that the caret stays aligned."""
 
 
 class MarkedTextError(InvalidArgumentError):
-    """A short text of a small language that cannot be read; the message points at the place."""
+    """A signature or a pattern is not valid; the message marks the position."""
 
     remedy: ClassVar[str]
-    """How such a text is written."""
+    """A sentence that shows valid syntax."""
 
     def __init__(self, message: str, *, text: str, position: int) -> None:
         start = max(0, position - _AROUND)
@@ -210,45 +210,46 @@ class MarkedTextError(InvalidArgumentError):
         super().__init__(f"{message}\n    {before}{line}{after}\n    {caret}\n{self.remedy}")
         self.text = text
         self.position = position
-        """Counted in characters from 0; the length of the text if something is missing there."""
+        """Index of the character, from 0; the length of the text if something is missing at
+        its end."""
 
 
 class SignatureError(MarkedTextError):
-    """A signature that cannot be read."""
+    """A signature is not valid."""
 
     remedy = 'Write it like "f(x, w) -> y", "f(x) -> y, z" or "f(x) -> None".'
 
 
 class PatternError(MarkedTextError):
-    """A pattern of `-k` that cannot be read."""
+    """A pattern of `-k` is not valid."""
 
     remedy = 'Write words, "and", "or", "not" and parentheses: "add not (C++ or script)".'
 
 
 class DefinitionError(InvalidArgumentError):
-    """A benchmark that is defined so that nothing, or not what was meant, could be measured."""
+    """A benchmark definition is not valid."""
 
 
 class KnownBreaksError(DefinitionError):
-    """A table of known breaks with an entry that cannot be read, or says nothing."""
+    """An entry in a table of known breaks is not valid."""
 
 
 class SuiteNotFoundError(InvalidArgumentError):
-    """No suite, file, folder or module goes by the name that was given."""
+    """No suite, file, directory or module has the given name."""
 
 
 class UnknownCaseError(InvalidArgumentError, LookupError):
-    """No case of the suites has the words that were given."""
+    """No case of the suites matches the given words."""
 
 
 class AmbiguousCaseError(InvalidArgumentError, LookupError):
-    """Several cases have the words that were given, where one is meant."""
+    """Several cases match the given words where exactly one is needed."""
 
 
 class SuiteFileError(TorchmarkError, ImportError):
-    """A file of a suite that gives no definitions: it does not compile, raises or has none.
+    """A suite file could not be loaded: it does not compile, raises, or defines nothing.
 
-    One file costs its own definitions alone: whoever loads several gets these as values.
+    Loading several files returns these errors as values, so the other files can still be used.
     """
 
     def __init__(
@@ -267,88 +268,88 @@ class SuiteFileError(TorchmarkError, ImportError):
             shown += f"\n    {' ' * max(0, column - 1 - margin)}^"
         super().__init__(f"{where}: {reason}{shown}")
         self.file = file
-        """Its path as it was found, or the name of the module."""
+        """The path of the file, or the name of the module."""
 
         self.line = line
-        """The last line of that file that was on its way; None if no line is at fault."""
+        """The innermost line of that file in the traceback; None if no line is at fault."""
 
         self.text = text
-        """That line, as it stands in the file."""
+        """The source of that line."""
 
         self.column = column
-        """Where in that line, counted from 1; None if that is not known."""
+        """The column in that line, from 1; None if it is not known."""
 
         self.reason = reason
-        """What is wrong, without the place."""
+        """What is wrong, without file and line."""
 
 
 class StoreError(TorchmarkError):
-    """The store of results cannot do what was asked; the message names it and the remedy."""
+    """An operation on the store of results failed; the message names the store and a remedy."""
 
 
 class StoreUnavailableError(StoreError, OSError):
-    """The store cannot be opened, written or reached: permissions, a full disk, a server."""
+    """The store cannot be opened, written or reached: permissions, full disk, or server."""
 
 
 class DamagedStoreError(StoreError, ValueError):
-    """What should be a store is something else, or parts of it can no longer be read."""
+    """A file is not a store, or parts of the store cannot be read."""
 
 
 class NewerStoreError(StoreError):
-    """A store that a newer torchmark has made."""
+    """The store was written by a newer version of torchmark."""
 
 
 class UnknownStoreError(InvalidArgumentError, FileNotFoundError):
-    """There is no store at the place that was named."""
+    """The named store does not exist."""
 
 
 class UnknownRunError(InvalidArgumentError, LookupError):
-    """No run of the store has this id, prefix or tag."""
+    """No run in the store has this ID, prefix or tag."""
 
 
 class AmbiguousRunError(InvalidArgumentError, LookupError):
-    """Several runs of the store have this prefix or tag."""
+    """Several runs in the store have this prefix or tag."""
 
 
 class RunInUseError(InvalidArgumentError):
-    """A run that another process carries out now."""
+    """Another process is still working on this run."""
 
 
 class SettingsError(InvalidArgumentError):
-    """A file of settings that cannot be read, or has an unknown key or a wrong value."""
+    """A settings file cannot be read, or has an unknown key or an invalid value."""
 
 
 class BackportError(TorchmarkError, OSError):
-    """The copy of the Timer cannot be put into an environment's torch, or taken out of it."""
+    """The back-ported Timer cannot be written to an environment's torch, or removed from it."""
 
 
 class ForeignBackportError(BackportError, FileExistsError):
-    """Something that torchmark has not written stands where the copy of the Timer would be."""
+    """The place of the back-ported Timer has files that torchmark did not write."""
 
 
 class TraceFileError(TorchmarkError, ValueError):
-    """A file that should hold operator calls and does not; the message has file and line."""
+    """A trace file is not valid; the message has file and line."""
 
 
 class NewerTraceError(TraceFileError):
-    """A trace that a newer torchmark has written."""
+    """The trace was written by a newer version of torchmark."""
 
 
 class TraceNotFoundError(InvalidArgumentError, FileNotFoundError):
-    """There is no trace at the path that was named."""
+    """The named trace does not exist."""
 
 
 class TraceWriteError(TorchmarkError, OSError):
-    """A trace that cannot be written: no such folder, a full disk, permissions."""
+    """A trace cannot be written: missing directory, full disk, or permissions."""
 
 
 class CaptureError(TorchmarkError, RuntimeError):
-    """A capture that cannot begin: another one is running, or it was used already."""
+    """A capture cannot start: another one is active, or this one was already used."""
 
 
 class ScriptNotFoundError(InvalidArgumentError, FileNotFoundError):
-    """A script or a module that somebody wants to be run, and that is not there."""
+    """The script or module to run does not exist."""
 
 
 class NotATraceError(InvalidArgumentError, FileExistsError):
-    """A file that is not a trace stands where one would be written."""
+    """The output file of a capture exists and is not a trace, so it is not overwritten."""

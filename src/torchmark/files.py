@@ -1,7 +1,7 @@
-"""Files of this user: whole writes, and the cache that nobody else can write.
+"""Atomic writes of files, and the cache directory, which only this user can write.
 
-A file that somebody has named holds all of its old content or all of the new: a full disk, an error
-of it or a kill costs the new content alone.
+A file that the user named has either all of its old content or all of the new one. A full disk, an
+error or a kill cannot leave a part of it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from functools import cache
 from pathlib import Path
 
 PRIVATE = 0o600
-"""The permissions of a file that is for this user alone."""
+"""The permissions of a file that only this user may read and write."""
 
 _PROCESSES = Path("/proc")
-"""Where Linux has the open files of a process, as links to what they are."""
+"""Here Linux shows the open files of a process, as links."""
 
 _MOST_LINKS = 40
-"""As many as Linux follows in one path."""
+"""The number of links that Linux follows in one path."""
 
 
 def cache_directory() -> Path:
-    """The directory, which need not exist; below nowhere for a user without a home.
+    """The cache directory, which may not exist yet; below /dev/null if the user has no home.
 
-    Libraries are loaded from it. So where others could put something there, a temporary one that
-    this process alone has takes its place, and a warning says so.
+    Libraries are loaded from it. If other users could write to it, a warning is given and a
+    temporary directory of this process is used instead.
     """
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(root if os.path.isabs(root) else os.devnull) / "torchmark"
@@ -43,7 +43,7 @@ def cache_directory() -> Path:
 
 
 def _fault_of(folder: Path) -> str | None:
-    """Why what lies in the folder cannot be trusted; None for one that is still to be made."""
+    """Why the contents of the folder cannot be trusted; None if they can, or it is missing."""
     try:
         facts = folder.stat()
     except OSError:
@@ -55,24 +55,24 @@ def _fault_of(folder: Path) -> str | None:
 
 @cache
 def _use_another(folder: Path, fault: str) -> Path:
-    """Said once for a directory."""
+    """A temporary directory; warns once for each folder."""
     other = Path(tempfile.mkdtemp(prefix="torchmark-cache-"))
     atexit.register(_remove_if_ours, other, os.getpid())
     warnings.warn(
-        f"the cache {folder} is not used, because {fault}; a temporary one takes its place. "
-        f"Remove it, or set XDG_CACHE_HOME to a directory of your own",
+        f"the cache {folder} is not used, because {fault}; using a temporary one. "
+        f"Remove the directory, or set XDG_CACHE_HOME to a directory that you own",
         stacklevel=2,
     )
     return other
 
 
 def _remove_if_ours(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child inherits what runs at exit
+    if os.getpid() == owner:  # a forked child inherits the atexit functions
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder; it and all above it that is missing are made for this user alone."""
+    """Create the folder and its missing parents, with access for this user only."""
     for each in reversed(folder.parents):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
@@ -81,18 +81,18 @@ def make_folder(folder: Path) -> Path:
 
 
 def write_whole(file: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """All of it or nothing, whatever happens meanwhile; `mode` is for a file that is new."""
+    """Write the file atomically; `mode` is used if the file is new."""
     with replacing(file, mode=mode) as part, part.open("ab") as stream:
         stream.write(content)
 
 
 @contextmanager
 def replacing(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
-    """A path to append to, in the same folder; after the block it takes the place of the file.
+    """A path to append to, in the same folder; at the end of the block it replaces the file.
 
-    Permissions and owner of a file that is there are kept, and so is a link to it. An exception
-    leaves the file as it is. A pipe, a device or an open file (/dev/stdout) is given as it is:
-    whoever renames a file to it puts an end to it.
+    Permissions and owner of an existing file are kept, and so is a link to it. After an exception
+    the file is unchanged. A pipe, a device or an open file (/dev/stdout) is returned as it is,
+    because it cannot be replaced.
     """
     target = _target_of(file)
     if not _is_plain(target):
@@ -107,7 +107,7 @@ def replacing(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
             with contextlib.suppress(FileNotFoundError):
                 _copy_permissions(target, descriptor)
             yield part
-            os.fsync(descriptor)  # some disks say only now that they are full
+            os.fsync(descriptor)  # some disks report only now that they are full
         finally:
             os.close(descriptor)
         part.replace(target)
@@ -116,26 +116,26 @@ def replacing(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
 
 
 def can_be_written(file: Path) -> bool:
-    """Whether this user may: the file, where it is there, and its folder, where it is replaced."""
+    """Whether this user may write the file, and its folder if the file is to be replaced."""
     target = _target_of(file)
     is_allowed = not target.exists() or os.access(target, os.W_OK)
     return is_allowed and (not _is_plain(target) or os.access(target.parent, os.W_OK))
 
 
 def _is_plain(target: Path) -> bool:
-    """Whether a new file may take its place: not for a pipe, a device or an open file."""
+    """Whether a new file may replace it: not for a pipe, a device or an open file."""
     return _PROCESSES not in target.parents and (target.is_file() or not target.exists())
 
 
 def _copy_permissions(file: Path, descriptor: int) -> None:
     facts = file.stat()
-    with contextlib.suppress(PermissionError):  # only root gives files away
+    with contextlib.suppress(PermissionError):  # only root may change the owner
         os.fchown(descriptor, facts.st_uid, facts.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(facts.st_mode))
 
 
 def _target_of(file: Path) -> Path:
-    """Where links lead; a file that is open (/dev/stdout) stays under /proc, whatever it is."""
+    """The file with links followed; an open file (/dev/stdout) keeps its path under /proc."""
     for _ in range(_MOST_LINKS):
         file = file.parent.resolve() / file.name
         if _PROCESSES in file.parents or not file.is_symlink():

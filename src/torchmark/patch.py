@@ -1,9 +1,9 @@
-"""torchmark in the place of `torch.utils.benchmark`, for scripts that cannot be edited.
+"""Replace `torch.utils.benchmark` by torchmark, for scripts that cannot be edited.
 
     python -m torchmark.patch SCRIPT [ARGUMENT ...]
 
-runs a script so. `torchmark.patch_torch()` does it for the process that calls it: whatever imports
-`torch.utils.benchmark` or a module of it from then on gets torchmark's.
+runs a script with the replacement. `torchmark.patch_torch()` replaces it in the calling process:
+later imports of `torch.utils.benchmark` and of its modules return torchmark's.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _REPLACED = (
 )
 
 _IMPORTS_A_COMPILER = "torchmark.utils.compile"
-"""torch's module of this name takes seconds to import, so it is not imported to be replaced."""
+"""Replaced without importing torch's module of this name, which takes seconds to import."""
 
 
 def patch_torch() -> None:
-    """Let `torch.utils.benchmark` be torchmark, in this process and from now on."""
+    """Replace `torch.utils.benchmark` by torchmark in this process."""
     for module in _REPLACED:
-        importlib.import_module(name_at_torch(module))  # what torchmark lacks is still found there
+        importlib.import_module(name_at_torch(module))  # keeps names that torchmark lacks
     for module in (*_REPLACED, _IMPORTS_A_COMPILER):
         replace_at_torch(module)
     parent, _, name = TORCHS_PACKAGE.rpartition(".")
@@ -50,16 +50,16 @@ def patch_torch() -> None:
 
 
 def main() -> None:
-    """Run the script that the command line names, after the patch."""
+    """Run the script from the command line with `torch.utils.benchmark` replaced."""
     usage = "usage: python -m torchmark.patch SCRIPT [ARGUMENT ...]"
     if sys.argv[1:] in (["-h"], ["--help"]):
-        print(usage)  # noqa: T201 - what was asked for
+        print(usage)  # noqa: T201 - the help text
         return
     if len(sys.argv) < 2:
         sys.exit(usage)
     script = Path(sys.argv[1])
     if not script.is_file():
-        sys.exit(f"python -m torchmark.patch: {script} is not a file")
+        sys.exit(f"python -m torchmark.patch: script not found: {script}")
     patch_torch()
     sys.argv = sys.argv[1:]
     sys.path[0] = str(script.resolve().parent)

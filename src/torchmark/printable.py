@@ -1,4 +1,4 @@
-"""Somebody's text as a terminal, a table or a page may have it."""
+"""Make text safe to show in a terminal, a table or a page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"
-    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines, and what turns a line around
+    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators and text direction
     r"\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    r"""Text without what would move a terminal's cursor, colour it, or be no valid page.
+    r"""The text without escape sequences and control characters.
 
     >>> printable("\x1b[31mred\x1b[0m\r\n")
     'red\n'
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""The same JSON, with escapes for what `printable` would remove.
+    r"""The same JSON, with the characters that `printable` removes as escapes.
 
     >>> printable_json('["\x9b2J"]')
     '["\\u009b2J"]'

@@ -1,8 +1,8 @@
-"""What a project sets for itself: `torchmark.toml`, or `[tool.torchmark]` of pyproject.toml.
+"""Settings of a project: `torchmark.toml`, or `[tool.torchmark]` in pyproject.toml.
 
-The nearest directory, from the working directory upwards, that has either of them counts; of the
-two, torchmark.toml does. A key that torchmark does not know is an error, since a misspelt setting
-that is silently ignored is worse than none.
+torchmark uses the nearest directory that has one of them, from the working directory upwards. If
+a directory has both, torchmark.toml is used. An unknown key is an error, so that a misspelt
+setting is not silently ignored.
 """
 
 from __future__ import annotations
@@ -25,66 +25,66 @@ OWN_FILE = "torchmark.toml"
 PROJECT_FILE = "pyproject.toml"
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
-"""A finite number from zero on."""
+"""A finite number, zero or more."""
 
 Number = Annotated[int, msgspec.Meta(ge=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdSettings:
-    """What `torchmark compare` does not call a change, in per cent; None is its own default."""
+    """Changes that `torchmark compare` ignores, in per cent; None is its default."""
 
     time: Amount | None = None
-    """Of times."""
+    """For times."""
 
     count: Amount | None = None
-    """Of instruction counts."""
+    """For instruction counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What `torchmark run` does unless its options say otherwise; None is its own default."""
+    """Defaults for the options of `torchmark run`; None keeps its built-in default."""
 
     time: bool | None = None
-    """Whether times are measured."""
+    """Measure times."""
 
     count: bool | None = None
-    """Whether instructions are counted."""
+    """Count instructions."""
 
     cpp: bool | None = None
-    """Whether C++ cases run."""
+    """Run C++ cases."""
 
     quick: bool | None = None
-    """Whether the quick subset runs alone."""
+    """Run only the quick subset."""
 
     threads: Number | None = None
-    """Threads that torch may use in every case."""
+    """Number of torch threads in every case."""
 
     repeats: Number | None = None
-    """How often every case is measured."""
+    """Number of fresh processes in which each case is measured."""
 
     budget: Amount | None = None
-    """Seconds of measured blocks for the times of a case, at most."""
+    """Maximum seconds of measured blocks for each case."""
 
     timeout: Amount | None = None
-    """Seconds after which a case is given up."""
+    """Seconds after which a case is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All of it; without a file everything is as torchmark has it."""
+    """All settings; without a file, every setting has its default."""
 
     suites: tuple[str, ...] = ()
-    """What `torchmark run` runs: modules, files or directories as written there."""
+    """Suites that `torchmark run` runs: modules, files or directories."""
 
     store: str | None = None
-    """The store's URL or path; a relative path is taken from the file's directory."""
+    """URL or path of the store; a relative path starts at the directory of the settings file."""
 
     thresholds: ThresholdSettings = field(default_factory=ThresholdSettings)
     run: RunSettings = field(default_factory=RunSettings)
 
     file: Path | None = None
-    """Where it was read; relative paths of suites start from its directory."""
+    """The settings file; relative paths of suites start at its directory."""
 
 
 _TABLES = {"thresholds": ThresholdSettings, "run": RunSettings}
@@ -92,7 +92,7 @@ _KEYS = tuple(each.name for each in fields(Settings) if each.name != "file")
 
 
 def settings_for(directory: Path) -> Settings:
-    """The settings that count in a directory."""
+    """The settings that apply in a directory."""
     start = directory.absolute()
     for folder in (start, *start.parents):
         own, project = folder / OWN_FILE, folder / PROJECT_FILE
@@ -139,12 +139,12 @@ def _check_keys(path: Path, table: dict[str, Any], known: tuple[str, ...], prefi
     for key in table:
         if key not in known:
             raise SettingsError(
-                f"{path}: unknown key {_dotted(prefix, key)}; the keys there are {', '.join(known)}"
+                f"{path}: unknown key {_dotted(prefix, key)}; valid keys are {', '.join(known)}"
             )
 
 
 def _in_toml_words(message: str, prefix: str) -> str:
-    """msgspec's "Expected `int`, got `str` - at `$.run.threads`", with the key that people know."""
+    """msgspec's message "Expected `int`, got `str` - at `$.run.threads`", with the key first."""
     what, _, place = message.partition(" - at `$")
     key = _dotted(prefix, place.strip("`").lstrip(".")) if place else prefix
     return f"{key}: {what[0].lower()}{what[1:]}"

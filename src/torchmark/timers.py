@@ -1,8 +1,8 @@
-"""Timer: the front door for one statement.
+"""Timer: times or counts one statement.
 
-`timeit`, `blocked_autorange` and `adaptive_autorange` do what torch's do, call by call, so that
-old and new numbers compare. `measure` is the one to use: short blocks, a stop rule that aims at
-an interval, and a reference loop that tells a slow statement from a slow machine.
+`timeit`, `blocked_autorange` and `adaptive_autorange` do the same as torch's, call by call, so
+old and new numbers can be compared. Use `measure` otherwise. It runs short blocks until the
+interval is narrow enough, and a reference loop between the blocks shows which were disturbed.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from torchmark_probe.loops.clocks import wall_clock
 from torchmark_probe.loops.snippets import PythonLoop, call_of
 
 _TIMEIT_BLOCKS = 20
-"""Blocks into which `timeit_blocks` divides its runs: enough for a median and quartiles."""
+"""Number of blocks that `timeit_blocks` aims at: enough for a median and quartiles."""
 
 _FEWEST_BLOCKS = 5
 _RUNS_PER_BLOCK = 10
-"""Blocks of fewer runs show the cold start of each; only a small number of runs gets them."""
+"""Shorter blocks would show their cold start; they are used only if there are few runs."""
 
 _clock: Callable[[], float] | None = None
 
 
 def timer() -> float:
-    """The time in seconds, after an accelerator in use has finished its work."""
-    global _clock  # noqa: PLW0603 - which accelerator there is never changes in a process
+    """The time in seconds; waits until an accelerator in use has finished its work."""
+    global _clock  # noqa: PLW0603 - the accelerator of a process never changes
     if _clock is None:
         _clock = wall_clock(import_torch())
     return _clock()
@@ -63,7 +63,7 @@ class Timer:
     """
 
     _timer_cls: type[Any] = PythonLoop
-    """Makes the loop: `timeit.Timer`'s constructor and `timeit(number)`. Tests put a fake here."""
+    """Makes the timed loop, with the interface of `timeit.Timer`. Tests replace it by a fake."""
 
     def __init__(
         self,
@@ -88,11 +88,10 @@ class Timer:
             stmt, setup = _without_pass(stmt), _without_pass(setup)
         elif global_setup:
             raise InvalidArgumentError(
-                f"global_setup is for C++ statements, got {global_setup!r}; "
-                "for a Python statement put it into setup"
+                f"global_setup is for C++ statements only, got {global_setup!r}; put it into setup"
             )
         self._given_globals = dict(globals or {})
-        # A dict of its own: running code in it adds names, and the caller's stays clean.
+        # A copy, because running code adds names to it.
         self._globals: dict[str, Any] = {
             "torch": import_torch(),
             **CopyIfCallgrind.unwrap_all(self._given_globals),
@@ -107,10 +106,12 @@ class Timer:
             stmt = describe_call(*call)
         elif not isinstance(stmt, str):
             raise InvalidArgumentError(
-                f"a statement is text or a function, got {type(stmt).__name__}"
+                f"stmt must be text or a function, got {type(stmt).__name__}"
             )
         elif args or kwargs:
-            raise InvalidArgumentError("args and kwargs go with a function, not with text")
+            raise InvalidArgumentError(
+                "args and kwargs need a function as stmt, got text; put the arguments into the text"
+            )
         self._clock = timer
         self._timer = self._make_loop(
             trimmed(cast("str", loop_stmt)), trimmed(loop_setup), trimmed(global_setup)
@@ -132,13 +133,14 @@ class Timer:
 
     @property
     def task(self) -> Task:
-        """The statement with its loop and clock, ready to be sampled."""
+        """The statement with its loop and clock."""
         return Task(self._task_spec, self._timer, self._clock)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Run the statement `number` times, timed as one, after a warm-up of a hundredth of it.
+        """Time `number` runs as one, after a warm-up of `number` / 100 runs (at least two).
 
-        As torch's: one time, so nothing is known of its spread. `timeit_blocks` has many.
+        The same as torch's. It gives one time, so its spread is not known; `timeit_blocks` times
+        the same runs in several blocks.
         """
         number = check_count("the number of runs", number)
         with set_torch_threads(self._task_spec.num_threads), users_frames_only():
@@ -146,10 +148,10 @@ class Timer:
             return Measurement(number, [self._timeit(number)], self._task_spec)
 
     def timeit_blocks(self, number: int = 1000000) -> Measurement:
-        """Run the statement `number` times, in up to 20 equal blocks, and keep the time of each.
+        """Time `number` runs in up to 20 equal blocks and keep the time of each block.
 
-        Where `number` cannot be divided so, up to 19 runs join the warm-up. The setup runs once
-        for the warm-up and once for the blocks.
+        If `number` cannot be divided equally, up to 19 runs are part of the warm-up. The setup
+        runs once for the warm-up and once for the blocks.
         """
         number = check_count("the number of runs", number)
         blocks = _blocks_of(number)
@@ -168,10 +170,10 @@ class Timer:
         callback: Callable[[int, float], object] | None = None,
         min_run_time: float = 0.2,
     ) -> Measurement:
-        """Many blocks, sized so that reading the clock is negligible, for `min_run_time` seconds.
+        """Time equal blocks for `min_run_time` seconds; reading the clock takes negligible time.
 
-        Sizes, stop rule and arithmetic are torch's. The callback is given the runs and the
-        seconds of each block.
+        Block size, stop rule and arithmetic are torch's. The callback gets the number of runs
+        and the seconds of each block.
         """
         check_positive("min_run_time", min_run_time)
         with set_torch_threads(self._task_spec.num_threads), users_frames_only():
@@ -187,9 +189,10 @@ class Timer:
         max_run_time: float | None = 10.0,
         callback: Callable[[int, float], object] | None = None,
     ) -> Measurement:
-        """Blocks until the interquartile range is below `threshold` of the median.
+        """Time equal blocks until their interquartile range is below `threshold` * median.
 
-        At least four blocks and `min_run_time` seconds, at most `max_run_time`; as torch's.
+        Runs at least four blocks and `min_run_time` seconds, and at most `max_run_time` seconds.
+        The same as torch's.
         """
         check_positive("min_run_time", min_run_time)
         longest = math.inf if max_run_time is None else check_positive("max_run_time", max_run_time)
@@ -210,22 +213,23 @@ class Timer:
         min_run_time: float = 0.2,
         max_run_time: float | None = None,
     ) -> Measurement:
-        """Sample until the median's 95 % interval is within `precision` of it on either side.
+        """Time short blocks until the 95 % interval is within `precision` of the median.
 
-        At least 30 samples and `min_run_time` seconds, at most `max_run_time` (ten times
-        `min_run_time` unless given). The setup runs once. See docs/measuring.md.
+        Takes at least 30 undisturbed samples and `min_run_time` seconds, and at most
+        `max_run_time` seconds (default: ten times `min_run_time`). The setup runs once.
+        docs/method/timing.md describes the method.
         """
         return measure_together(
             [self], precision=precision, min_run_time=min_run_time, max_run_time=max_run_time
         )[0]
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Not offered, as in torch: `measure` repeats."""
+        """Not available, as in torch; use `measure`."""
         del repeat, number
         raise NotSupportedError("Timer has no repeat; use measure or blocked_autorange")
 
     def autorange(self, callback: Callable[[int, float], object] | None = None) -> None:
-        """Not offered, as in torch: `measure` finds the number of runs."""
+        """Not available, as in torch; use `measure`, which finds the number of runs."""
         del callback
         raise NotSupportedError("Timer has no autorange; use measure or blocked_autorange")
 
@@ -237,13 +241,13 @@ class Timer:
         collect_baseline: bool = True,
         retain_out_file: bool = False,
     ) -> Any:
-        """Count the instructions of `number` runs, in a process of its own under callgrind.
+        """Count the instructions of `number` runs, in a separate process under callgrind.
 
-        One `CallgrindStats`, or with `repeats` a tuple of as many. The baseline is the loop with
-        `pass` in it, counted once and taken off by `stats`. With `retain_out_file` callgrind's own
-        text is kept, for KCachegrind and flame graphs. The first count of a process waits for the
-        zygote to start; see docs/counting.md. As in torch, globals are wrapped in
-        `CopyIfCallgrind`; `count_together` takes them as they are.
+        Returns a `CallgrindStats`, or with `repeats` a tuple of them. The baseline is the same
+        loop around `pass`; `CallgrindStats.without_loop` subtracts it. `retain_out_file` keeps
+        the text of callgrind's file, for KCachegrind and flame graphs. The first count in a
+        process takes longer, because the counting process must start (docs/method/counting.md).
+        As in torch, wrap globals in `CopyIfCallgrind`; `count_together` does not need that.
         """
         check_count("repeats", 1 if repeats is None else repeats)
         check_marked(self._given_globals)
@@ -256,23 +260,23 @@ class Timer:
         return stats[0] if repeats is None else tuple(stats)
 
     def case_to_count(self, directory: Path) -> Ready:
-        """What the counting process is given; files that it needs are written to `directory`."""
+        """The case for the counting process; writes the files that it needs to `directory`."""
         if isinstance(self._timer, CppLoop):
             return self._timer.built
         if self._is_call:
             raise InvalidArgumentError(
-                f"{self._task_spec.stmt} is a function of this process, and instructions are "
-                "counted in another; give the statement as text"
+                f"cannot count {self._task_spec.stmt}: it is a function of this process, and "
+                "counting runs in another process; give the statement as text"
             )
         names = {"torch": self._globals["torch"], **self._given_globals}
         spec = self._task_spec
         return PythonCase(stmt=spec.stmt, setup=spec.setup, globals=recipes_for(names, directory))
 
     def _make_loop(self, stmt: str, setup: str, global_setup: str) -> Loop:
-        # A subclass that brings its own loop gets it for every language, so that a fake serves
-        # tests of C++ timers too; torch refuses that.
+        # A subclass with its own loop gets it for every language, so that tests of C++ timers can
+        # use a fake; torch does not allow that.
         if self._language is Language.CPP and self._timer_cls is PythonLoop:
-            # The default clock is the loop's own, unless there is an accelerator to wait for.
+            # By default the loop reads its own clock, unless it must wait for an accelerator.
             clock = wall_clock(import_torch()) if self._clock is timer else self._clock
             return CppLoop(stmt, setup, global_setup, clock)
         with as_user_error():
@@ -280,7 +284,7 @@ class Timer:
         return cast("Loop", loop)
 
     def _estimate_block_size(self, min_run_time: float) -> int:
-        """torch's, which subclasses with a stop rule of their own call."""
+        """The same as torch's; subclasses with their own stop rule call it."""
         with set_torch_threads(self._task_spec.num_threads):
             return estimate_block_size(self._timeit, min_run_time)
 
@@ -293,7 +297,7 @@ class Timer:
         max_run_time: float | None = None,
         callback: Callable[[int, float], object] | None = None,
     ) -> list[float]:
-        """The loop of torch's autoranges, which some scripts call."""
+        """The loop of torch's autorange methods; some scripts call it."""
         longest = max_run_time or math.inf
         with set_torch_threads(self._task_spec.num_threads):
             return repeat_block(
@@ -315,7 +319,7 @@ def measure(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Measurement
 
 
 def _without_pass(source: Any) -> Any:
-    """`pass`, the default of every language, is no C++: it means nothing."""
+    """The source, or "" if it is `pass`: the default of all languages is not valid C++."""
     return "" if isinstance(source, str) and source.strip() == "pass" else source
 
 
@@ -327,17 +331,17 @@ def _check_cpp_arguments(
 ) -> None:
     if names:
         raise InvalidArgumentError(
-            f"globals are Python's, got {sorted(names)} for a C++ statement; "
-            "make its values in setup or global_setup"
+            f"a C++ statement cannot use Python globals, got {sorted(names)}; "
+            "define its variables in setup or global_setup"
         )
     if not isinstance(stmt, str) or args or kwargs:
         raise InvalidArgumentError(
-            f"a C++ statement is text, without args and kwargs; got {type(stmt).__name__} {stmt!r}"
+            f"a C++ stmt must be text, without args and kwargs; got {type(stmt).__name__} {stmt!r}"
         )
 
 
 def _blocks_of(number: int) -> int:
-    """Into how many equal blocks `number` runs go: all of them if possible, nearly all if not."""
+    """The number of equal blocks for `number` runs, without a remainder if possible."""
     most = min(number, _TIMEIT_BLOCKS, max(_FEWEST_BLOCKS, number // _RUNS_PER_BLOCK))
     whole = [blocks for blocks in range(most, 3, -1) if number % blocks == 0]
     return whole[0] if whole else most

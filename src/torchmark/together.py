@@ -1,4 +1,4 @@
-"""Several timers at once: measured in rounds, or counted side by side."""
+"""Measure several timers in rounds, or count several at the same time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def measure_together(
     max_run_time: float | None = None,
     seed: int | None = None,
 ) -> list[Measurement]:
-    """Measure several timers in rounds, one block of each in random order.
+    """Measure several timers in rounds: one block of each, in random order.
 
-    What changes on the machine then changes for all of them, and
-    `torchmark.analyse.ratios.ratio_of` can compare them round by round. The run times are per
-    timer. All must use the same number of threads: changing it between blocks would be measured.
+    Whatever slows the machine slows all of them, so `torchmark.analyse.ratios.ratio_of` can
+    compare them round by round. `min_run_time` and `max_run_time` are seconds for each timer. All
+    timers must use the same number of threads, because changing it would affect the times.
     """
     check_positive("precision", precision)
     check_positive("min_run_time", min_run_time)
@@ -44,13 +44,15 @@ def measure_together(
         max_run_time = 10 * min_run_time
     elif check_positive("max_run_time", max_run_time) < min_run_time:
         raise InvalidArgumentError(
-            f"max_run_time ({max_run_time!r}) is below min_run_time ({min_run_time!r})"
+            f"max_run_time must not be below min_run_time, got {max_run_time!r} and "
+            f"{min_run_time!r}"
         )
     _check_timers(timers)
     threads = {timer.task_spec.num_threads for timer in timers}
     if len(threads) != 1:
         raise InvalidArgumentError(
-            f"timers that are measured together use one number of threads, got {sorted(threads)}"
+            "timers that are measured together must use the same number of threads, got "
+            f"{sorted(threads)}"
         )
     limits = Limits(precision, min_run_time, max_run_time)
     rng = random.Random(seed)  # noqa: S311 - an order of blocks, not a secret
@@ -67,10 +69,11 @@ def count_together(
     time_limit: float = TIME_LIMIT,
     progress: Callable[[str], None] | None = None,
 ) -> list[CallgrindStats]:
-    """Count the instructions of several timers, as many at once as there are cores.
+    """Count the instructions of several timers, one at a time on each core.
 
-    While the counting process starts, each statement is run once in another one, so that a mistake
-    shows soon. `progress` hears of the stages of the start, and nothing once it is warm.
+    Each statement first runs once in another process, while the counting process starts, so that
+    mistakes show early. `time_limit` is the seconds that one statement may take. `progress` is
+    called with each stage of the start.
     """
     check_count("the number of runs", number)
     check_positive("time_limit", time_limit)
@@ -78,7 +81,7 @@ def count_together(
     loops = [timer.task.loop for timer in timers]
     build_together([loop for loop in loops if isinstance(loop, CppLoop)])
     distinct = list(dict.fromkeys(timers))
-    with private_directory() as root:  # where the globals lie while the statements are counted
+    with private_directory() as root:  # has the globals while the statements are counted
         cases = {}
         for index, timer in enumerate(distinct):
             directory = root / str(index)
@@ -110,23 +113,23 @@ def count_together(
 
 
 def _as_raised(error: CaseFailedError) -> CaseFailedError:
-    """The error, which is also a ValueError where the statement raised a ValueError over there.
+    """The error, as a class that also derives from the builtin exception the statement raised.
 
-    So it is with every exception of Python's own that is made of a text.
+    This works for all builtin exceptions that are constructed from one text.
     """
     builtin = getattr(builtins, error.builtin, RuntimeError)
     if not issubclass(builtin, Exception) or issubclass(CaseFailedError, builtin):
         return error
-    # KeyError shows its text in quotes.
+    # KeyError would show its text in quotes.
     own_text = {"__str__": BaseException.__str__}
     both = type(builtin.__name__, (CaseFailedError, builtin), own_text)
     try:
         raised: CaseFailedError = both(str(error), **vars(error))
-    except TypeError:  # a UnicodeError wants more, and so does a group
+    except TypeError:  # UnicodeError and ExceptionGroup need more arguments
         return error
     return raised
 
 
 def _check_timers(timers: Sequence[Timer]) -> None:
     if not timers:
-        raise InvalidArgumentError("there are no timers to measure")
+        raise InvalidArgumentError("no timers to measure; give at least one")

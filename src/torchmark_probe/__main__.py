@@ -1,8 +1,8 @@
 """The zygote: import torch once, warm up, then fork a child for every case.
 
-Launched plainly it gives times; launched under callgrind, instruction counts. Its channel to the
-control side is a Unix socket at descriptor 1; whatever torch or anybody prints goes to
-descriptor 2. Where torch cannot be imported, the traceback goes there too.
+Launched normally it takes times; launched under callgrind it counts instructions. Its channel to
+the control side is a Unix socket at descriptor 1. Anything that torch or other code prints goes to
+descriptor 2, and so does the traceback if torch cannot be imported.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Optional
 
 from torchmark_probe import memory
 from torchmark_probe.zygote import (
-    cases,  # noqa: F401 - registers what answers requests
+    cases,  # noqa: F401 - registers handlers
     handlers,
     messages,
     rounds,  # noqa: F401
@@ -38,27 +38,27 @@ def main() -> None:
 
 
 def _own_channel() -> socket.socket:
-    """Take the channel from descriptor 1, and let everything that prints use descriptor 2."""
+    """Take the channel from descriptor 1, and redirect printed output to descriptor 2."""
     channel = socket.socket(fileno=os.dup(1))
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # If the control side died before this, the channel has reached its end, which is seen next.
+    # If the control side died before this, the channel has ended, which the next read notices.
     serving.die_with_parent(signal.SIGKILL)
     return channel
 
 
 def _start(wanted: messages.Start, channel: socket.socket) -> Optional[handlers.Surroundings]:
-    """What children run in; None where the control side has been told why there are none."""
+    """Prepare what children run in; None if that failed, which the control side has been told."""
 
     def tell(stage: str) -> None:
         wire.send(channel.fileno(), messages.StageBegan(stage))
 
-    # Python 3.12 warns of a fork beside threads; the BLAS libraries start some at import.
+    # Python 3.12 warns about forks of processes with threads; BLAS libraries start some at import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     handlers.remember_own_lines()
     if wanted.layout is not None:
         memory.choose_addresses(wanted.layout, wanted.torch_file)
-        site.main()  # not done at the start of this process: see zygote_process.command
+        site.main()  # not done at the start of this process; see torchmark.engine.zygote.process
     sys.path[:] = wanted.sys_path
     try:
         around = warmup.warm_up(wanted, tell)

@@ -1,48 +1,39 @@
-"""Where memory lies: alike in two processes that are timed, and the same before every count.
+"""Controls memory layout: similar in two processes that are timed, equal before every count.
 
-Times. A small op is faster or slower by two to four per cent for the life of a process because of
-where the kernel happened to put torch's libraries, and by half a per cent because of where its heap
-and its stack lie. None of that is what an A/B comparison asks for.
+Times. A small op is faster or slower by 2 to 4 % for the life of a process because of where the
+kernel happened to map torch's libraries, and by 0.5 % because of where its heap and its stack lie.
+An A/B comparison should not measure any of that.
 
 *Code.* Zygotes that are compared are started without random addresses, and load torch's libraries
-before anything that may differ between them: the same library then lies at the same place in both.
-Another start has them elsewhere, again in both.
+before anything that may differ between them. So a library lies at the same address in both. Another
+start uses other addresses, again the same in both.
 
-That is where code lies in a process. Where it lies in the machine's memory is decided when the
-kernel reads the file, page by page, and stays so until it is read again, perhaps hours later. Two
-builds of torch are two sets of files. Read anew, one was slower than the other by 2 per cent or
-faster by 6 (a view in C++, 200 ns), and no replicate showed it: each found the files where they
-were. So where two builds are compared, every process copies the code that its statement runs into
-pages of its own, which lie elsewhere each time, and the mean over processes is over their places.
-Huge pages would not spread, and would answer another question: what a build costs because its code
-is spread over many pages is a part of what its users pay.
+*Heap and stack* lie elsewhere in every process pair, but at corresponding places in both of its
+processes. A clone of 8 MB takes 230 or 340 us, depending on the offset of its result from its input
+within a page of 4 KB. With independent places, pairs of clones spread 17 %; with equal places, they
+spread 3 to 7 %. Pairs of a layer norm in 8 MB spread 1.2 and 0.4 %.
 
-*Heap and stack* lie elsewhere in every process pair, but at like places in both of its processes.
-A clone of 8 MB takes 230 or 340 us, by how far its result lies behind its input within a page of
-4 KB. Where each process had a place of its own, pairs of clones spread 17 %, and 3 to 7 % where
-both have the same; those of a layer norm in 8 MB 1.2 and 0.4 %.
+*Huge pages.* The pages that the kernel happens to give to a process decide where its data lies in
+the caches: ten processes that copied the same 8 MB took 205 to 237 us, and each repeated its own
+time. With pages of 2 MB, process pairs spread less than half as much. So the memory from the setup
+is moved to such pages, and so is the memory that the first runs of the statement got, which the C
+library keeps for the next runs. The kernel does it immediately and in place (MADV_COLLAPSE, Linux
+6.1 and newer). If it cannot, nothing happens.
 
-*Huge pages.* Which pages the kernel happens to give to a process decides where its data lies in the
-caches: ten processes that copied the same 8 MB took 205 to 237 us, each of them the same time again
-and again. In pages of 2 MB process pairs spread less than half as much. What the setup made is
-moved there, and what the first runs of the statement got: the C library keeps that for the next
-runs. The kernel does it at once and in place (MADV_COLLAPSE, Linux 6.1 and newer). Where it cannot,
-nothing happens.
+Counts. The cost of an allocation depends on what was allocated and freed before, even on the length
+of a path or the names of the files in a directory on sys.path. This changed counts by up to 1.3 %,
+which has nothing to do with the statement. Two allocators are involved.
 
-Counts. What an allocation costs depends on what was allocated and freed before, down to the length
-of a path or the names of the files in a directory on sys.path. It moved counts by up to 1.3 %, and
-it says nothing about the statement. Two allocators are at work.
+*Python's* keeps objects of up to 512 bytes in pools, one size per pool. Freeing an object of a full
+pool, or taking the last place in one, costs more than usual. A statement may do that in each of its
+runs or in none. So the zygote fills some pools of every size with its own objects, and a child
+frees every other one of them. The pools in which something was freed last are used next, and they
+are far from both full and empty.
 
-*Python's* keeps objects of up to 512 bytes in pools, one size to a pool. To free an object of a
-full pool, or to take the last place in one, costs more than usual, and a statement may run into
-that in each of its runs or in none. So the zygote fills some pools of every size with objects of
-its own, and a child frees every other one of them: the pools that were freed into last are the
-ones that are used next, and they are far from both full and empty.
-
-*The C library's* keeps what was freed in bins by size, and splits and joins what lies there. So
-whatever lies there is taken and never given back, and what comes next is cut in order from a
-piece of memory that begins at a page of its own. It also takes shorter ways, in malloc and in
-mutexes, until a process has its first thread; a program with torch in it has several.
+*The C library's* keeps freed memory in bins by size, and splits and joins it there. So everything
+in the bins is taken and never given back, and later allocations are cut in order from one piece of
+memory that begins at a page. The C library also uses faster paths in malloc and in mutexes until a
+process has its first thread; a program that uses torch has several.
 """
 
 import contextlib
@@ -59,7 +50,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 
 class _Mallinfo(ctypes.Structure):
-    """The C library's own numbers; the last is the size of what it cuts new pieces from."""
+    """The C library's figures; the last is the size of the piece that it cuts new pieces from."""
 
     _fields_ = [(name, ctypes.c_int) for name in "abcdefghi"] + [("keepcost", ctypes.c_int)]
 
@@ -85,49 +76,46 @@ def _c_library() -> Any:
     return libc
 
 
-_libc = _c_library()
+libc = _c_library()
 
 _PAGES = 549
-"""Pages by which one layout's libraries lie below those of the one before: 2 MiB, to which the
-largest libraries are aligned, and an odd number more, which moves the others."""
+"""Pages by which the libraries move down from one layout to the next: 2 MiB, to which the largest
+libraries are aligned, plus an odd number, which moves the others."""
 
 _held: List[Any] = []
 
 _ADDR_NO_RANDOMIZE = 0x0040000
 
 HUGE_PAGE = 2 << 20
-_MADV_NOHUGEPAGE = 15
 _MADV_COLLAPSE = 25
 
-_MAP_FAILED = ctypes.c_void_p(-1).value
-_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
-
-_READ = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-(x|-)p \S+ \S+ [1-9]\d* +(/.*)")
-"""In /proc/self/maps: what comes from a file and is not written to, and whether it is code."""
-
 _M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 _NEVER_TRIMMED = 1 << 30
-"""Bytes at the end of the heap that are kept."""
+"""Bytes at the end of the heap that are not returned."""
+
+_LARGEST_IN_HEAP = 32 << 20
+"""Bytes of a piece; the C library's maximum. Larger pieces are mapped separately."""
 
 _MOST_COLLAPSED = 256 << 20
-"""Bytes. What is larger lies in no cache, and moving it takes milliseconds for each page."""
+"""Bytes. Larger ranges do not fit into any cache, and moving them takes milliseconds per page."""
 
 _WRITTEN = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0\b")
-"""In /proc/self/maps: what this process may write to, with no file behind it."""
+"""In /proc/self/maps: ranges that this process can write to and that have no file."""
 
 
 def choose_addresses(layout: int, torch_file: str) -> None:
-    """Let what is mapped from now on lie where this layout has it, torch's libraries first."""
+    """Choose the addresses of later mappings by this layout; torch's libraries come first."""
     if layout:
         _held.append(mmap.mmap(-1, layout * _PAGES * mmap.PAGESIZE))
     for extension in glob.glob(os.path.join(os.path.dirname(torch_file), "_C.*so")):
-        # A torch that must be imported first cannot be loaded so: its place is left to chance.
+        # A torch that must be imported first cannot be loaded this way: its address stays random.
         with contextlib.suppress(OSError):
             _held.append(ctypes.CDLL(extension))
 
 
 def are_addresses_fixed() -> bool:
-    """Whether the kernel was told to draw no addresses for this process."""
+    """Whether the kernel was told not to choose random addresses for this process."""
     try:
         with open("/proc/self/personality") as file:
             return bool(int(file.read(), 16) & _ADDR_NO_RANDOMIZE)
@@ -136,9 +124,10 @@ def are_addresses_fixed() -> bool:
 
 
 def move_heap(rng: random.Random) -> int:
-    """Take some memory of every small size, and some larger pieces, so that what comes is moved.
+    """Take some memory of every small size, and some larger pieces, to move what comes later.
 
-    Returns where in a page the heap goes on: another process that draws the same has it there too.
+    Returns the offset in a page at which the heap continues. Another process that draws the same
+    numbers can place its heap there too.
     """
     for size in range(1, 512, 16):
         _held.append([bytes(size) for _ in range(rng.randrange(64))])
@@ -150,58 +139,59 @@ def move_heap(rng: random.Random) -> int:
 
 
 def keep_heap() -> None:
-    """Let the C library keep what was freed, and not give the end of the heap back.
+    """Let the C library keep freed memory and not return the end of the heap to the kernel.
 
-    It gives back what is more than twice the largest piece so far, and a run that allocates a few
-    pieces then gets their pages again and again: a third of the runs of a backward pass in 2 MB,
-    at addresses that change with every run.
+    By default it returns more than twice the largest piece so far, and a run that allocates a few
+    pieces gets their pages again and again. This happened in a third of the runs of a backward pass
+    in 2 MB, at addresses that change with every run.
     """
-    if hasattr(_libc, "mallopt"):
-        _libc.mallopt(_M_TRIM_THRESHOLD, _NEVER_TRIMMED)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER_TRIMMED)
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_IN_HEAP)
 
 
 def place_heap(place: int) -> bool:
-    """Let the next large piece of memory begin so many bytes behind the start of a page.
+    """Let the next large piece of memory begin this many bytes after the start of a page.
 
-    A large piece is the last of all then, and returns to where it was cut from. Something small
-    behind it would keep it from being used again, and the heap would grow with every run: the C
-    library asks for a little more than it needs, to align it, and keeps the rest in its quickest
-    bins. So these are filled, and what is small comes from elsewhere.
+    A large piece is then the last of all, and returns to where it was cut from. A small piece after
+    it would prevent its reuse, and the heap would grow with every run: the C library asks for
+    slightly more than it needs, to align it, and keeps the rest in its fastest bins. So these bins
+    are filled, and small pieces come from elsewhere.
 
-    False where the C library does not let that happen: another one, whose ways are not known here,
-    or one that something else takes memory away from. `place` is a multiple of 16.
+    Returns False if the C library does not allow it: an unknown one, or one from which other code
+    takes memory at the same time. `place` is a multiple of 16.
     """
-    if not hasattr(_libc, "mallinfo"):
+    if not hasattr(libc, "mallinfo"):
         return False
     _end_heap_at(place)
-    small = [_libc.malloc(_PLACING - 8) for _ in range(_PLACED_PIECES)]
+    small = [libc.malloc(_PLACING - 8) for _ in range(_PLACED_PIECES)]
     is_placed = _end_heap_at(place)
     for each in small:
-        _libc.free(each)
+        libc.free(each)
     for size in _CACHED:
-        small = [_libc.malloc(size) for _ in range(_QUICKEST)]
+        small = [libc.malloc(size) for _ in range(_QUICKEST)]
         for each in small:
-            _libc.free(each)
+            libc.free(each)
     return is_placed
 
 
 def _end_heap_at(place: int) -> bool:
     """Take pieces until the last one, which new ones are cut from, begins there in a page."""
     for _ in repeat(None, _MOST_LARGE):
-        # It may come from a bin: the next one then comes from another, or from the last piece.
-        _libc.malloc(_PLACING + (place - _end_of_heap()) % mmap.PAGESIZE - 8)
-        if _end_of_heap() % mmap.PAGESIZE == place:
+        # It may come from a bin: then the next one comes from another bin, or from the last piece.
+        libc.malloc(_PLACING + (place - end_of_heap()) % mmap.PAGESIZE - 8)
+        if end_of_heap() % mmap.PAGESIZE == place:
             return True
     return False
 
 
-def _end_of_heap() -> int:
-    """Where the last piece of memory begins that new ones are cut from."""
-    return int(_libc.sbrk(0) - _libc.mallinfo().keepcost)
+def end_of_heap() -> int:
+    """Return where the last piece of memory begins, from which new ones are cut."""
+    return int(libc.sbrk(0) - libc.mallinfo().keepcost)
 
 
 def with_moved_stack(rng: random.Random, work: Callable[[], Any]) -> Any:
-    """Do the work some calls of C deeper, each of which takes a piece of the stack."""
+    """Do the work some C calls deeper, each of which takes a piece of the stack."""
     return _deeper(rng.randrange(32), work)
 
 
@@ -212,76 +202,31 @@ def _deeper(calls: int, work: Callable[[], Any]) -> Any:
 
 
 class Range(NamedTuple):
-    """Addresses from `start` on, up to `end`."""
+    """Addresses from `start` up to, but not including, `end`."""
 
     start: int
     end: int
 
 
 def written_memory() -> List[Range]:
-    """What this process has for its data, by address."""
+    """Return the memory for this process's data, by address."""
     with open("/proc/self/maps") as maps:
         found = [_WRITTEN.match(line) for line in maps]
     return [Range(int(each[1], 16), int(each[2], 16)) for each in found if each]
 
 
 def collapse(ranges: Sequence[Range]) -> None:
-    """Put these into huge pages, as far as they fill such pages and the kernel can."""
+    """Move these ranges to huge pages, if they fill such pages and the kernel can do it."""
     if sum(end - start for start, end in ranges) > _MOST_COLLAPSED:
         return
     for start, end in ranges:
         first, last = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
         if first < last:
-            _libc.madvise(first, last - first, _MADV_COLLAPSE)
-
-
-def copy_code(rng: random.Random) -> None:
-    """Put the code that this process has run since its fork, and its constants, into other pages.
-
-    It stays at its addresses; which page it gets is up to chance. Where the kernel or a lack of
-    memory is against it, nothing happens.
-    """
-    try:
-        with open("/proc/self/maps") as maps:
-            found = [each for each in map(_READ.match, maps) if each]
-        programs = {each[4] for each in found if each[3] == "x"}
-        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-            for each in found:
-                if each[4] in programs:
-                    access = mmap.PROT_READ | (mmap.PROT_EXEC if each[3] == "x" else 0)
-                    for part in _used_parts(Range(int(each[1], 16), int(each[2], 16)), pagemap):
-                        _copy_in_place(part, access, rng)
-    except OSError:
-        return
-
-
-def _used_parts(mapped: Range, pagemap: Any) -> List[Range]:
-    """Those pages of it that this process has used; pages in a row are one part."""
-    pagemap.seek(mapped.start // mmap.PAGESIZE * 8)
-    # The highest bit of each entry of 8 bytes says whether this process has the page.
-    states = pagemap.read((mapped.end - mapped.start) // mmap.PAGESIZE * 8)[7::8]
-    pages = (each.span() for each in re.finditer(b"[\x80-\xff]+", states))
-    return [Range(*(mapped.start + place * mmap.PAGESIZE for place in each)) for each in pages]
-
-
-def _copy_in_place(part: Range, access: int, rng: random.Random) -> None:
-    size = part.end - part.start
-    writable, private = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    copy = _libc.mmap(None, size, writable, private, -1, 0)
-    if copy == _MAP_FAILED:
-        return
-    _libc.madvise(copy, size, _MADV_NOHUGEPAGE)
-    # A page is given when it is first written to: in order, the next page would often lie next.
-    for page in rng.sample(range(0, size, mmap.PAGESIZE), size // mmap.PAGESIZE):
-        ctypes.memmove(copy + page, part.start + page, mmap.PAGESIZE)
-    moves = _MREMAP_MAYMOVE | _MREMAP_FIXED
-    is_allowed = _libc.mprotect(copy, size, access) == 0
-    if not is_allowed or _libc.mremap(copy, size, size, moves, part.start) != part.start:
-        _libc.munmap(copy, size)
+            libc.madvise(first, last - first, _MADV_COLLAPSE)
 
 
 def new_since(before: Sequence[Range], now: Sequence[Range]) -> List[Range]:
-    """What of `now` was not there before; both by address, without overlaps.
+    """Return the parts of `now` that `before` lacks; both are ordered, without overlaps.
 
     >>> new_since([Range(0, 4), Range(8, 12)], [Range(0, 6), Range(7, 16)])
     [Range(start=4, end=6), Range(start=7, end=8), Range(start=12, end=16)]
@@ -301,57 +246,57 @@ def new_since(before: Sequence[Range], now: Sequence[Range]) -> List[Range]:
 
 
 _POOL = 16384 if sys.version_info >= (3, 10) else 4096
-"""Bytes of a pool of Python's, at a multiple of its size."""
+"""Bytes of a pool of Python's allocator, which is aligned to its size."""
 
 _HEADER = 48
-"""Bytes at the beginning of a pool that hold no object."""
+"""Bytes at the beginning of a pool that contain no object."""
 
 _ALIGNMENT = 16
 _LARGEST = 512
 
 _ROUNDS = 100
-"""How often more objects are made where the pools in use have room for all so far; after
-importing torch 2.13 under Python 3.11 one round fills them."""
+"""How many times more objects are made if the existing pools have room for all so far. After
+importing torch 2.13 in Python 3.11, once is enough."""
 
 _OWN_POOLS = 5
-"""Pools of each size that a child gets half of: four before the setup, one before the loop."""
+"""Pools of each size of which a child gets half: four before the setup, one before the loop."""
 
 _CACHED = tuple(range(1032, 23, -16))
-"""Sizes that the C library keeps in its quickest bins."""
+"""Sizes that the C library keeps in its fastest bins."""
 
 _BINNED = tuple(range(32768, 1032, -2048))
-"""Larger sizes, coarsely: these are rarely asked for in a loop."""
+"""Larger sizes, in coarse steps, because loops rarely allocate them."""
 
 _PIECE = 96 * 1024
-"""Bytes that a loop finds to cut from. What the C library gets at a time is twice that and a
-little: the request and 128 KiB."""
+"""Bytes of the piece that a loop's allocations are cut from. The C library gets slightly more than
+twice as much at a time: the request and 128 KiB."""
 
 _SMALLEST = 4096
-"""Bytes that are cut off at least: anything above the sizes of the quickest bins will do."""
+"""Minimum bytes to cut off: anything above the sizes of the fastest bins will do."""
 
 _GROWTH = 100_000
-"""Below 128 KiB, from where on a request gets pages of its own."""
+"""Below 128 KiB; larger requests are mapped separately."""
 
 _MOST = 20_000
-"""Pieces of one size that are taken at most, for a C library that works otherwise."""
+"""Maximum number of pieces of one size to take, in case a C library works differently."""
 
 
 _PLACING = 64 * 1024
-"""Bytes that are taken to move what comes next: more than most of what lies in the bins, and less
-than what gets pages of its own."""
+"""Bytes to take to move later pieces: more than most pieces in the bins, and less than pieces that
+are mapped separately."""
 
 _QUICKEST = 7
-"""Pieces of one size that the C library keeps in its quickest bins."""
+"""Pieces of one size that the C library keeps in its fastest bins."""
 
 _PLACED_PIECES = 16
-"""Of that size, for what is small."""
+"""Number of pieces of that size to keep for small allocations."""
 
 _MOST_LARGE = 200
-"""The same for the large pieces: after importing torch some thirty lie in the bins."""
+"""Maximum number of large pieces to take; after importing torch about thirty lie in the bins."""
 
 
 class Reserve:
-    """Objects that are there to be freed: made once in the zygote, freed in a child."""
+    """Objects to be freed later: made once in the zygote, freed in a child."""
 
     def __init__(self) -> None:
         self._kept: List[Any] = []
@@ -365,9 +310,9 @@ class Reserve:
         self._before_setup.clear()
 
     def free_before_loop(self) -> None:
-        """To be called last: what is freed after it brings another pool to the front.
+        """Free objects right before the loop; freeing anything later would reorder the pools.
 
-        The objects go and the list stays: its own memory would lie in a bin of the C library.
+        The list itself is kept: its own memory would go into a bin of the C library.
         """
         self._before_loop[:] = self._nothing
 
@@ -387,7 +332,7 @@ class Reserve:
 
 
 def _whole_pools(made: List[Any], places: int) -> List[List[int]]:
-    """The pools that hold nothing but these objects, as the places of theirs in the list."""
+    """Return pools that contain only these objects, as lists of indexes into `made`."""
     by_pool: Dict[int, List[int]] = {}
     for index, thing in enumerate(made):
         by_pool.setdefault(id(thing) // _POOL, []).append(index)
@@ -395,7 +340,7 @@ def _whole_pools(made: List[Any], places: int) -> List[List[int]]:
 
 
 def _objects(size: int, count: int) -> List[Any]:
-    """Objects of exactly this size, with nothing else allocated between them."""
+    """Make objects of exactly this size, without allocating anything else between them."""
     if size == 16:
         return list(map(object.__new__, repeat(object, count)))
     if size == 32:
@@ -404,70 +349,70 @@ def _objects(size: int, count: int) -> List[Any]:
 
 
 def have_had_a_thread() -> None:
-    """Start a thread that does nothing and wait for it: the C library then forgoes its short ways.
+    """Start a thread that does nothing and wait for it; the C library then avoids its fast paths.
 
-    numpy's BLAS has threads from its import on, autograd from the first backward, so to count
-    without them would be to count what no program runs. A fork may begin with none again; where
-    the library tells that it does not, the forty milliseconds are saved.
+    numpy's BLAS has threads after its import, and autograd after the first backward pass, so counts
+    without threads would not represent real programs. A forked process may have no threads again.
+    If the library says that it still avoids the fast paths, this saves 40 ms.
     """
     if _says_that_there_were_threads():
         return
     thread = ctypes.c_size_t()
-    body = ctypes.cast(_libc.getpid, ctypes.c_void_p)  # no code of ours: it would need the GIL
-    if _libc.pthread_create(ctypes.byref(thread), None, body, None) == 0:
-        _libc.pthread_join(thread, None)
+    body = ctypes.cast(libc.getpid, ctypes.c_void_p)  # no Python code, which would need the GIL
+    if libc.pthread_create(ctypes.byref(thread), None, body, None) == 0:
+        libc.pthread_join(thread, None)
 
 
 def _says_that_there_were_threads() -> bool:
     try:
-        return ctypes.c_char.in_dll(_libc, "__libc_single_threaded").value == b"\0"
+        return ctypes.c_char.in_dll(libc, "__libc_single_threaded").value == b"\0"
     except ValueError:  # glibc before 2.32
         return False
 
 
 def empty_the_bins() -> None:
-    """Take all that lies in the C library's bins, and leave one piece of memory to cut from.
+    """Take everything from the C library's bins, and leave one piece of memory to cut from.
 
-    That piece has the same size every time, so it begins at the same place in a page.
+    That piece always has the same size, so it begins at the same place in a page.
     """
-    if not hasattr(_libc, "mallinfo"):  # another C library, whose ways are not known here
+    if not hasattr(libc, "mallinfo"):  # an unknown C library
         return
     start = _cut_to(2 * _PIECE)
     if start == 0:
         return
     for size in _BINNED:
-        # The one that is not from a bin goes back to where it was cut off.
-        _libc.free(_take_all(size, start))
+        # The piece that is not from a bin returns to where it was cut from.
+        libc.free(_take_all(size, start))
     for size in _CACHED:
         _take_all(size, start)
     _cut_to(_PIECE)
 
 
 def _cut_to(wanted: int) -> int:
-    """Bring the last piece of memory to the wanted size; where it begins, 0 if it cannot be done.
+    """Bring the last piece of memory to this size; return its address, 0 if that fails.
 
-    Outside valgrind it cannot: there the C library gives the end of that piece back.
+    It fails outside of valgrind: there the C library returns the end of that piece to the kernel.
     """
     for _ in repeat(None, _MOST_LARGE):
-        before = _libc.mallinfo().keepcost
+        before = libc.mallinfo().keepcost
         surplus = before - wanted
-        # A request has 8 bytes of bookkeeping before it, and is rounded up to 16.
-        address = _libc.malloc(surplus - 8 if surplus >= _SMALLEST else _GROWTH)
-        after = _libc.mallinfo().keepcost
+        # A request has 8 bytes of bookkeeping, and is rounded up to a multiple of 16.
+        address = libc.malloc(surplus - 8 if surplus >= _SMALLEST else _GROWTH)
+        after = libc.mallinfo().keepcost
         if after == wanted:
             return int(address + surplus)
         if after not in (before, before - _GROWTH - 16):
-            # Neither from a bin nor from what was left of the last piece, so it begins a new one;
-            # freed, it is a part of it again.
-            _libc.free(address)
+            # It comes neither from a bin nor from the rest of the last piece, so it begins a new
+            # one; when freed, it becomes part of it again.
+            libc.free(address)
     return 0
 
 
 def _take_all(size: int, start: int) -> int:
-    """Take pieces of this size until one is cut from the last piece of memory; that one."""
+    """Take pieces of this size until one is cut from the last piece of memory; return that one."""
     address = 0
     for _ in repeat(None, _MOST):
-        address = int(_libc.malloc(size))
+        address = int(libc.malloc(size))
         if start <= address < start + 2 * _PIECE:
             break
     return address

@@ -78,7 +78,7 @@ def test_measurements_that_were_not_taken_together_have_no_ratio() -> None:
 
 
 def test_times_of_zero_have_no_ratio() -> None:
-    with pytest.raises(InvalidArgumentError, match="no round"):
+    with pytest.raises(InvalidArgumentError, match="time of 0 s"):
         ratio_of(measured([0.0] * 40), measured([1.0] * 40))
 
 

@@ -74,7 +74,7 @@ def test_lines_in_any_order_are_refused_or_add_up(lines: list[str]) -> None:
         ("4 10\n", 1, "before 'events:'"),
         ("totals: 0\n", 1, "before 'events:'"),
         ("events: Ir\n4 10\ntotals: 10\n", 3, "before the first 'fn='"),
-        ("events: Ir\nfn=(3)\n", 2, "before it is given"),
+        ("events: Ir\nfn=(3)\n", 2, "before it is defined"),
         ("events: Ir\nfn=f\n4 -10\n", 3, "the cost -10 is negative"),
         ("events: Ir\nfn=f\n4 ten\n", 3, "cannot be read"),
         ("events: Ir\ncfn=f\ncalls=1 4\n", 3, "comes before 'fn='"),

@@ -326,7 +326,7 @@ def test_numbers_that_change_in_every_step_do_not_fill_the_trace() -> None:
     trace = captured(lambda: [x.add(number / 7) for number in range(1000)])
     assert len(trace.calls) == 8
     assert sum(trace.counts.values()) == 1000
-    assert any("aten.add.Tensor had numbers that change" in said for said in trace.unseen)
+    assert any("some floats of aten.add.Tensor, which change" in said for said in trace.unseen)
 
 
 def test_a_step_ends_with_the_optimizer() -> None:
@@ -461,7 +461,7 @@ def test_captures_do_not_nest_and_are_used_once() -> None:
     assert len(outer.trace().calls) == 1
     with pytest.raises(CaptureError, match="used before"), outer:
         pass
-    with pytest.raises(InvalidArgumentError, match="at least one step"):
+    with pytest.raises(InvalidArgumentError, match="steps must be at least 1, not 0"):
         torchmark.Capture(steps=0)
 
 
@@ -485,7 +485,7 @@ def test_threads_have_numbers_and_those_from_before_are_told_of() -> None:
         early.join()
     record = trace.trace()
     assert [place.thread for place in record.places] == [0, 1]
-    assert any("modules ran in thread 'early bird'" in said for said in record.unseen)
+    assert any("modules in thread 'early bird'" in said for said in record.unseen)
     assert "run" not in vars(late)
 
 
@@ -506,8 +506,8 @@ def test_worker_processes_are_counted_and_do_not_write(tmp_path: Path) -> None:
     lines = (tmp_path / "t.jsonl").read_text().splitlines()
     assert [next(iter(json.loads(line))) for line in lines].count("end") == 1
     unseen = json.loads(lines[-1])["end"]["unseen"]
-    assert "1 worker processes of a DataLoader: what they call is not in here" in unseen
-    assert "1 forked processes: what they call is not in here" in unseen
+    assert "the calls of worker processes of a DataLoader (1)" in unseen
+    assert "the calls of forked processes (1)" in unseen
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own, of what it looks at

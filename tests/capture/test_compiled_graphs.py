@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchmark.model.trace import Trace
 
 FORWARD = ["aten.mm.default", "aten.relu.default"]
-EXTRA = "times code ran that torch.compile had compiled before the capture"
+EXTRA = "runs of code that torch.compile had compiled before the capture"
 
 
 def ops(trace: Trace, phase: str, *, compiled: bool) -> list[str]:
@@ -74,7 +74,7 @@ def test_a_compiled_graph_is_captured_as_often_as_it_runs_and_stays_compiled() -
     assert not {"aten.mm.out", "aten.relu.default"} & set(ops(trace, "forward", compiled=False))
     product = next(call for call in trace.calls if call.op == "aten.mm.default")
     assert [arg["tensor"]["shape"] for arg in product.args] == [[8, 16], [16, 4]]
-    assert any("6 times a graph ran that torch.compile" in said for said in trace.unseen)
+    assert any("in 6 runs of graphs compiled by torch.compile" in said for said in trace.unseen)
     assert not any(EXTRA in said for said in trace.unseen)
     for gradient in during:
         torch.testing.assert_close(gradient, expected)

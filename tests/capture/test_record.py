@@ -44,5 +44,5 @@ def test_what_could_not_be_described_is_told_by_what_happened() -> None:
     record = Record()
     record.note_trouble(torch.ops.aten.add.Tensor, RuntimeError("\n\nno such dtype\nat x.cpp:1"))
     assert record.unseen() == [
-        "1 calls of aten.add.Tensor could not be described (RuntimeError: no such dtype)"
+        "1 calls of aten.add.Tensor that could not be described (RuntimeError: no such dtype)"
     ]

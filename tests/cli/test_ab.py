@@ -245,7 +245,10 @@ def test_a_statement_that_hangs_on_one_side_is_a_failed_case_and_the_others_go_o
     assert found["s"].status is Status.DONE
     for name in "wn":
         assert found[name].status is Status.FAILED
-        assert found[name].reason == "in B: the case was stopped at its limit of 8 s"
+        limit = (
+            "the case was stopped at its time limit of 8 s; raise the timeout if it needs longer"
+        )
+        assert found[name].reason == f"in B: {limit}"
 
 
 def cut_short(number: signal.Signals, tmp_path: Path, light: str) -> tuple[str, str, Run]:
@@ -336,7 +339,7 @@ def test_what_was_measured_of_the_cases_under_way_is_kept_and_shown_and_measured
     text = " ".join(shown.split())
     assert "2 cut short; 0 skipped, 0 failed." in text
     assert "--resume measures it again." in text
-    assert "no case was measured to its end" in text
+    assert "no case was measured completely" in text
 
     done = ab("--resume", run.id, "--store", "store.db", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -385,7 +388,7 @@ def test_an_environment_without_torch_ends_it_before_anything_is_measured(tmp_pa
     done = ab("--B", f"export PATH={tmp_path}:$PATH", "--stmt", "pass", *QUICK, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert "ModuleNotFoundError: No module named 'torch'" in done.stderr
-    assert "source command of B" in done.stderr
+    assert "activation command of B" in done.stderr
     assert "[1/" not in done.stderr
 
 
@@ -402,27 +405,27 @@ def test_a_torch_that_cannot_be_imported_ends_it_before_anything_is_measured(
 def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) -> None:
     done = ab("--B", "source no-such-env", "--stmt", "pass", *QUICK, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
-    assert "the source command of B failed" in done.stderr
+    assert "the activation command of B failed" in done.stderr
     assert "no-such-env" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--stmt", "pass"], "say what is to be compared"),
-        ([], "say what is to be compared"),
+        (["--stmt", "pass"], "say what to compare"),
+        ([], "say what to compare"),
         (["--A", "true", "--env", "nonsense"], "'nonsense' is not NAME=CMD"),
         (["--A", "true", "--env", "=true"], "'=true' is not NAME=CMD"),
-        (["--env", "one=true"], "two environments with different names, got one"),
+        (["--env", "one=true"], "two environments with different names, not one"),
         (["--env", "one=true", "--env", "one=false"], "two environments are called one"),
-        (["--A-stmt", "pass"], "the statements of A and B come together"),
-        (["--B-stmt", "pass", "--A", "true"], "the statements of A and B come together"),
+        (["--A-stmt", "pass"], "give a statement for both A and B"),
+        (["--B-stmt", "pass", "--A", "true"], "give a statement for both A and B"),
         (["--A", "true", "--suite", "standard", "--stmt", "pass"], "not both"),
         (["--suite", "standard", "--A-stmt", "1", "--B-stmt", "2"], "not both"),
         (["--A", "true", "--suite", "nowhere.py"], "nowhere.py"),
         (["--A", "true", "--stmt", "pass", "--budget", "-1"], "--budget"),
         (["--A", "true", "--stmt", "pass", "--detect", "0.5"], "not a percentage such as 0.5%"),
-        (["--A", "true", "--stmt", "pass", "--detect", "0.1%"], "cannot be told from"),
+        (["--A", "true", "--stmt", "pass", "--detect", "0.1%"], "detect must be above 0.1 %"),
         (["--A", "true", "--stmt", "pass", "--json", "no/such/x.json"], "cannot be written"),
         (["--A", "true", "--stmt", "pass", "--html", "."], "directory"),
         (["--A", "true", "--stmt", "pass", "--fail-on", "rain"], "--fail-on"),

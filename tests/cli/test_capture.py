@@ -172,7 +172,7 @@ def test_a_training_with_workers_forks_and_threads_is_captured(folder: Path) -> 
     summary = done.stderr.splitlines()
     assert summary[0].startswith(f"torchmark: {end['calls']} calls, ")
     assert "in 4 steps: " in summary[0]
-    assert [line.partition("not seen: ")[2] for line in summary[1:-2]] == end["unseen"]
+    assert [line.partition("not captured: ")[2] for line in summary[1:-2]] == end["unseen"]
     assert any("worker process" in sentence for sentence in end["unseen"])
     assert summary[-2] == "torchmark: written to trace.jsonl.gz"
 
@@ -210,8 +210,8 @@ def test_what_was_captured_is_kept_when_the_script_raises_and_replaces_a_trace(
         (["-m", "..x"], "there is no module ..x that can be run"),
         (["-o", "gone/x.jsonl", "script.py"], "gone/x.jsonl cannot be written"),
         (["-o", "inner", "script.py"], "inner cannot be written"),
-        (["-o", "script.py", "script.py"], "script.py is there and is not a trace"),
-        (["-o", "old.jsonl.gz", "script.py"], "old.jsonl.gz is there and is not a trace"),
+        (["-o", "script.py", "script.py"], "script.py exists and is not a trace"),
+        (["-o", "old.jsonl.gz", "script.py"], "old.jsonl.gz exists and is not a trace"),
         (["--steps", "0", "script.py"], "Invalid value for '--steps'"),
     ],
 )

@@ -78,7 +78,10 @@ def test_a_statement_becomes_a_picture_of_its_loop(here: Path, light: dict[str, 
 
 
 def test_a_graph_of_one_frame_says_how_to_see_more(here: Path, light: dict[str, str]) -> None:
-    said = "torchmark: the graph has one frame: the time goes into C or C++, which --native shows\n"
+    said = (
+        "torchmark: the graph has only one frame: the time is spent in C or C++; "
+        "add --native to show it\n"
+    )
     assert flame("--stmt", "sum(range(999))", *QUICK, cwd=here, **light).stderr.endswith(said)
     assert said not in flame("--stmt", "f(999)", *SPIN, cwd=here, **light).stderr
 
@@ -88,8 +91,8 @@ def test_cases_of_every_suite_that_ships_are_known_and_the_message_says_where_th
     here: Path, words: str
 ) -> None:
     said = str(refused(words))
-    assert "`torchmark list standard overrides` shows" in said
-    assert "near to it:\n    " in said
+    assert "`torchmark list standard overrides` lists the cases of the suites" in said
+    assert "did you mean:\n    " in said
 
 
 @pytest.mark.parametrize("how", [(), ("--instructions",)], ids=["sampled", "counted"])
@@ -98,7 +101,7 @@ def test_a_statement_that_never_ends_is_stopped_at_the_limit(
 ) -> None:
     done = flame("--stmt", "while True: pass", "--timeout", "2", *how, cwd=here, **light)
     assert done.returncode == 3
-    assert "the case was stopped at its limit of 2 s" in done.stderr
+    assert "the case was stopped at its time limit of 2 s" in done.stderr
     assert not list(here.iterdir())
 
 
@@ -215,17 +218,17 @@ def test_a_statement_that_fails_is_told_as_everywhere(here: Path, light: dict[st
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "say what is to be drawn"),
+        ((), "say what to draw"),
         (("add", "--stmt", "x"), "not both"),
-        (("add", "--setup", "x = 1"), "--setup goes with --stmt"),
+        (("add", "--setup", "x = 1"), "--setup needs --stmt"),
         (("--stmt", "x", "-o", "a.gif"), ".folded"),
         (("--stmt", "x", "-o", "flame"), ".json"),
         (("--stmt", "x", "--against", "y", "-o", "a.folded"), "a difference is a picture"),
-        (("--stmt", "x", "-o", "nowhere/a.svg"), "is its folder there"),
+        (("--stmt", "x", "-o", "nowhere/a.svg"), "name a file in an existing folder"),
         (("--stmt", "x", "--seconds", "0"), "--seconds"),
         (("Pointwise add Case:  0",), "2 cases"),
         (("Pointwise add Case:  0 C++",), "--native or --instructions"),
-        (("torch.add Tensor", "--against", "torch.add Tennsor"), "near to it"),
+        (("torch.add Tensor", "--against", "torch.add Tennsor"), "did you mean"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_started(

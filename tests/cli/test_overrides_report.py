@@ -288,7 +288,7 @@ def test_a_folder_with_something_in_it_is_left_alone(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     for arguments in (("-o", "mine"), ("-o", "mine", "--resume", "latest")):
-        with pytest.raises(ValueError, match="mine has files in it"):
+        with pytest.raises(ValueError, match="mine is not empty"):
             report(*arguments)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
@@ -298,7 +298,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error_of_the_call(
 ) -> None:
     (tmp_path / "taken").write_text("")
     assert report("-o", "taken").exit_code == 2
-    with pytest.raises(ValueError, match="cannot go into"):
+    with pytest.raises(ValueError, match="cannot be written to"):
         report("-o", "taken/below")
 
 

@@ -73,9 +73,13 @@ def test_a_child_that_is_killed_costs_its_row_alone(tmp_path: Path) -> None:
     os.kill(children[0], signal.SIGKILL)
     _, errors = running.communicate(timeout=900)
     assert running.returncode == 3, errors
-    first, second, third = rows_of(tmp_path / "replay.csv")
-    assert [row["status"] for row in (first, second, third)] == ["done", "failed", "done"]
-    assert "SIGKILL" in second["reason"]
+    rows = rows_of(tmp_path / "replay.csv")
+    assert len(rows) == 3
+    # Which call the child ran depends on when it was seen; the first one had its result already.
+    (failed,) = (row for row in rows if row["status"] != "done")
+    assert failed["status"] == "failed"
+    assert failed is not rows[0]
+    assert "SIGKILL" in failed["reason"]
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -120,12 +124,12 @@ def test_a_replay_that_was_killed_goes_on_and_has_every_result_once(tmp_path: Pa
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--backend", "tpu"), "'tpu' is no backend; choose some of eager, compile, ort"),
+        (("--backend", "tpu"), "unknown backend 'tpu'; choose from: eager, compile, ort"),
         (("--backend", ","), "a replay needs at least one backend"),
         (("--mode", "order"), "the trace has no order of calls; use mode hot"),
-        (("--mode", "order", "--backend", "eager,ort"), "mode order takes times with eager"),
+        (("--mode", "order", "--backend", "eager,ort"), "mode order measures only times"),
         (("--count", "--backend", "ort"), "add eager to the backends"),
-        (("-k", "nothing_like_it"), "none of the 1 distinct calls has the words"),
+        (("-k", "nothing_like_it"), "none of the 1 distinct calls matches"),
         (("--csv", "/no/such/folder/x.csv"), "/no/such/folder/x.csv cannot be written"),
         (("--top", "0"), "top"),
         (("--budget", "-1"), "budget must be"),

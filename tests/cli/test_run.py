@@ -103,7 +103,7 @@ def test_without_arguments_it_says_what_it_will_do_before_it_starts(tmp_path: Pa
         rf"results go to {tmp_path}/\S+\n",
         lines[0],
     )
-    for text in ("Ctrl-C stops it", "run --resume latest", "run --quick", "torchmark --help"):
+    for text in ("Ctrl-C stops the run", "run --resume latest", "run --quick", "torchmark --help"):
         assert text in lines[1]
 
 
@@ -131,7 +131,7 @@ def test_every_kind_of_failure_is_one_clear_row(tmp_path: Path) -> None:
     assert "bytes left out" in rows["prints"].stdout
     reasons = {name: row.reason for name, row in rows.items() if row.status is Status.FAILED}
     assert "SIGSEGV" in reasons["crashes"]
-    assert "stopped at its limit of 8 s" in reasons["never ends"]
+    assert "stopped at its time limit of 8 s" in reasons["never ends"]
     assert rows["no C++"].status is Status.SKIPPED
     assert "onse" in rows["no C++"].reason
     assert "name 'nowhere' is not defined" in reasons["raises"]

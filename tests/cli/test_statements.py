@@ -32,7 +32,7 @@ BAD = {
     "import os; os.close(2)": "OSError: [Errno 9] Bad file descriptor",
     "import os; os.closerange(0, 1000)": "closed the file descriptor",
     "import sys; sys.exit(0)": "the case raised: SystemExit: 0",
-    "while True: pass": "stopped at its limit of 1 s",
+    "while True: pass": "stopped at its time limit of 1 s",
 }
 
 
@@ -151,7 +151,7 @@ def test_statements_are_counted_beside_bad_ones() -> None:
         "1 / 0": "ZeroDivisionError",
         "import os; os.abort()": "SIGABRT",
         "import os; os.close(2)": "Bad file descriptor",
-        "while True: pass": "stopped at its limit of 20 s",
+        "while True: pass": "stopped at its time limit of 20 s",
     }
     texts = ("scripted(one)", *bad, "Plain()")
     counted = run("count", *texts, "-s", SNIPPET, "--timeout", "20", "--json", "--number", "10")

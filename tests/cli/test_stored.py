@@ -349,7 +349,7 @@ def test_tag_gives_a_run_another_name(
     assert call("tag", "latest", "v2", "--store", place) == (0, f"tagged {SECOND} v2\n", "")
     assert call("show", "v2", "--store", place).code == 0
     assert call("tag", "before", "v2", "--store", place).code == 0
-    assert f"v2 was the tag of {SECOND}" in caplog.text
+    assert f"moved the tag v2 from {SECOND} to" in caplog.text
     assert FIRST in call("show", "v2", "--store", place).out
     assert call("tag", "before", "latest", "--store", place).code == 2
     assert call("tag", "before", SECOND, "--store", place).code == 2

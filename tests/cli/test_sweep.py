@@ -146,10 +146,10 @@ def test_a_case_that_fails_is_a_row_and_an_exit_code(fake: FakeSweep) -> None:
 def test_mistakes_are_told_before_anything_is_measured(fake: FakeSweep, spec: Path) -> None:
     assert "'batch' has the size -1" in str(failure("--set", "batch=-1"))
     assert "no dimension 'bach'" in str(failure("--set", "bach=1"))
-    assert "is its folder there" in str(failure("--csv", "nowhere/rows.csv"))
+    assert "name a file in an existing folder" in str(failure("--csv", "nowhere/rows.csv"))
     spec.write_text(SPEC.replace('"features": [8]', '"features": [8], "heads": [2]'))
     unused = failure()
-    assert "nobody uses the dimension 'heads'" in str(unused)
+    assert "the dimension 'heads' of input_scales is not used" in str(unused)
     assert code_of(unused) is ExitCode.USAGE
     spec.write_text(SPEC.replace('"features": [8]', '"features": [2.5]'))
     assert "layer.py: the dimension 'features' has the size 2.5" in str(failure())
@@ -181,7 +181,7 @@ def test_pictures_that_cannot_be_written_are_told(
     monkeypatch.setattr(sweep, "png_of", full)
     done = swept("--html", "page.html")
     assert done.exit_code == ExitCode.ENVIRONMENT
-    assert "pictures beside page.html cannot be written: No space left" in done.stderr
+    assert "the PNG files of page.html cannot be written: No space left" in done.stderr
 
 
 def test_a_real_sweep_that_is_killed_goes_on_without_its_csv(spec: Path) -> None:

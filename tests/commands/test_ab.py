@@ -251,8 +251,8 @@ def test_an_environment_that_breaks_meanwhile_names_the_run(world: World, store:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"torch": {"version": "2.14.0"}}, "began with torch 2.12.0 in B, and this is 2.14.0"),
-        ({"torch_file": "/other/torch"}, "and this is /other/torch; resume it in the directory"),
+        ({"torch": {"version": "2.14.0"}}, "started with torch 2.12.0 in B, but this is 2.14.0"),
+        ({"torch_file": "/other/torch"}, "but this is /other/torch; resume it in the directory"),
     ],
 )
 def test_a_run_goes_on_only_where_it_began(
@@ -286,7 +286,7 @@ def test_where_nothing_can_be_counted_times_are_taken_and_the_run_says_so(
     world.facts["a"] = {**FACTS, "counting": "valgrind is not installed"}
     run = compare(store, "1", metrics=None)
     assert [each.metric for each in run.plan] == [Metric.TIME]
-    assert run.notes == ("times only: valgrind is not installed",)
+    assert run.notes == ("only times are measured: valgrind is not installed",)
     both = compare(store, "1", A="elsewhere", metrics=None)
     assert [each.metric for each in both.plan] == [Metric.INSTRUCTIONS, Metric.TIME]
 
@@ -304,12 +304,12 @@ def test_two_statements_need_one_environment(world: World, store: Store) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "say what is to be compared"),
-        ({"statements": ["1"]}, "say what is to be compared"),
-        ({"environments": {"one": "true"}}, "different names, got one"),
-        ({"A": "true", "environments": {"B": "false"}}, "different names, got A, B, B"),
-        ({"a_stmt": "1"}, "come together"),
-        ({"A": "true", "b_stmt": "1"}, "come together"),
+        ({}, "say what to compare"),
+        ({"statements": ["1"]}, "say what to compare"),
+        ({"environments": {"one": "true"}}, "different names, not one"),
+        ({"A": "true", "environments": {"B": "false"}}, "different names, not A, B, B"),
+        ({"a_stmt": "1"}, "for both A and B"),
+        ({"A": "true", "b_stmt": "1"}, "for both A and B"),
         ({"A": "true", "statements": ["1"], "suites": ["standard"]}, "not both"),
     ],
 )
@@ -335,5 +335,5 @@ def test_a_statement_is_compared_once_and_with_one_other() -> None:
     assert [(each.case.stmt, each.metric) for each in plan] == [
         (stmt, metric) for stmt in ("1", "2") for metric in metrics
     ]
-    with pytest.raises(InvalidArgumentError, match="make two runs"):
+    with pytest.raises(InvalidArgumentError, match="use two runs"):
         plan_statements(("A", "B"), [("1", None), ("1", "2")], "pass", metrics)

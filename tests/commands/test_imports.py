@@ -131,7 +131,7 @@ def test_a_module_that_cannot_be_imported_ends_the_command_before_it_begins(
 
 @pytest.mark.parametrize("name", ["", ".", ".own", "own operators", "os;print", "a..b"])
 def test_what_is_no_name_of_a_module_is_refused(trace: Path, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not the name of a module"):
+    with pytest.raises(InvalidArgumentError, match="is not a valid module name"):
         torchmark.replay(trace, imports=[name], store=tmp_path / "s.db")
 
 

@@ -191,6 +191,6 @@ def test_who_resumes_a_run_of_statements_is_not_sent_to_an_option_that_there_is_
     with pytest.raises(InvalidArgumentError) as refused:
         find_run(store, run.id, RunKind.RUN)
     assert str(refused.value) == (
-        f"{run.id} is a run of `torchmark {kind.value}`, which is stored whole and never resumed; "
-        "call it again"
+        f"{run.id} is a run of `torchmark {kind.value}`, which cannot be resumed; "
+        "run the command again"
     )

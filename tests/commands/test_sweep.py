@@ -152,7 +152,7 @@ def test_kernels_are_added_to_rows_that_are_there(fake: FakeSweep) -> None:
     heard: list[Run | Progress] = []
     run = swept(set={"batch": [1, 2]}, where="dtype == 'fp32'", kernels=True, progress=heard.append)
     assert [is_timed for _, is_timed in fake.measured] == [True, False, True]
-    assert any(isinstance(news, Stage) and "the kernels of 1 are added" in news.text
+    assert any(isinstance(news, Stage) and "kernels are measured for 1 of them" in news.text
                for news in heard)  # fmt: skip
     kernels = csv_rows("rows.kernels.csv")
     assert [row["case_id"] for row in kernels] == [row["case_id"] for row in csv_rows()]
@@ -192,7 +192,7 @@ def test_another_store_does_not_have_the_rows_of_the_file(fake: FakeSweep) -> No
 def test_rows_of_another_model_are_left_alone(fake: FakeSweep) -> None:
     swept()
     Path("layer.py").write_text(SPEC.replace("x + 1", "x + 2"))
-    with pytest.raises(InvalidArgumentError, match="its code or its inputs have changed"):
+    with pytest.raises(InvalidArgumentError, match="whose code or inputs have changed"):
         swept()
     assert len(csv_rows()) == 6
 
@@ -219,7 +219,7 @@ def test_a_sweep_from_python_gives_rows_and_keeps_them_in_the_store() -> None:
         run = store.run("latest")
     assert list(rows_of(run)) == rows
     assert made.run(**chosen) == rows
-    with pytest.raises(InvalidArgumentError, match="was measured from Python"):
+    with pytest.raises(InvalidArgumentError, match="was started from Python"):
         sweep(resume=run.id, store="s.db")
 
 
@@ -259,7 +259,7 @@ def test_from_python_too_points_that_are_not_valid_are_no_rows() -> None:
     assert [(dict(row.dims), row.threads) for row in rows_of(run)] == [
         (dims, threads) for dims in wanted for threads in (1, 2)
     ]
-    with pytest.raises(InvalidArgumentError, match=r"write valid in layer\.py"):
+    with pytest.raises(InvalidArgumentError, match=r"define valid in layer\.py"):
         sweep("layer.py", valid="n > 1")
-    with pytest.raises(InvalidArgumentError, match="valid asks for 'k'"):
+    with pytest.raises(InvalidArgumentError, match="valid has the parameter 'k'"):
         torchmark.Sweep(**{**named, "valid": lambda k: True})

@@ -79,23 +79,24 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text("name,price\nflour,3\n")
     assert "other columns" in refused(path)
     path.write_bytes(b"\xff\xfe\x00")
-    assert "no CSV" in refused(path)
+    assert "not the CSV file of a sweep" in refused(path)
     path.write_text(",".join(COLUMNS) + "\n1,2,3\n")
     assert "line 2" in refused(path)
     write_files(sweep_rows.run_of(sweep_rows.sweep({"n": (1,)}, model="Other")), path)
-    assert "rows of Other over n, and this is Linear over batch, features" in refused(path)
+    assert "rows of Other over n, but this is Linear over batch, features" in refused(path)
 
 
 def test_rows_of_a_model_whose_code_has_changed_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     write_files(RUN, path)
     changed = [SweepCase(replace(case, setup="another text"), point) for case, point in CASES]
-    with pytest.raises(InvalidArgumentError, match="another Linear: its code"):
+    with pytest.raises(InvalidArgumentError, match="another Linear, whose code"):
         check_file(path, RUN, changed, HERE)
 
 
 def test_what_is_no_ordinary_file_is_refused_and_not_read() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"/dev/full is no ordinary file.*another --csv"):
+    said = r"/dev/full is not a regular file.*use another --csv"
+    with pytest.raises(InvalidArgumentError, match=said):
         check_file(Path("/dev/full"), None, CASES, HERE)
 
 

@@ -69,17 +69,17 @@ def test_autograd_takes_the_named_output_or_all_tensors(
         ({"py_stmt": "y", "torchscript": True}, "torchscript needs a signature"),
         ({"py_stmt": "y", "compile": True}, "compile needs a signature"),
         ({"py_stmt": "y", "autograd": True}, "autograd needs a signature"),
-        ({"py_stmt": "y", "autograd": True, "signature": "f() -> None"}, "gives none"),
-        ({"py_stmt": "y", "autograd": True, "signature": "f() -> n: int"}, "gives none"),
+        ({"py_stmt": "y", "autograd": True, "signature": "f() -> None"}, "has none as"),
+        ({"py_stmt": "y", "autograd": True, "signature": "f() -> n: int"}, "has none as"),
         (
             {"py_stmt": "y", "autograd": "z", "signature": "f() -> y"},
             "autograd='z' is not a tensor",
         ),
         ({"cpp_stmt": "y;", "torchscript": True, "signature": "f() -> y"}, "need py_stmt"),
         ({"cpp_stmt": "y;", "compile": True, "signature": "f() -> y"}, "need py_stmt"),
-        ({"py_stmt": "y", "num_threads": 0}, "num_threads must be 1, 2"),
+        ({"py_stmt": "y", "num_threads": 0}, "num_threads must be a whole number of at least 1"),
         ({"py_stmt": "y", "num_threads": ()}, "at least one number"),
-        ({"py_stmt": "y", "num_threads": (1, 1)}, "none twice"),
+        ({"py_stmt": "y", "num_threads": (1, 1)}, "no duplicates"),
     ],
 )
 def test_statements_that_cannot_be_what_is_asked_are_refused(
@@ -127,5 +127,5 @@ def test_threads_are_a_number_or_several() -> None:
 
 
 def test_a_setup_that_is_plain_text_is_told_what_to_write() -> None:
-    with pytest.raises(DefinitionError, match=r"setup is a GroupedSetup, .*; got a str"):
+    with pytest.raises(DefinitionError, match=r"setup must be a GroupedSetup, .*, not a str"):
         GroupedStmts("x + 1", setup="x = torch.ones(4)")  # type: ignore[arg-type]

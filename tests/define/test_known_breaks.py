@@ -153,7 +153,7 @@ def test_the_first_entry_that_holds_gives_the_reason(monkeypatch: pytest.MonkeyP
         ('[[break]]\ntorch = ""\nuses = "x"\nreason = "r"', "entry 1: "),
         ('[[break]]\ntorch = "<2.0"\nuses = "x"\nreason = " "', "entry 1: .*reason"),
         ('[[break]]\ntorch = "<2.0"\nuses = "("\nreason = "r"', "entry 1: uses is not a regular"),
-        ('[[break]]\ntorch = "<2.0"\nreason = "r"', "entry 1 means every case"),
+        ('[[break]]\ntorch = "<2.0"\nreason = "r"', "entry 1 matches every case"),
         ('[[break]]\ntorch = "<2.0"\nuses = "x"\nreason = "r"\nsince = "1"', "since"),
         ('[[break]]\ntorch = "<2.0"\nlanguage = "rust"\nreason = "r"', "rust"),
         ('[[break]]\ntorch = "<2.0"\nruntime = "slow"\nreason = "r"', "slow"),
@@ -165,8 +165,8 @@ def test_a_damaged_table_is_an_error_that_names_the_place(text: str, said: str) 
 
 
 OUTSIDE_OF_THE_SUITE = {
-    "torch.inference_mode came with": case("with torch.inference_mode(): pass"),
-    "torch.compile came with": case("f(1)", setup="f = torch.compile(lambda x: x)"),
+    "torch.inference_mode was added in torch": case("with torch.inference_mode(): pass"),
+    "torch.compile was added in torch": case("f(1)", setup="f = torch.compile(lambda x: x)"),
     "torch.func and torch.vmap": case("torch.func.grad(f)(x)"),
     "scaled_dot_product_attention": case("F.scaled_dot_product_attention(q, k, v)"),
 }

@@ -59,7 +59,7 @@ def test_each_distinct_call_is_a_case_with_a_label_that_people_read(cnt_file: Pa
 def test_a_call_that_no_trace_can_hold_is_skipped_with_its_reason(cnt_file: Path) -> None:
     skips = {op: case.skip for op, case in cases_in(cnt_file).items()}
     assert skips.pop("aten.bernoulli.default") == (
-        "a trace cannot hold its argument of type a generator"
+        "a trace cannot store its argument of type a generator"
     )
     assert set(skips.values()) == {None}
 

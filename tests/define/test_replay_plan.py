@@ -105,8 +105,8 @@ def test_a_call_in_its_order_is_not_the_case_that_it_is_by_itself() -> None:
         (TRACE, {}, ReplayMode.ORDER, ""),
         (TRACE, {"mode": ReplayMode.HOT}, ReplayMode.HOT, ""),
         (replace(TRACE, steps=()), {}, ReplayMode.HOT, "the trace has no order"),
-        (TRACE, {"backends": tuple(Backend)}, ReplayMode.HOT, "other backends than eager need"),
-        (TRACE, {"metrics": (Metric.INSTRUCTIONS,)}, ReplayMode.HOT, "counts need that"),
+        (TRACE, {"backends": tuple(Backend)}, ReplayMode.HOT, "backends other than eager need"),
+        (TRACE, {"metrics": (Metric.INSTRUCTIONS,)}, ReplayMode.HOT, "counts need this"),
     ],
 )
 def test_calls_are_in_their_order_unless_something_needs_each_by_itself(
@@ -135,10 +135,10 @@ def test_settings_come_back_from_json_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("trace", "options", "said"),
     [
-        (TRACE, {"pattern": "tanh"}, "none of the 2 distinct calls has the words 'tanh'"),
+        (TRACE, {"pattern": "tanh"}, "none of the 2 distinct calls matches 'tanh'"),
         (replace(TRACE, steps=(), counts={}), {}, "t: the trace has no calls"),
         (replace(TRACE, steps=()), {"mode": ReplayMode.ORDER}, "has no order of calls"),
-        (TRACE, {"mode": ReplayMode.ORDER, "backends": (Backend.ORT,)}, "with eager alone"),
+        (TRACE, {"mode": ReplayMode.ORDER, "backends": (Backend.ORT,)}, "only with eager"),
         (TRACE, {"mode": ReplayMode.ORDER, "metrics": (Metric.INSTRUCTIONS,)}, "use mode hot"),
         (TRACE, {"backends": (Backend.ORT,), "metrics": (Metric.INSTRUCTIONS,)}, "add eager"),
         (TRACE, {"backends": ()}, "at least one backend"),

@@ -59,7 +59,7 @@ def test_an_id_is_meant_as_a_whole() -> None:
 
 @pytest.mark.parametrize("pattern", ["(" * 5000 + "add" + ")" * 5000, "not " * 5001 + "add"])
 def test_what_nobody_writes_by_hand_is_refused(pattern: str) -> None:
-    with pytest.raises(PatternError, match="within each other"):
+    with pytest.raises(PatternError, match="nested"):
         selected(CASES, pattern)
     assert selected(CASES, "(" * 50 + "add" + ")" * 50)
 

@@ -87,27 +87,27 @@ def test_outputs_may_be_several_and_nested(text: str, outputs: list[str], assign
 @pytest.mark.parametrize(
     ("text", "position", "says"),
     [
-        ("", 0, "the name of a function expected, but the text ends"),
-        ("f", 1, "'(' expected, but the text ends"),
-        ("f(x, w -> y", 7, "')' expected, got '->'"),
-        ("f(x w) -> y", 4, "')' expected, got 'w'"),
-        ("f(x, 1) -> y", 5, "a variable expected, got '1'"),
-        ("f(x)", 4, "'->' expected"),
-        ("f(x) => y", 5, "'->' expected, got '='"),
-        ("f(x) ->", 7, "a variable expected, but the text ends"),
-        ("f(x) -> y z", 10, "the end expected, got 'z'"),
-        ("f(x) -> (y, z", 13, "')' expected"),
-        ("f(x) -> ()", 9, "a variable expected"),
+        ("", 0, "expected the name of a function, but the text ends"),
+        ("f", 1, "expected '(', but the text ends"),
+        ("f(x, w -> y", 7, "expected ')', got '->'"),
+        ("f(x w) -> y", 4, "expected ')', got 'w'"),
+        ("f(x, 1) -> y", 5, "expected a variable, got '1'"),
+        ("f(x)", 4, "expected '->'"),
+        ("f(x) => y", 5, "expected '->', got '='"),
+        ("f(x) ->", 7, "expected a variable, but the text ends"),
+        ("f(x) -> y z", 10, "expected the end, got 'z'"),
+        ("f(x) -> (y, z", 13, "expected ')'"),
+        ("f(x) -> ()", 9, "expected a variable"),
         ("f(x) -> y, None", 11, "None is not a variable"),
-        ("f(x, x) -> y", 5, "x stands here twice"),
-        ("f(x) -> y, (z, y)", 15, "y stands here twice"),
-        ("f(lambda) -> y", 2, "lambda is a keyword"),
-        ("f(jit_model) -> y", 2, "jit_model is a name that torchmark uses itself"),
-        ("f(x) -> torch", 8, "torch is a name"),
-        ("f(x: ) -> y", 5, "a type expected"),
-        ("f(x) -> y: List[int]", 11, "an output is one of Tensor, int, float, bool"),
-        ("f(x: List[int) -> y", 13, "']' expected"),
-        ("f(*x) -> y", 2, "a variable expected, got '*'"),
+        ("f(x, x) -> y", 5, "duplicate variable x"),
+        ("f(x) -> y, (z, y)", 15, "duplicate variable y"),
+        ("f(lambda) -> y", 2, "lambda is a Python keyword"),
+        ("f(jit_model) -> y", 2, "the name jit_model is reserved by torchmark"),
+        ("f(x) -> torch", 8, "the name torch is reserved"),
+        ("f(x: ) -> y", 5, "expected a type"),
+        ("f(x) -> y: List[int]", 11, "an output must be one of Tensor, int, float, bool"),
+        ("f(x: List[int) -> y", 13, "expected ']'"),
+        ("f(*x) -> y", 2, "expected a variable, got '*'"),
     ],
 )
 def test_the_error_points_at_the_character(text: str, position: int, says: str) -> None:
@@ -135,7 +135,7 @@ def test_a_signature_over_several_lines_is_shown_on_one() -> None:
     ],
 )
 def test_what_nobody_writes_by_hand_is_refused(text: str) -> None:
-    with pytest.raises(SignatureError, match="more than 100 brackets within each other") as raised:
+    with pytest.raises(SignatureError, match="more than 100 nested brackets") as raised:
         Signature.parse(text)
     assert len(str(raised.value)) < 500
 

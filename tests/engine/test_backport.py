@@ -142,7 +142,7 @@ def test_a_script_uses_the_timer_in_an_environment_that_has_nothing_else(
 def test_the_folder_is_all_that_is_added(environment: ActivatedEnvironment, folder: Path) -> None:
     before = contents(folder.parent)
     assert patch(environment) == (
-        f"A: the Timer is now in {folder}; scripts there begin with\n"
+        f"A: the Timer is now in {folder}; scripts in this environment import it with\n"
         "  from torch.utils_backport.benchmark import Timer"
     )
     after = contents(folder.parent)
@@ -188,7 +188,7 @@ def test_an_older_copy_of_ours_is_replaced(environment: ActivatedEnvironment, fo
     make_older(folder)
     compileall.compile_dir(folder, quiet=1)
     assert patch(environment) == (
-        f"A: the Timer in {folder} was replaced; torchmark 0.0.1 had written the one before"
+        f"A: the Timer in {folder} was replaced (the previous one was written by torchmark 0.0.1)"
     )
     assert contents(folder) == fresh
 
@@ -264,7 +264,7 @@ def test_what_is_not_ours_is_named_and_never_touched(
 ) -> None:
     in_the_way(folder)
     before = contents(folder.parent)
-    with pytest.raises(ForeignBackportError, match="move or remove it yourself") as caught:
+    with pytest.raises(ForeignBackportError, match="move or remove it, then") as caught:
         act(environment)
     assert str(folder) in str(caught.value)
     assert contents(folder.parent) == before
@@ -278,14 +278,14 @@ def test_a_stranger_file_in_our_folder_is_kept(
     make_older(folder)
     (folder / "benchmark" / "notes.txt").write_text("mine")
     before = contents(folder.parent)
-    with pytest.raises(ForeignBackportError, match=r"notes\.txt is not torchmark's.*move that"):
+    with pytest.raises(ForeignBackportError, match=r"notes\.txt was not written by .*move this"):
         act(environment)
     assert contents(folder.parent) == before
 
 
 def test_a_torch_that_is_one_file_is_no_torch(tmp_path: Path) -> None:
     stray = environment_at(tmp_path / "torch.py", "B")
-    with pytest.raises(BackportError, match=r"torch\.py.* in B, is one file"):
+    with pytest.raises(BackportError, match=r"in B, .* the single file .*torch\.py"):
         patch(stray)
     assert list(tmp_path.iterdir()) == []
 

@@ -84,14 +84,14 @@ def test_a_torch_in_the_directory_that_the_command_enters_is_found(tmp_path: Pat
 
 
 def test_a_command_that_fails_says_what_it_said() -> None:
-    with pytest.raises(ZygoteError, match=r"source command of B failed.*\n.*\n.*no-such-env"):
+    with pytest.raises(ZygoteError, match=r"activation command of B failed.*\n.*\n.*no-such-env"):
         activate_environment("B", "source no-such-env || exit 7")
 
 
 def test_an_environment_without_torch_is_named(tmp_path: Path) -> None:
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     (tmp_path / "python").chmod(0o755)
-    with pytest.raises(MissingTorchError, match="source command of A leads to, cannot import"):
+    with pytest.raises(MissingTorchError, match="activation command of A selects, cannot"):
         activate_environment("A", f"export PATH={shlex.quote(str(tmp_path))}:$PATH")
 
 

@@ -57,15 +57,17 @@ def test_two_sessions_alternate(plain_zygote: Zygote, tmp_path: Path) -> None:
 
 def test_what_the_setup_made_lies_in_huge_pages(plain_zygote: Zygote, tmp_path: Path) -> None:
     """Elsewhere its time would hang on which pages the kernel happened to have."""
-    file = tmp_path / "pages"
-    setup = "x = torch.ones(3_000_000)"
-    looks = case(f"open({str(file)!r}, 'w').write(open('/proc/self/smaps_rollup').read())", setup)
-    with plain_zygote.session(looks, limits=QUICK):
-        huge = re.search(r"AnonHugePages: +(\d+) kB", file.read_text())
+    process, pages = tmp_path / "process", tmp_path / "pages"
+    write = f"open({str(process)!r}, 'w').write(str(os.getpid()))"
+    setup = f"import os; x = torch.ones(3_000_000); {write}"
+    with plain_zygote.session(case("x", setup), limits=QUICK):
+        memory = Path("/proc", process.read_text(), "smaps_rollup").read_text()
+    huge = re.search(r"AnonHugePages: +(\d+) kB", memory)
     assert huge is not None
     assert int(huge[1]) >= 8 * 1024
-    plain_zygote.run(looks)
-    assert re.search(r"AnonHugePages: +0 kB", file.read_text())
+    look = f"open({str(pages)!r}, 'w').write(open('/proc/self/smaps_rollup').read())"
+    plain_zygote.run(case(look, setup))
+    assert re.search(r"AnonHugePages: +0 kB", pages.read_text())
 
 
 def test_a_session_runs_copies_of_the_code_if_its_zygote_was_told_so(tmp_path: Path) -> None:
@@ -307,14 +309,11 @@ def test_of_two_that_alternate_the_one_that_hangs_is_blamed(
     cases[stuck] = case(f"while os.path.exists({str(file)!r}): pass", "import os")
     a, b = (Side(plain_zygote, each) for each in cases)
     pair = _ProcessPair((a, b), first, 0, (), 1.0, 0.01)
-    batons = (tmp_path / "a", tmp_path / "b")
-    for baton in batons:
-        os.mkfifo(baton)
     with closing(pair):
         pair.open()
         file.touch()
         with pytest.raises(SideFailedError, match="limit of 1 s") as caught:
-            pair.rounds(random.Random(0), batons)
+            pair.rounds(random.Random(0))
     assert caught.value.is_a is (stuck == 0)
 
 

@@ -36,12 +36,12 @@ SUITE = {{
 """
 
 BAD = {
-    "import os; os.abort()": "crashed with SIGABRT while it was loaded",
-    "import ctypes; ctypes.string_at(0)": "crashed with SIGSEGV while it was loaded",
-    "import os; os._exit(0)": "exited with 0 while it was loaded",
+    "import os; os.abort()": "crashed with SIGABRT while loading",
+    "import ctypes; ctypes.string_at(0)": "crashed with SIGSEGV while loading",
+    "import os; os._exit(0)": "exited with 0 while loading",
     "raise SystemExit": "SystemExit",
-    "import os; os.closerange(3, 100)": "exited with 1 while it was loaded",
-    "while True: pass": "was stopped after 10 s: it does not come to its end",
+    "import os; os.closerange(3, 100)": "exited with 1 while loading",
+    "while True: pass": "was stopped after 10 s because it did not finish loading",
 }
 
 SWEEP = """
@@ -114,9 +114,9 @@ def test_what_is_valid_is_decided_by_the_code_of_the_file_for_the_sizes_that_are
     read = read_sweep(file, sizes={"batch": (3, 4, 6), "times": (2,)})
     assert (read.scales["batch"], read.places, read.valid) == ((3, 4, 6), (0, 2), None)
     assert read_sweep(file).places is None, "a run that goes on has its points already"
-    with pytest.raises(SuiteFileError, match=r"sweep\.py: no point is left: valid is False at"):
+    with pytest.raises(SuiteFileError, match=r"sweep\.py: no point is left, because valid is"):
         read_sweep(file, sizes={"batch": (4,)})
-    with pytest.raises(SuiteFileError, match="no dimension 'm' to set; there are batch"):
+    with pytest.raises(SuiteFileError, match="no dimension 'm'; the dimensions are batch"):
         read_sweep(file, sizes={"m": (4,)})
 
 
@@ -137,12 +137,12 @@ def test_the_commands_tell_and_go_on(tmp_path: Path) -> None:
     assert done.stdout.startswith("{")
     assert done.stderr.splitlines() == [
         "noise",
-        "torchmark: bench_bad.py: crashed with SIGABRT while it was loaded",
+        "torchmark: bench_bad.py: crashed with SIGABRT while loading",
     ]
     (tmp_path / "sweep.py").write_text("import os; os.abort()")
     done = torchmark_command("sweep", "sweep.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "torchmark: sweep.py: crashed with SIGABRT while it was loaded\n"
+    assert done.stderr == "torchmark: sweep.py: crashed with SIGABRT while loading\n"
 
 
 def test_the_limit_of_a_run_is_that_of_loading_too(tmp_path: Path) -> None:

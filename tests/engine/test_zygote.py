@@ -83,7 +83,11 @@ def test_an_exception_travels_with_the_users_own_lines(plain_zygote: Zygote) -> 
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "crashed", "SIGKILL"),
         ("bytearray(10**10)", "memory", "MemoryError"),
         ("torch.empty(10**10)", "memory", "allocate"),
-        ("import os\nos.kill(os.getppid(), 9)\nwhile True: pass", "lost", "watched it"),
+        (
+            "import os\nos.kill(os.getppid(), 9)\nwhile True: pass",
+            "lost",
+            "ended the process that watches it",
+        ),
     ],
 )
 def test_a_failing_case_costs_only_itself(
@@ -190,7 +194,7 @@ def test_globals_are_made_again_in_the_case(plain_zygote: Zygote, tmp_path: Path
 
 
 def test_an_unknown_kind_of_global_is_named(plain_zygote: Zygote) -> None:
-    with pytest.raises(CaseFailedError, match="'odd' is of the unknown kind 'socket'"):
+    with pytest.raises(CaseFailedError, match="'odd' has the unknown kind 'socket'"):
         plain_zygote.sample(
             PythonCase(stmt="pass", globals={"odd": {"kind": "socket"}}), limits=QUICK
         )

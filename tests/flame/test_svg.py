@@ -125,8 +125,8 @@ def test_what_is_too_narrow_to_see_is_not_drawn_but_counted() -> None:
     frames = {frame.name: frame for frame in frames_of(svg)}
     assert frames.keys() == {"all", "main", "wide"}
     assert frames["main"].figures.startswith("1,000,050 samples")
-    assert "not drawn, but counted" in svg
-    assert "not drawn" not in picture(LOOP)
+    assert "too narrow to be drawn" in svg
+    assert "too narrow" not in picture(LOOP)
 
 
 def test_a_picture_of_nothing_can_be_drawn() -> None:

@@ -279,5 +279,5 @@ def test_an_operator_that_no_trace_can_name_is_left_out_and_said(folder: Path, n
         torch.ones(2).neg()
     read = load_trace(folder / "odd.jsonl")
     assert "aten.neg.default" in {call.op for call in read.calls}
-    said = f"1 calls of torchmark_fuzz.{name}.default could not be described"
+    said = f"1 calls of torchmark_fuzz.{name}.default that could not be described"
     assert [each for each in read.unseen if each.startswith(said)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from torchmark_probe import memory
+from torchmark_probe import memory, pages
 from torchmark_probe.loops.snippets import Block
+from torchmark_probe.pages import DataMover
 from torchmark_probe.zygote import cases, messages, wire
 from torchmark_probe.zygote.cases import _MOST_SETTLING_RUNS, serve_blocks, settle, warm_up_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -38,8 +41,23 @@ class Blocks:
         return Block(float(number), 0.0)
 
 
+class Mover(DataMover):
+    """Moves data before every block, or never."""
+
+    def __init__(self, *, is_due: bool = False) -> None:
+        super().__init__([], None, random.Random(1))
+        self._is_due = is_due
+
+    def start(self, run: Callable[[], object]) -> None:
+        run()
+
+    def move_if_due(self, run: Callable[[], object]) -> None:
+        if self._is_due:
+            run()
+
+
 def take_turns(
-    order: list[int], numbers: tuple[int, int], folder: Path
+    order: list[int], numbers: tuple[int, int], folder: Path, *, moves: bool = False
 ) -> tuple[list[Ran], list[list[float]]]:
     """Who ran what, in order; and the seconds that each of the two told."""
     log: list[Ran] = []
@@ -51,7 +69,8 @@ def take_turns(
         ours, theirs = socket.socketpair()
         with ours:
             serving = threading.Thread(
-                target=serve_blocks, args=(Blocks(role, log), theirs.fileno(), [])
+                target=serve_blocks,
+                args=(Blocks(role, log), theirs.fileno(), [], Mover(is_due=moves)),
             )
             serving.start()
             own, other = batons[role], batons[1 - role]
@@ -80,6 +99,12 @@ def test_every_block_of_both_sides_is_preceded_by_runs_that_warm_it_up(
         for ran in (Ran(role, warm_up_runs(numbers[role])), Ran(role, numbers[role]))
     ]
     assert told == [[float(number)] * 4 for number in numbers], "of the block's runs alone"
+
+
+def test_data_that_was_moved_is_used_once_before_a_block_is_warmed_up(tmp_path: Path) -> None:
+    log, told = take_turns([0, 1], (8, 8), tmp_path, moves=True)
+    assert log == [Ran(role, number) for role in (0, 1) for number in (8, 2, 8)]
+    assert told == [[8.0], [8.0]], "of the block alone"
 
 
 def test_a_quarter_as_many_runs_warm_a_block_up_and_one_at_least() -> None:
@@ -111,13 +136,13 @@ def test_a_statement_runs_until_it_gets_no_new_pages(
                 so_far[0] += faults[len(log) - 1]
             return super().run(number)
 
-    monkeypatch.setattr(cases, "_page_faults", lambda: so_far[0])
+    monkeypatch.setattr(pages, "page_faults", lambda: so_far[0])
     for name in ("keep_heap", "place_heap", "collapse"):
         note = functools.partial(lambda name, *_: did.append((name, len(log))), name)
         monkeypatch.setattr(memory, name, note)
-    settle(Faulting(0, log), 48, [])
-    assert log == [Ran(0, 1)] * (1 + runs)
-    assert did == [("keep_heap", 1), ("place_heap", 1), ("collapse", 1 + runs)]
+    assert settle(Faulting(0, log), 48, [], Mover()) == 1.0
+    assert log == [Ran(0, 1)] * (1 + runs + 1), "the last one is the mover's"
+    assert did == [("keep_heap", 1), ("place_heap", 1), ("collapse", 1 + runs + 1)]
 
 
 def test_a_long_statement_does_not_settle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,5 +151,5 @@ def test_a_long_statement_does_not_settle_for_long(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cases, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for name in ("keep_heap", "place_heap", "collapse"):
         monkeypatch.setattr(memory, name, lambda *_: None)
-    settle(Blocks(0, log), 48, [])
-    assert len(log) == 2
+    assert settle(Blocks(0, log), 48, [], Mover()) == 0.0, "what a run takes is not known yet"
+    assert len(log) == 3

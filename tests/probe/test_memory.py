@@ -142,7 +142,7 @@ _KEPT = """
 import ctypes
 from torchmark_probe import memory
 
-libc = memory._libc
+libc = memory.libc
 PIECE = 4_000_000
 libc.free(libc.malloc(PIECE + 100_000))  # from now on so large a piece is cut from the heap
 
@@ -162,28 +162,6 @@ assert not shrinks()
 def test_a_heap_that_is_kept_does_not_shrink() -> None:
     """Of glibc."""
     subprocess.run([sys.executable, "-c", _KEPT], check=True)
-
-
-_COPIED = r"""
-import ctypes, random, re
-from torchmark_probe import memory
-
-def run_from_file():
-    found = [re.match(r"(\S+)-(\S+) r-xp .*/libm\.so", line) for line in open("/proc/self/maps")]
-    return sum(int(each[2], 16) - int(each[1], 16) for each in found if each)
-
-libm = ctypes.CDLL("libm.so.6")
-libm.floor.restype, libm.floor.argtypes = ctypes.c_double, [ctypes.c_double]
-whole = run_from_file()
-assert libm.floor(2.5) == 2.0
-memory.copy_code(random.Random(1))
-assert run_from_file() < whole
-assert libm.floor(2.5) == 2.0
-"""
-
-
-def test_code_that_has_run_goes_on_in_a_copy_of_it() -> None:
-    subprocess.run([sys.executable, "-c", _COPIED], check=True)
 
 
 def depth() -> int:
@@ -250,7 +228,7 @@ class Advised:
 
 def test_only_whole_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     libc = Advised()
-    monkeypatch.setattr(memory, "_libc", libc)
+    monkeypatch.setattr(memory, "libc", libc)
     page = HUGE_PAGE
     collapse([Range(page - 1, 3 * page + 1), Range(5 * page + 1, 7 * page - 1)])
     assert libc.asked == [(page, 2 * page)]
@@ -258,7 +236,7 @@ def test_only_whole_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_more_than_any_cache_holds_is_left_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     libc = Advised()
-    monkeypatch.setattr(memory, "_libc", libc)
+    monkeypatch.setattr(memory, "libc", libc)
     collapse([Range(0, 200 * MEGABYTE), Range(300 * MEGABYTE, 400 * MEGABYTE)])
     assert libc.asked == []
 

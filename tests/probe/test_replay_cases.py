@@ -105,7 +105,7 @@ def test_the_largest_error_is_of_elements_that_differ() -> None:
     assert largest_error(aten.relu.default, [one], [torch.zeros(3)]) == float("inf")
     assert largest_error(aten.relu.default, [torch.tensor([True])], [torch.tensor([False])]) == 1
     assert largest_error(aten.bernoulli.default, [one], [other]) is None, "random"
-    with pytest.raises(BackendError, match=r"shape \[2\] in place of \[3\]"):
+    with pytest.raises(BackendError, match=r"shape \[2\] instead of \[3\]"):
         largest_error(aten.relu.default, [one], [torch.zeros(2)])
 
 

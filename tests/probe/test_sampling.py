@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import ScriptedLoop, ScriptedReferenceLoop
 from torchmark_probe.loops.clocks import ClockFacts
-from torchmark_probe.loops.intervals import median, median_interval
+from torchmark_probe.loops.intervals import median, median_interval, result_interval
 from torchmark_probe.loops.sampling import (
     BLOCK_SECONDS,
     MAX_NUMBER,
@@ -196,6 +196,25 @@ def test_the_disturbed_share_is_that_of_all_samples() -> None:
     assert paced(*[1.0] * 30, *[2.0] * 90).disturbed_share() == 0.75
 
 
+def test_a_core_is_unsteady_where_its_pace_falls_behind_around_what_counts() -> None:
+    assert paced(*[1.0] * 100).unsteadiness() == 0.0
+    assert paced(*[1.0] * 85, *[1.2] * 15).unsteadiness() == pytest.approx(0.2)
+    assert paced(*[1.0] * 95, *[1.2] * 5).unsteadiness() == 0.0, "one in ten may"
+    assert paced(*[1.1] * 50, *[3.0] * 50).unsteadiness() == pytest.approx(0.1), "what counts alone"
+    assert paced(*[3.0] * 50).unsteadiness() == pytest.approx(0.25), "the slowdown has the rest"
+
+
+def test_results_of_an_unsteady_core_have_wider_intervals() -> None:
+    def half_width(unsteady: float) -> float:
+        low, high = result_interval(
+            [1.0] * 100, sample_seconds=2e-3, disturbed=0.0, unsteady=unsteady
+        )
+        return (high - low) / 2
+
+    assert half_width(0.0) == pytest.approx(0.01)
+    assert half_width(0.1) == pytest.approx(0.04)
+
+
 def test_the_reference_loop_keeps_the_best_pace_it_ever_had() -> None:
     reference = ReferenceLoop()
     reference.learn([2.0] * 50)
@@ -294,6 +313,16 @@ def test_a_script_is_past_its_profiling_when_its_block_is_sized() -> None:
     size = block_size(loop, GOOD_CLOCK, Limits(0.01, 0.2, 2.0))
     assert size.number == 3
     assert len(loop.numbers) < 60
+
+
+def test_of_a_statement_that_is_known_to_be_long_nothing_is_run_to_size_a_block() -> None:
+    loop = ScriptedLoop(lambda _: 1.0)
+    size = block_size(loop, GOOD_CLOCK, Limits(0.01, 0.2, 2.0), 1e-4, run_seconds=1e-3)
+    assert (size, loop.numbers) == ((1, 1e-3), [])
+    short = block_size(
+        ScriptedLoop(lambda _: 1e-6), GOOD_CLOCK, Limits(0.01, 0.2, 2.0), 1e-4, run_seconds=1e-6
+    )
+    assert short.number == pytest.approx(100, rel=0.5)
 
 
 def test_a_quick_statement_beside_a_slow_one_gets_its_time() -> None:

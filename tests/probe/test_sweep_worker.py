@@ -130,8 +130,8 @@ def test_other_dtypes_are_measured(dtype: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ({"backend": "ort", "phase": "backward"}, "forward alone"),
-        ({"dtype": "int8", "phase": "backward"}, "has no gradient"),
+        ({"backend": "ort", "phase": "backward"}, "only the forward pass"),
+        ({"dtype": "int8", "phase": "backward"}, "has no gradients"),
         ({"dtype": "int8", "backend": "ort"}, "cannot be exported"),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_single_layer_is_quantised(tmp_path: Path) -> None:
 def test_a_model_without_weights_is_not_quantised(tmp_path: Path) -> None:
     found = told(sweeper(torch.nn.ReLU, tmp_path, init=()), dtype="int8")
     assert found.status == "skipped"
-    assert "nothing to do" in found.reason
+    assert "this model has none" in found.reason
 
 
 def test_a_constructor_that_raises_is_told_with_names_and_values(tmp_path: Path) -> None:

@@ -62,11 +62,11 @@ def test_a_long_view_fits_a_comment_of_github() -> None:
     view = made_up_views.view(quiet=3000)
     text = markdown.render(view)
     assert len(text) <= markdown.LIMIT
-    assert "more rows do not fit here." in text
+    assert "more rows do not fit." in text
     sections = tuple(Section(id=f"s{n}", title="x" * 400, listing=("y" * 400,)) for n in range(999))
     text = markdown.render(made_up_views.view(sections=sections))
     assert len(text) <= markdown.LIMIT
-    assert re.search(r"\d+ more sections do not fit here\.", text)
+    assert re.search(r"\d+ more sections do not fit\.", text)
 
 
 def test_text_from_elsewhere_is_text() -> None:

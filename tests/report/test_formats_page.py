@@ -116,7 +116,7 @@ def test_a_box_filters_rows_and_says_how_many_are_left(opened: Opened) -> None:
     assert page.get_by_role("status").inner_text() == "11 of 23 rows"
     assert page.locator("tr.group:visible").all_inner_texts() == ["Pointwise"]
     box.fill("")
-    page.get_by_label("Only rows that stand out").check()
+    page.get_by_label("Only notable rows").check()
     assert len(names(page)) == 2
 
 

@@ -75,7 +75,7 @@ ALL = run_of(
 TEXT = """\
 B compared with A
 Run 20261116-080000-d4e5f6, finished, started 2026-11-15T22:15:30Z
-A: where torchmark was called, torch 2.12.0, git 0123456789
+A: current environment, torch 2.12.0, git 0123456789
 B: source envs/new/bin/activate, torch 2.13.0, git fedcba9876
 both: Python 3.11.7, threads: 1, g++ 12.2.0, counting works, C++ works
 Also different: torch.config.
@@ -118,8 +118,8 @@ def test_the_text_has_ratios_with_intervals_verdicts_and_what_is_detectable() ->
     assert "Verdicts follow from the intervals: 99.6 % confidence over all looks and cases." in text
     assert "detectable: smallest change found with 80 % power." in text
     assert (
-        "0 of 2 comparisons of A with A, launched apart, found a change; "
-        "noise of one A/A replicate: 1.2 %. It took 5 % of the time without launches."
+        "0 of 2 A/A comparisons found a change; noise of one A/A replicate: 1.2 %. "
+        "The control took 5 % of the time, not counting launches."
     ) in text
 
 
@@ -130,7 +130,7 @@ def test_the_text_has_instructions_with_the_functions_behind_a_change() -> None:
     assert "+28 torch/overrides.py:has_torch_function" in text
     assert "Shapes / cat 9,030 9,040 +10 +0.11 % close" in text
     assert "Pointwise / mul 9,000 9,000 0 same" in text
-    assert "close: not equal, but no further apart than memory layouts move the count." in text
+    assert "close: not equal, but the difference is within the effect of memory layouts." in text
 
 
 def test_the_last_paragraph_is_all_of_it_in_one_sentence() -> None:
@@ -161,7 +161,7 @@ def test_with_counts_alone_nothing_is_said_of_times_or_a_control() -> None:
     assert "Times" not in text
     assert "Control" not in text
     assert summary_of(*results) == (
-        "B, in instructions, takes fewer in 1 of 2 cases (best: Pointwise / add, -1.00 %), "
+        "B compared with A: fewer instructions in 1 of 2 cases (best: Pointwise / add, -1.00 %), "
         "same in 1; 0 skipped, 0 failed."
     )
 
@@ -255,19 +255,22 @@ def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() 
 @pytest.mark.parametrize(
     ("controls", "expected"),
     [
-        ((), "None: it may take a tenth of the time, and that was too short for 5 replicates."),
+        (
+            (),
+            "None: the comparison was too short. A tenth of its time must allow 5 replicates.",
+        ),
         (
             (controlled(ADD, seconds=0.8),),
             (
-                "0 of 1 comparison of A with A, launched apart, found a change; "
-                "noise of one A/A replicate: 0.1 %. It took 8 % of the time without launches."
+                "0 of 1 A/A comparison found a change; noise of one A/A replicate: 0.1 %. "
+                "The control took 8 % of the time, not counting launches."
             ),
         ),
         (
             (controlled(ADD, 1.05, seconds=0.4), controlled(MUL, seconds=0.4)),
             (
-                "1 of 2 comparisons of A with A, launched apart, found a change; "
-                "noise of one A/A replicate: 3.5 %. It took 8 % of the time without launches."
+                "1 of 2 A/A comparisons found a change; noise of one A/A replicate: 3.5 %. "
+                "The control took 8 % of the time, not counting launches."
             ),
         ),
     ],
@@ -293,7 +296,8 @@ def test_a_control_that_finds_changes_puts_small_ones_in_doubt() -> None:
     wolves = [controlled(ADD, 1.05), controlled(MUL, 0.95), controlled(CAT)]
     (warning,) = make_view(run_of(timed(ADD, 1.0), *wolves)).warnings
     assert warning == (
-        "A compared with A found a change in 2 of 3 comparisons, so small changes of B are in doubt"
+        "2 of 3 A/A comparisons found a change, so small changes of B may be false alarms; "
+        "measure again"
     )
     assert not make_view(run_of(timed(ADD, 1.0), controlled(CAT))).warnings
 
@@ -306,7 +310,7 @@ def test_a_case_that_was_cut_short_of_its_replicates_has_no_verdict() -> None:
     assert "slower" not in text
     assert f"(time): {reason}" in text
     assert "--resume measures it again." in text
-    assert "no case was measured to its end; 1 cut short; 0 skipped, 0 failed" in text
+    assert "no case was measured completely; 1 cut short; 0 skipped, 0 failed" in text
     (row,) = rows_of(run_of(cut_short))
     assert (row["status"], row["verdict"], row["reason"]) == ("partial", "", reason)
     enough = msgspec.structs.replace(timed(ADD, 1.3, replicates=5), **fields)
@@ -330,7 +334,7 @@ def test_a_case_with_one_crossover_is_not_lost() -> None:
     ("a", "b", "name"),
     [
         ({"stmt": "x + y"}, {"stmt": "x.add(y)"}, "x + y  vs  x.add(y) · Python"),
-        ({"stmt": "x"}, {"stmt": "x", "setup": "x = 2"}, "x  vs  x (not set up alike) · Python"),
+        ({"stmt": "x"}, {"stmt": "x", "setup": "x = 2"}, "x  vs  x (different setup) · Python"),
         (
             {"stmt": "x"},
             {"stmt": "x;", "language": Language.CPP},
@@ -357,7 +361,7 @@ def test_two_long_statements_share_a_line_and_what_differs_late_is_said() -> Non
     long = "x + y + " * 20
     result = timed(Case(label=(), stmt=f"{long}x"), 1.1, other=Case(label=(), stmt=f"{long}y"))
     assert len(full_name(result)) < 150
-    assert full_name(result).endswith("… (ends differently) · Python")
+    assert full_name(result).endswith("… (differs at the end) · Python")
 
 
 def environments(a: dict[str, Any], b: dict[str, Any]) -> tuple[Environment, Environment]:
@@ -367,7 +371,7 @@ def environments(a: dict[str, Any], b: dict[str, Any]) -> tuple[Environment, Env
 def test_missing_facts_and_flat_facts_are_understood() -> None:
     flat = {"torch": "2.1.0", "torch_git": "abcdef0123456789", "cpp": "no compiler\nat all"}
     text = text_of(environments=environments({}, flat))
-    assert "\nA: where torchmark was called\n" in text
+    assert "\nA: current environment\n" in text
     assert "\nB: run-b, torch 2.1.0, git abcdef0123, no C++ (no compiler)\n" in text
     assert "both:" not in text
 
@@ -446,7 +450,7 @@ def test_a_share_of_nothing_is_null_in_json_and_empty_in_csv() -> None:
     (row,) = json.loads(render(run, "json"))["table"]
     assert row["share"] is None
     assert rows_of(run)[0]["share"] == ""
-    assert "from none" in render(run, "text")
+    assert "from 0" in render(run, "text")
 
 
 def test_the_page_has_everything_in_it() -> None:
@@ -477,7 +481,8 @@ def test_the_chart_is_sorted_by_ratio_and_tells_verdicts_by_colour_and_shape() -
     for channel in ("color", "shape"):
         assert point[channel]["field"] == "verdict"
         assert len(set(point[channel]["scale"]["range"])) == 4
-    assert {each["field"] for each in point["tooltip"]} >= {"case", "verdict", "change"}
+    assert {each["field"] for each in point["tooltip"]} >= {"case", "verdict", "change", "interval"}
+    assert all(each["interval"].endswith("(99.6 % confidence)") for each in values)
     assert "1 %" in chart["note"]
 
 
@@ -487,7 +492,7 @@ def test_a_ratio_beyond_the_axis_stands_at_its_end_and_spoils_no_scale() -> None
     low, high = chart["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert math.log(high) == pytest.approx(-math.log(low))
     assert math.log(high) < 0.03
-    assert "Cases beyond the axis stand at its end: 2." in chart["note"]
+    assert "Cases beyond the axis are shown at its end: 2." in chart["note"]
 
 
 @given(st.lists(st.floats(1e-9, 1e9), max_size=20))

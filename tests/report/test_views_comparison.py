@@ -56,7 +56,7 @@ AFTER = records.run_of(
 )
 
 TEXT = """\
-Two runs compared
+Comparison of two runs
 before: Run 20261115-221530-a1b2c3 (before), running, started
   2026-11-15T22:15:30Z
 after: Run 20261116-080000-d4e5f6, running, started 2026-11-15T22:15:30Z
@@ -140,7 +140,7 @@ def test_environments_of_ab_runs_are_compared_by_their_names() -> None:
 def test_the_ratios_of_ab_runs_have_a_table_of_their_own() -> None:
     first, second = (ab_records.run_of(ab_records.timed(ADD, ratio)) for ratio in (1.0, 1.04))
     text = text_of(first, second)
-    assert "Times of B over those of A" in text
+    assert "Ratios (B's time over A's)" in text
     assert "1.040" in text
     assert "Ratios: 1 slower (changes up to 1 % are ignored)." in text
 

@@ -69,13 +69,13 @@ def test_calls_of_another_device_are_said_in_the_header_the_csv_and_a_warning() 
 
 TEXT = """\
 Replay 20261116-090000-a1b2c3
-step.jsonl.gz: each call by itself, 1 thread, seed 0
+step.jsonl.gz: each call alone, 1 thread, seed 0
 finished, started 2026-11-16T09:00:00+00:00
 torch 2.13.0, Python 3.11.7
 71 calls in 10 steps, 5 of them distinct.
 The calls of a step take 2.211 ms: 100 % work, 0 % overhead.
 
-NOTE The trace lacks: 2 worker processes
+NOTE Missing from the trace: 2 worker processes
 
 By operator
 operator    calls    total   share   FLOPs   bytes  what
@@ -83,12 +83,12 @@ operator    calls    total   share   FLOPs   bytes  what
   relu         50   110 us   0.5 %          10.2 k  overhead
   zeros         1                              128
   late         10                           1.28 k
-This machine at its best: copies 100 GB/s for 256 KiB, 50.0 GB/s for 4,096 KiB,
-  10.0 GB/s for 131,072 KiB; matrix products 50.0 GFLOP/s in float32; the
+Best speed of this machine: copies 100 GB/s for 256 KiB, 50.0 GB/s for 4,096
+  KiB, 10.0 GB/s for 131,072 KiB; matrix products 50.0 GFLOP/s in float32; the
   smallest call takes 1.00 us.
 
 By call
-The first 2 of 3 calls have 99.9 % of the time.
+The first 2 of 3 distinct calls take 99.9 % of the time.
 call                calls          each   share  FLOPs   bytes  memory  what
   mm(float32[64, 64])
                        10  2.20 ms ±2 %  99.5 %  100 M  32.8 k  16.4 k  work
@@ -144,15 +144,15 @@ def test_backends_stand_side_by_side() -> None:
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert "relu 10 20.0 us 100.0 % 1.28 k 2.00×" in rows
     assert "relu(float32[4, 4]) 2.00 us ±2 % 1.00 us 2.00× skipped 100.0 %" in rows
-    assert "compile: 2.00 times as fast as eager, over 1 call that both have." in rows
+    assert "compile is 2.00 times as fast as eager (1 call measured with both)." in rows
     assert "SKIPPED ort: pip install 'torchmark[ort]': relu(float32[4, 4])" in shown
     assert "prepared in 2.500 s; largest error 1e-07" in render(run, "html")
 
 
 def test_in_order_the_whole_pass_stands_beside_the_sum() -> None:
     shown = render(plain(whole=4.422e-3), "text")
-    assert "calls in their order" in shown
-    said = "takes 4.42 ms ±2 % on the clock; the sum of the calls is 0.50 of it"
+    assert "calls in order" in shown
+    said = "One pass over all calls takes 4.42 ms ±2 %; the sum of the calls is 0.50 of that."
     assert said in " ".join(shown.split())
 
 
@@ -164,33 +164,38 @@ def said_of(**more: Any) -> str:
 def test_the_real_step_stands_next_to_the_sum_of_its_calls() -> None:
     step = PlainSteps(seconds=(4.422e-3,) * 10, running=(4.0e-3,) * 10, threads=1)
     shown = said_of(plain_steps=step)
-    assert "A real step took 4.42 ms ±<1 % where it was captured (median of 10 steps" in shown
-    assert "It ran for 4.00 ms of that and waited for 422 us" in shown
-    assert "Its calls take 0.55 of the time that it ran here; 1.79 ms are in no call" in shown
-    assert "the calls of a step take 2.211 ms, 0.55 of a real one." in shown
+    assert "A real step took 4.42 ms ±<1 % in the captured program (median of 10 steps" in shown
+    assert "It ran for 4.00 ms and waited for 422 us: for data, or because other" in shown
+    assert (
+        "The replayed calls take 0.55 of the time that it ran; 1.79 ms are not spent in calls"
+        in shown
+    )
+    assert "the calls of a step take 2.211 ms, 0.55 of a real step." in shown
     rows = list(csv.DictReader(io.StringIO(render(plain(plain_steps=step), "csv"))))
     assert (rows[-1]["op"], rows[-1]["seconds"]) == ("(real step)", "0.004422")
 
 
 def test_without_a_plain_step_the_report_says_how_to_get_one() -> None:
     shown = said_of(plain_steps=PlainSteps(threads=1))
-    assert "What a real step takes is not known" in shown
+    assert "The time of a real step is not known" in shown
     assert "Capture with --steps 3" in shown
-    assert "real step" not in said_of(plain_steps=None), "such a trace never has one"
+    assert "real step" not in said_of(plain_steps=None), "this trace never has one"
 
 
 def test_a_real_step_with_other_threads_is_said_and_one_of_few_calls_is_not_compared() -> None:
     step = PlainSteps(seconds=(1e-3,) * 10, running=(1e-3,) * 10, threads=2)
     shown = said_of(plain_steps=step)
-    assert "The real step had 2 threads, this replay 1" in shown
-    assert "Its calls take 2.21 of that here, longer than in the step itself." in shown
+    assert "The real step used 2 threads and this replay 1; replay with --threads 2" in shown
+    assert (
+        "The replayed calls take 2.21 of that, so they are slower than in the step itself." in shown
+    )
     assert "waited" not in shown
     assert "A real step" not in said_of(plain_steps=step, is_whole=False)
 
 
 def test_why_calls_are_not_in_their_order_is_in_the_heading() -> None:
     shown = said_of(mode_reason="the trace has no order")
-    assert "each call by itself (the trace has no order), 1 thread" in shown
+    assert "each call alone (the trace has no order), 1 thread" in shown
 
 
 def test_hints_say_what_to_change_and_where() -> None:
@@ -210,13 +215,13 @@ def test_hints_say_what_to_change_and_where() -> None:
     )  # fmt: skip
     shown = " ".join(render(run, "text").split())
     assert (
-        "AdamW.step on 4 parameters takes 2.00 ms ±5 %, and 100 us ±2 % with fused=True. That "
+        "AdamW.step on 4 parameters takes 2.00 ms ±5 %, and 100 us ±2 % with fused=True. This "
         "saves 86 % of a step. Pass fused=True to AdamW (model.py:7)." in shown
     )
     assert "relu(float32[4, 4]) takes 2.00 ms ±5 %, and 100 us ±2 % in float32." in shown
-    assert "compute it in float32 (module encoder.0)." in shown
+    assert "use float32 for this call (module encoder.0)." in shown
     assert "Call .contiguous() on its inputs, which takes 10.0 us (model.py:7)." in shown
-    assert "a copy takes 10.0 ms, which pays only if it serves several calls" in shown
+    assert "a copy takes 10.0 ms, which is faster only if several calls use it" in shown
     assert shown.endswith("; 4 hints.")
     for form in ("html", "markdown"):
         assert "Pass fused=True to AdamW (model.py:7)" in render(run, form)

@@ -79,13 +79,13 @@ case                                                             metric
       RuntimeError: sizes do not match
           line 1
             x[m]
-The page of this run (--html FILE) has what the cases printed.
+A page (--html FILE) also shows the output of the cases.
 
 Skipped
   Indexing / mask / with a long name · Python, eager, 2 threads: no valgrind
 
 WARNING too few samples, Pointwise / add · C++, eager, forward: only 20 samples
-  (30 recommended); give it more time
+  (30 recommended); measure longer
 
 3 done, 2 failed, 1 skipped, 2 not measured.
 """

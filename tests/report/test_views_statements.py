@@ -97,11 +97,11 @@ statement
   x.sum()
       instructions  function
                900  sum.cpp:at::sum [libtorch.so]
-      … 1 more: see --html or --json
+      … 1 more: see --html or --json of torchmark show
   x.sum() * 2 minus x.sum()
       instructions  function
                600  mul.cpp:at::mul
-      … 1 more: see --html or --json
+      … 1 more: see --html or --json of torchmark show
 
 x.sum() takes 1,000 instructions; compared with it: x.sum() * 2 +500.
 """
@@ -135,6 +135,13 @@ def test_instructions_are_told_by_statement_and_by_function() -> None:
     assert render(run, "text").splitlines() == COUNTS_TEXT.splitlines()
 
 
+def test_a_count_that_is_not_stored_names_the_options_that_show_all_functions() -> None:
+    text = render(run_of(RunKind.COUNT, *COUNTS, settings={"functions": 1}), "text")
+    said = "… 1 more: see --json, or --save and torchmark show latest --html FILE\n"
+    assert text.count(said) == 2
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_the_page_has_all_functions_by_their_whole_names() -> None:
     page = render(run_of(RunKind.COUNT, *COUNTS, settings={"functions": 1}, **STORED), "html")
     for part in ("sum.cpp:at::sum", "other", "mul.cpp:at::mul", "x = torch.ones(4)"):
@@ -143,7 +150,7 @@ def test_the_page_has_all_functions_by_their_whole_names() -> None:
 
 def test_statements_that_took_no_time_have_no_ratio() -> None:
     text = render(run_of(RunKind.TIME, TIMES[0], timed(TWICE, 0.0)), "text")
-    assert "no time on the clock" in text
+    assert "no ratio, because a time is 0 s" in text
 
 
 def test_json_has_the_record_and_the_figures() -> None:

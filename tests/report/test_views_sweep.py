@@ -45,7 +45,7 @@ backward, fp32       pt  compile      ×      ort      ×
 backward, fp16       pt  compile      ×      ort      ×
   batch=1       4.38 us  18.2 us  0.24×  skipped
   batch=8       7.07 us  19.9 us  0.36×  skipped
-Times are medians of one run; × is how many times as fast as pt, same dtype.
+Times are medians of one run; × is the speed-up over pt in the same dtype.
 Largest difference from pt: compile fp32 1.2e-07, ort fp32 1.2e-07, compile fp16
   1.2e-07, ort fp16 1.2e-07.
 Preparing a point took: compile 1.50 s, ort 1.50 s.
@@ -58,7 +58,7 @@ phase       dtype  backend   mean  least   most  points
   forward   fp16   compile  0.29×  0.24×  0.36×       2
   backward  fp16   compile  0.29×  0.24×  0.36×       2
   forward   fp16   ort      0.64×  0.54×  0.77×       2
-Over all sizes that both have; the mean is the geometric one.
+Over all points that both have; mean is the geometric mean.
 
 Failed
   pt fp32 forward batch=9 features=64: RuntimeError: mat1 and mat2 do not fit
@@ -268,8 +268,9 @@ def test_a_wide_interval_is_marked_and_told() -> None:
     text = text_of(made)
     assert "87.0 us (!)" in text
     assert text.count("(!)") == 1
-    assert "WARNING wide interval, pt fp32 forward batch=9 threads=2: the median 87 us may be " in (
-        " ".join(text.split())
+    assert (
+        "WARNING wide interval, pt fp32 forward batch=9 threads=2: the 95 % interval of the "
+        "median 87 us is 22 us to 152 us" in " ".join(text.split())
     )
     page = render(sweep_rows.run_of(made), "html")
     assert page.count(">(!)<") == 2, "at its point, and at its case"

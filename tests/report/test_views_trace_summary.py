@@ -46,7 +46,7 @@ trace.jsonl: captured, torch 2.13.0, Python 3.11.2, train.py
 phases: forward 50 calls (50.0 %), backward 20 calls (20.0 %), optimizer 30
   calls (30.0 %)
 dtypes: float32 90 calls (90.0 %), float16 10 calls (10.0 %)
-30 calls in graphs that torch.compile made kernels of
+30 calls in graphs that torch.compile compiled
 2 threads
 
 By operator
@@ -61,7 +61,7 @@ module                                              forward  backward  optimizer
   (the model itself)                                     10
     aten.relu.default  float32[4, 8]                     10
   layers                                                 40        20
-    0 … 1: 2 alike, each                                 20        10
+    0 … 1 (2 equal modules, each)                        20        10
       aten.relu.default  float32[4, 8]                   10
       aten.threshold_backward.default  float32[4,                  10
         8], float32[4, 8], 0
@@ -73,7 +73,7 @@ module                                              forward  backward  optimizer
       float32[8], 0.1                                                         20
       float16[16, 8], 1                                                       10
 
-Unseen
+Not captured
   2 workers of a DataLoader: what they call is not in here
 
 100 calls of 4 operators, 5 distinct; 10 steps, 1 distinct.
@@ -139,7 +139,7 @@ def test_a_trace_without_modules_is_shown_by_operator(tmp_path: Path) -> None:
     lines = [HEADER, call(), {"place": {"phase": "unknown"}}, {"counts": [[0, 0, 3]]}, end(3)]
     text = shown(summarised(tmp_path, lines))
     assert "Calls by operator" in text
-    assert "in no known order" in text
+    assert "order not known" in text
     assert "phases" not in text
 
 

@@ -35,7 +35,7 @@ def run(store: Store) -> Run:
 
 def test_a_new_store_has_no_runs(store: Store) -> None:
     assert store.runs() == []
-    with pytest.raises(UnknownRunError, match="none yet"):
+    with pytest.raises(UnknownRunError, match="no runs yet"):
         store.run("latest")
 
 
@@ -151,13 +151,13 @@ def test_a_tag_is_of_one_run_and_moves_to_the_next(
     store.create(later)
     assert store.run("nightly").id == later.id
     assert store.run(run.id).tags == ()
-    assert f"nightly was the tag of {run.id}" in caplog.text
+    assert f"moved the tag nightly from {run.id} to" in caplog.text
     caplog.clear()
     store.tag(later.id, "nightly")
     assert caplog.text == "", "the same again changes nothing"
     store.tag(run.id, "nightly")
     assert (store.run("nightly").id, store.run(later.id).tags) == (run.id, ())
-    assert f"nightly was the tag of {later.id}" in caplog.text
+    assert f"moved the tag nightly from {later.id} to" in caplog.text
 
 
 def test_a_tag_can_be_taken_away(store: Store, run: Run) -> None:

@@ -1,1 +1,1 @@
-"""Pure functions of records: no clock, no torch, no printing."""
+"""Pure functions of records: they do not read the clock, import torch or print."""

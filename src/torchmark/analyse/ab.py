@@ -1,11 +1,10 @@
-"""A comparison of two environments, judged: ratios, verdicts, differences, and the control.
+"""Judge a comparison of two environments: ratios, verdicts, differences and the control.
 
-*Times* are judged by replicates (see `torchmark.analyse.pairs`), all cases of a comparison
-together.
+*Times* are judged from their replicates (see `torchmark.analyse.pairs`), all cases together.
 
-*Counts* are exact where both environments lay out their memory alike. Where they do not, the same
-work takes a few instructions more or fewer, so a case is counted in several layouts; it has
-changed if the counts of B lie further from those of A than those of either lie apart.
+*Counts* are exact if both environments have the same memory layout. Otherwise the same work takes
+a few instructions more or fewer, so each case is counted in several layouts. It has changed if the
+distance between the counts of A and B is larger than the spread within A or within B.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class TimeRow:
     """The ratio of B to A with its interval, the verdict, and the detectable change."""
 
     python_calls: tuple[PythonCalls, ...]
-    """Python functions behind a change, what grew most first."""
+    """Python functions that differ, if the case has changed."""
 
     @property
     def verdict(self) -> Verdict:
@@ -56,12 +55,12 @@ class TimeRow:
 
     @property
     def b_seconds(self) -> float:
-        """One run in B: what the replicates say of it, since the two were not timed apart."""
+        """One run in B: A's time multiplied by the ratio."""
         return self.a_seconds * self.effect.ratio
 
 
 class FunctionDifference(NamedTuple):
-    """What one function takes more in B, for one run of the case."""
+    """The additional instructions of one function in B, for one run of the case."""
 
     function: str
     instructions: Fraction
@@ -69,40 +68,40 @@ class FunctionDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRow(CountChange):
-    """The instructions of one case in A and in B, each in the middle of its layouts.
+    """The instructions of one case in A and in B: the medians over the memory layouts.
 
-    They are without what only layouts move.
+    Functions whose count depends only on the layout are left out.
     """
 
     other: Case | None
     spread: Fraction
-    """How far the layouts of one environment lie apart, of the one where it is more."""
+    """The range of the counts over the layouts, in A or in B, whichever is larger."""
 
     functions: tuple[FunctionDifference, ...]
-    """What differs by function, biggest first."""
+    """The differences by function, largest first."""
 
     python_calls: tuple[PythonCalls, ...]
 
 
 class Control(NamedTuple):
-    """A compared with A, launched apart: how many false alarms does this set-up give today?"""
+    """A/A comparisons: A compared with A, launched separately, to count false alarms."""
 
     comparisons: int
-    """Cases that were compared so, each judged alone as a single case would be."""
+    """Number of cases that were compared, each judged as a single case."""
 
     alarms: int
-    """Of them, called a change."""
+    """Number of comparisons that were called a change."""
 
     deviation: float
     """The standard deviation of the log ratios around 0: the noise of one replicate."""
 
     share: float
-    """Of the time that comparing took in all."""
+    """Share of the time of all comparisons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged(Compared):
-    """All that a report says of a comparison; rows with the greatest changes come first."""
+    """The judged comparison of two environments; rows with the largest changes come first."""
 
     a: Environment
     b: Environment
@@ -112,13 +111,13 @@ class Judged(Compared):
     times: tuple[TimeRow, ...]
     counts: tuple[CountRow, ...]
     gaps: tuple[Result, ...]
-    """What failed or was skipped."""
+    """Results that failed or were skipped."""
 
     control: Control | None
-    """None where the comparison was too short for one."""
+    """None if the comparison was too short for one."""
 
     missing: int
-    """Planned results that are not there."""
+    """Number of planned results that are missing."""
 
 
 def pairs_of(run: Run) -> list[Pair]:
@@ -169,7 +168,7 @@ def _time_rows(timings: Sequence[tuple[Result, PairedTiming]]) -> list[TimeRow]:
 
 
 def _time_order(row: TimeRow) -> tuple[int, float]:
-    """Changes first, the greatest of them at the top; then what is unclear, then the same."""
+    """The order of rows: changes, largest first; then unclear; then the same."""
     place = {Verdict.SLOWER: 0, Verdict.FASTER: 0, Verdict.UNCLEAR: 1, Verdict.SAME: 2}
     return place[row.verdict], -abs(math.log(row.effect.ratio))
 
@@ -179,7 +178,7 @@ def _count_order(row: CountRow) -> tuple[bool, float]:
 
 
 def judge_counts(result: Result) -> CountRow:
-    """One case by itself: counts need no others to be judged."""
+    """Judge the counts of one case; other cases do not affect it."""
     counts = result.payload
     assert isinstance(counts, PairedCounts)
     spec = spec_of(result.case)
@@ -209,13 +208,13 @@ def _count_verdict(a: Sequence[Fraction], b: Sequence[Fraction], spread: Fractio
 
 
 def _per_run(stats: CallgrindStats, *, with_loop: bool) -> Fraction:
-    """Instructions without what follows from where things lie."""
+    """Instructions of one run, without functions that depend on memory addresses."""
     counts = stats.stmt_exclusive_stats if with_loop else stats.without_loop()
     return Fraction(counts.without_layout().sum(), stats.number_per_run)
 
 
 def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[FunctionDifference, ...]:
-    """By function what one run takes more in B, biggest first; names without build folders."""
+    """The additional instructions of each function in B, largest first, without build folders."""
     more: dict[str, Fraction] = defaultdict(Fraction)
     for stats, sign in ((b.as_standardized(), 1), (a.as_standardized(), -1)):
         for count, name in stats.without_loop().without_layout():
@@ -225,7 +224,7 @@ def _functions_that_differ(a: CallgrindStats, b: CallgrindStats) -> tuple[Functi
 
 
 def _control(results: Sequence[Result]) -> Control | None:
-    """What the comparisons of A with A say together."""
+    """The result of all A/A comparisons."""
     timed = [
         (each, each.payload)
         for each in results

@@ -1,11 +1,11 @@
-"""What a recorded call has to do, and what its time goes into: work, overhead or more than that.
+"""The bytes that a recorded call must move, and what its time is spent on: work or overhead.
 
-*Bytes.* Every tensor that is read counts once and every tensor that is written counts once, by the
-elements that it really has: a dimension of stride 0 is one element however long it is. A view moves
-nothing. What a kernel reads twice, or keeps in a buffer of its own, is not in here: this is the
-least that the call must move, and where the record does not tell it is None.
+*Bytes.* Each tensor that is read or written counts once, with the elements that it really has: a
+dimension with stride 0 is one element. A view moves nothing. This is the least that a call must
+move: it does not include what a kernel reads twice or keeps in a buffer. It is None if the record
+does not have the sizes.
 
-*Time.* The yardstick is what the machine did at its best in the same run.
+*Time.* It is compared with the best speed of the machine, measured in the same run.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from torchmark.model.run import MachineSpeeds
 
 WORK_FROM = 0.5
-"""A call is work from the point at which the machine's best speed explains half of its time."""
+"""A call is work if the machine's best speed explains at least this share of its time."""
 
 MOST_OVERHEAD = 20
-"""Times what the smallest call takes: no operator's fixed costs are seen to be longer. What is
-longer, and not explained by bytes or FLOPs either, computes something that this does not count."""
+"""A call of up to 20 times the time of the smallest call can be overhead: no operator had longer
+fixed costs. A longer call that bytes and FLOPs do not explain computes something else."""
 
 _SIZES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex128": 16, "complex64": 8,
     "complex32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4,
     "uint16": 2, "uint8": 1, "bool": 1, "qint8": 1, "quint8": 1, "qint32": 4,
 }  # fmt: skip
-"""Bytes of an element; those of float8 are known by their name."""
+"""Bytes of an element; float8 dtypes are recognised by their name."""
 
 _WRITES_NOTHING = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
@@ -47,26 +47,26 @@ _WRITES_ONLY = frozenset(
 """In-place operators that do not read what they overwrite."""
 
 _GATHERS = frozenset({"embedding", "index_select", "gather", "index", "take", "_unsafe_index"})
-"""Read no more of their first tensor than they write."""
+"""Operators that read no more of their first tensor than they write."""
 
 _SCATTERS = frozenset(
     {"index_put_", "_index_put_impl_", "index_add_", "index_copy_", "scatter_", "scatter_add_"}
 )
-"""Touch no more of their first tensor than they are given for it."""
+"""Operators that read and write no more of their first tensor than the size of their inputs."""
 
 
 class Nature(enum.Enum):
-    """What the time of a call goes into."""
+    """What the time of a call is spent on."""
 
     WORK = "work"
-    """At least half is what its bytes or FLOPs need at the machine's best speed."""
+    """Its bytes or FLOPs need at least half of the time at the machine's best speed."""
 
     OVERHEAD = "overhead"
-    """Less than half is, and the call is short: dispatch, checks, allocation."""
+    """They need less than half, and the call is short: dispatch, checks, allocation."""
 
     SLOW = "slow"
-    """Less than half is, and the call is long: it computes more than is counted (sines, sorting),
-    or does so below the speed of a plain copy or matrix product."""
+    """They need less than half, and the call is long: it computes what is not counted (sines,
+    sorting), or is slower than a plain copy or matrix product."""
 
 
 def explain_time(
@@ -76,9 +76,9 @@ def explain_time(
     flops: int | None,
     speeds: MachineSpeeds,
 ) -> tuple[float | None, Nature | None]:
-    """The part of a call's time that its bytes or FLOPs need (at most 1), and what it goes into.
+    """The part of a call's time that its bytes or FLOPs need (at most 1), and its nature.
 
-    None where neither bytes nor FLOPs are known.
+    None if neither bytes nor FLOPs are known.
     """
     needed = seconds_needed(call, moved, flops, speeds)
     if needed is None:
@@ -93,10 +93,10 @@ def explain_time(
 def seconds_needed(
     call: RecordedCall, moved: int | None, flops: int | None, speeds: MachineSpeeds
 ) -> float | None:
-    """What bytes and FLOPs need at the machine's best speed, the longer of the two.
+    """The longer of the times that bytes and FLOPs need at the machine's best speed.
 
-    A small copy is faster than a large one, since it stays in a cache: bytes count at the speed of
-    a copy of that size.
+    The speed for bytes is that of a copy of the same size: small copies stay in a cache and are
+    faster.
     """
     needed = []
     if moved is not None and speeds.bytes_per_second:
@@ -108,7 +108,7 @@ def seconds_needed(
 
 
 def computed_type(call: RecordedCall) -> str:
-    """The type of the elements of its first tensor, "" if it has none."""
+    """The dtype of its first tensor; "" if it has no tensor."""
     for value in (*call.args, *call.kwargs.values()):
         if isinstance(value, dict) and "tensor" in value:
             return str(value["tensor"]["dtype"])
@@ -116,7 +116,7 @@ def computed_type(call: RecordedCall) -> str:
 
 
 def _copy_speed(moved: int, measured: Mapping[int, float]) -> float:
-    """Bytes a second, between two sizes that were measured by the logarithm of the size.
+    """Bytes per second for a size, interpolated between measured sizes on a log scale.
 
     >>> _copy_speed(1000, {100: 8.0, 10_000: 4.0}), _copy_speed(1, {100: 8.0, 10_000: 4.0})
     (6.0, 8.0)
@@ -141,11 +141,11 @@ class _Seen(NamedTuple):
 
 
 class _UnknownError(Exception):
-    """A tensor whose size the record does not tell."""
+    """The record does not have the size of a tensor."""
 
 
 def bytes_moved(call: RecordedCall) -> int | None:
-    """The bytes that the call reads and writes; None where the record does not tell."""
+    """The bytes that the call reads and writes; None if the record does not have the sizes."""
     name = _name_of(call.op)
     if name in _WRITES_NOTHING:
         return 0
@@ -182,7 +182,7 @@ def _name_of(op: str) -> str:
 
 
 def _arguments(call: RecordedCall) -> Iterator[_Seen]:
-    """Every tensor among the arguments, with what the schema says is done to it."""
+    """Each tensor in the arguments, with whether the schema says it is read or written."""
     schema = parse_schema(call.schema or "")
     arguments = schema.arguments if schema is not None else []
     names = [argument.name for argument in arguments]
@@ -197,7 +197,7 @@ def _arguments(call: RecordedCall) -> Iterator[_Seen]:
 
 
 def tensors_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The records of all tensors in a value of tagged JSON."""
+    """The records of all tensors in a tagged JSON value."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from tensors_in(each)
@@ -210,7 +210,7 @@ def tensors_in(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _size(tensor: Mapping[str, Any]) -> int:
-    """Bytes of the elements that the tensor really has."""
+    """Bytes of the elements that the tensor really has; stride 0 counts as one element."""
     parts = tensor.get("parts")
     if parts is not None:
         return sum(_size(part.get("tensor", part)) for part in parts.values())

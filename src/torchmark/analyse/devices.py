@@ -1,4 +1,4 @@
-"""Where recorded calls ran: they run again on the CPU, whatever that was."""
+"""The devices on which calls were recorded. Every call is replayed on the CPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torchmark.model.trace import RecordedCall
 from torchmark.model.units import ordered_unique
 
 _HERE = ("cpu", "meta")
-"""Devices that are the same wherever a call runs again."""
+"""Devices that are the same in a replay."""
 
 
 def devices_of(call: RecordedCall) -> tuple[str, ...]:
-    """The devices other than the CPU that its tensors were on, or that it named.
+    """The devices other than the CPU that the arguments of a call use.
 
     >>> x = {"tensor": {"shape": [2], "dtype": "float32", "device": "cuda:0"}}
     >>> devices_of(RecordedCall(op="aten.add.Tensor", args=([x, 1],), kwargs={}))
@@ -38,17 +38,17 @@ def _devices_in(value: Any) -> Iterator[str]:
 
 
 def warn_of_devices(devices: Sequence[Sequence[str]]) -> list[str]:
-    """That calls ran elsewhere, given the devices of each: a sentence, or none.
+    """A warning if calls were recorded on other devices; `devices` has those of each call.
 
     >>> warn_of_devices([("cuda:0",), (), ("cuda:0",)])
-    ['2 of 3 distinct calls were recorded on cuda:0; here all run on the CPU, and take its times']
+    ['2 of 3 distinct calls were recorded on cuda:0; their times here are CPU times']
     >>> warn_of_devices([()])
     []
     """
     elsewhere = [each for each in devices if each]
     names = ", ".join(ordered_unique(name for each in elsewhere for name in each))
     said = (
-        f"{len(elsewhere):,} of {len(devices):,} distinct calls were recorded on {names}; here all "
-        "run on the CPU, and take its times"
+        f"{len(elsewhere):,} of {len(devices):,} distinct calls were recorded on {names}; their "
+        "times here are CPU times"
     )
     return [said] if elsewhere else []

@@ -1,4 +1,4 @@
-"""What a result says: its time with an interval, its instructions; and verdicts on a change."""
+"""Times with intervals, instructions, and verdicts on a change."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from torchmark_probe.loops.intervals import FEWEST_SAMPLES, Interval
 
 
 class Verdict(enum.Enum):
-    """What became of a time or a number of instructions from the first to the second."""
+    """How a time or a number of instructions changed."""
 
     SLOWER = "slower"
     FASTER = "faster"
     MORE = "more"
     FEWER = "fewer"
     SAME = "same"
-    """A time within the margin of equivalence, or a count that is equal to the instruction."""
+    """A time within the equivalence margin, or an equal count."""
 
     CLOSE = "close"
-    """A count that is not equal, but no further apart than layouts or the threshold allow."""
+    """A count that is not equal, but differs no more than memory layouts or the threshold allow."""
 
     UNCLEAR = "unclear"
     """The interval is too wide to tell."""
@@ -57,7 +57,7 @@ class CountChange:
 
     @property
     def share(self) -> float:
-        """The difference as a share of the first; infinite where that has none."""
+        """The difference as a share of the first; infinite if the first is zero."""
         return relative_change(self.before, self.after)
 
 
@@ -70,30 +70,30 @@ class Compared:
 
     @property
     def has_regression(self) -> bool:
-        """Whether a case takes longer, or more instructions."""
+        """Whether a case is slower or takes more instructions."""
         return any(each.verdict.is_regression for each in (*self.times, *self.counts))
 
     @property
     def has_change(self) -> bool:
-        """Whether a case takes another time or another number of instructions."""
+        """Whether the time or the number of instructions of a case has changed."""
         return any(each.verdict.is_change for each in (*self.times, *self.counts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTime:
-    """How long one run of a case takes, in seconds."""
+    """The time of one run of a case, in seconds."""
 
     median: float
     interval: Interval | None
-    """The 95 % interval of the median; it may reach below zero where samples are few, and None is
-    what too few of them have."""
+    """The 95 % interval of the median; it may reach below zero if samples are few. None if there
+    are too few samples for an interval."""
 
     samples: int
     warnings: tuple[ResultWarning, ...] = ()
 
 
 def time_of(result: Result | None) -> MeasuredTime | None:
-    """The time in a result, of samples or of statistics alone; None where there is none."""
+    """The time in a result, from its samples or its statistics; None if it has none."""
     if result is None:
         return None
     if isinstance(result.payload, TimeSummary):
@@ -122,9 +122,9 @@ def time_of_measurement(measurement: Measurement) -> MeasuredTime:
 
 
 def instructions_of(counts: Counts, *, with_loop: bool = False) -> Fraction:
-    """Instructions of one run, without the empty loop where that was counted.
+    """Instructions of one run, without the empty loop if that was counted.
 
-    A fraction, because a statement need not do the same in every run and counts are exact.
+    Counts are exact, but runs of a statement may differ, so the result is a fraction.
     """
     everything = sum(count for count, _ in counts.statement.exclusive)
     loop = 0 if with_loop else sum(count for count, _ in counts.loop.exclusive)
@@ -132,12 +132,12 @@ def instructions_of(counts: Counts, *, with_loop: bool = False) -> Fraction:
 
 
 def counted_its_loop(counts: Counts) -> bool:
-    """Whether the cost of the empty loop is known."""
+    """Whether the empty loop was counted."""
     return len(counts.loop.exclusive) > 0
 
 
 def relative_change(before: Fraction, after: Fraction) -> float:
-    """The difference as a share of `before`; infinite where that is nothing."""
+    """The difference as a share of `before`; infinite if that is zero."""
     if before == after:
         return 0.0
     return float((after - before) / before) if before else math.copysign(math.inf, after)

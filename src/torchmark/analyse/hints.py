@@ -1,7 +1,7 @@
-"""Hints: alternatives that are clearly faster than what the model does, and noticed in a step.
+"""Hints: measured alternatives that are clearly faster and save a noticeable part of a step.
 
-Both were measured in the run. Clearly faster: the 95 % intervals do not touch. Noticed: what it
-saves is two per cent of a step or more, of the real one where that is known.
+An alternative is clearly faster if the 95 % intervals do not touch. The saving is noticeable if it
+is at least 2 % of a step (of the real step if its time is known).
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from torchmark.model.run import Alternative
 from torchmark.model.run_settings import TracedCall
 
 LEAST_SHARE = 0.02
-"""Of a step: what saves less is lost in its noise."""
+"""Minimum saving, as a share of a step; less is lost in its noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """An alternative that is worth telling."""
+    """An alternative to show to the user."""
 
     alternative: Alternative
     calls: tuple[TracedCall, ...]
-    """Those that it is about."""
+    """The calls that it replaces."""
 
     seconds: float
-    """That it saves in a step."""
+    """Seconds that it saves in a step."""
 
     share: float
-    """Of the step that it saves."""
+    """Share of a step that it saves."""
 
     pays_with_copy: bool
-    """Whether it is still clearly faster if the inputs are copied for it."""
+    """Whether it is still clearly faster if its inputs must be copied first."""
 
 
 def find_hints(analysis: ReplayAnalysis, alternatives: tuple[Alternative, ...]) -> list[Hint]:
-    """Those that save the most first."""
+    """The hints, largest saving first."""
     real = analysis.real_step
     step = real.time.median if real is not None else analysis.step_seconds
     calls = {call.number: call for call in analysis.settings.calls}

@@ -1,19 +1,19 @@
 """The statistical model of paired timing: replicates with random effects, fitted once.
 
-A crossover is two process pairs, one started A-first and one B-first. With y for the log of B's
-time over A's, their mean z has no order effect in it, and half their difference d shows the noise:
+A crossover is two process pairs, one started A-first and one B-first. Let y be the log of B's time
+over A's. The mean z of the two has no order effect, and half their difference d shows the noise:
 
     z = effect + u + v      u ~ N(0, between · s²)   one for every replicate
     d = order effect + w    v ~ N(0, within · s²)    one for every crossover
                             w ~ N(0, s²)
 
-`within` is one where the two process pairs are independent, and less where they oppose each other:
+`within` is 1 if the two process pairs are independent, and less if they are negatively correlated:
 the second pair often gets the memory pages of the first with the sides exchanged. `between` says
-how much launches differ beyond that. A few replicates cannot tell either, and a fit that takes the
-likeliest values for the truth is too sure of itself, or too unsure: so the two are averaged over,
-with weights from what recorded comparisons of a thing with itself showed. For every
-pair of values the effect follows Student's t around its generalised least squares estimate; the fit
-is the mixture of them. Verdict, interval and detectable change all come from this mixture.
+how much launches differ beyond that. A few replicates cannot determine either, and a fit with the
+most likely values gives intervals that are too narrow or too wide. So the fit averages over both,
+with weights from recorded A/A comparisons. For each pair of values, the effect follows Student's t
+around its generalised least squares estimate; the fit is the mixture of these distributions.
+Verdict, interval and detectable change all come from this mixture.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What replicates say of the log ratio: a mixture of Student's t distributions."""
+    """The posterior of the log ratio: a mixture of Student's t distributions."""
 
     components: tuple[Component, ...]
     freedom: float
-    """Degrees of freedom, of all components."""
+    """Degrees of freedom of all components."""
 
     replicates: int
 
@@ -109,27 +109,27 @@ class Fit:
         return self.freedom / 2 + 1
 
     def with_crossovers(self, count: int) -> Fit:
-        """What so many crossovers would say, in as many more replicates, if they spread alike."""
+        """The fit that `count` crossovers would give if they spread like these."""
         scale = math.sqrt(self.crossovers / count)
         components = (replace(each, error=each.error * scale) for each in self.components)
         return replace(self, components=tuple(components), freedom=2 * count - 2)
 
     def below(self, value: float) -> float:
-        """How likely the effect lies below the value."""
+        """The probability that the effect lies below the value."""
         return math.fsum(
             each.weight * lower_tail((value - each.centre) / each.error, self.freedom)
             for each in self.components
         )
 
     def quantile(self, share: float) -> float:
-        """The value below which the effect lies with this probability."""
+        """The value that the effect lies below with this probability."""
         away = math.copysign(quantile(abs(2 * share - 1), self.freedom), share - 0.5)
         ends = [each.centre + each.error * away for each in self.components]
         return _root(lambda value: self.below(value) - share, min(ends), max(ends))
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a growing function is zero, by the rule of false position (the Illinois variant)."""
+    """The zero of an increasing function, by the Illinois variant of false position."""
     at_low, at_high = function(low), function(high)
     while high - low > _RESOLUTION * (1 + abs(high)) and at_low < 0 < at_high:
         middle = (low * at_high - high * at_low) / (at_high - at_low)
@@ -144,7 +144,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def fit_replicates(replicates: Sequence[Sequence[Crossover]], *, same_files: bool = True) -> Fit:
-    """Fit the model to the crossovers of every replicate; there must be two crossovers or more."""
+    """Fit the model to the crossovers of each replicate; needs at least two crossovers."""
     count = sum(map(len, replicates))
     if count < FEWEST_CROSSOVERS:
         raise EmptyMeasurementError("an interval needs at least two crossovers")
@@ -169,7 +169,7 @@ def fit_replicates(replicates: Sequence[Sequence[Crossover]], *, same_files: boo
 def _means_and_noise(
     replicates: Sequence[Sequence[Crossover]],
 ) -> tuple[list[list[float]], float]:
-    """The means of the crossovers by replicate, and the squares of what their pairs differ by."""
+    """The means of the crossovers by replicate, and the sum of squares of the noise."""
     means = [[(one + other) / 2 for one, other in each] for each in replicates if each]
     halves = [(other - one) / 2 for each in replicates for one, other in each]
     order = fmean(halves)
@@ -179,7 +179,7 @@ def _means_and_noise(
 def _least_squares(
     means: Sequence[Sequence[float]], noise: float, *, within: float, between: float
 ) -> tuple[float, float, float]:
-    """The log of the likelihood, the effect and its standard error, if the two are known."""
+    """Log likelihood, effect and its standard error for given `within` and `between`."""
     weights = [1 / (between + within / len(each)) for each in means]
     middles = list(map(fmean, means))
     total = math.fsum(weights)
@@ -201,7 +201,7 @@ def _least_squares(
 
 
 def _within_a_fence(replicates: Sequence[Sequence[Crossover]]) -> list[list[Crossover]]:
-    """With process pairs that lie far out, apart from the order effect, moved to the fence."""
+    """The replicates with outliers (after subtracting the order effect) moved to the fence."""
     first = median([(other - one) / 2 for each in replicates for one, other in each])
     pairs = [y for each in replicates for one, other in each for y in (one + first, other - first)]
     middle = median(pairs)

@@ -1,13 +1,13 @@
-"""Ladders: what each kind of input costs over the plain one of the same call.
+"""Ladders: the cost of each kind of input, compared with a plain Tensor in the same call.
 
-Cases of the suite `overrides` that share all of their labels but the last make a ladder, and the
-one whose last label is the plain kind is what the others are compared with.
+Cases of the suite `overrides` that differ only in their last label form a ladder. The others are
+compared with the case whose last label is the plain kind.
 
-*Times* come from different processes, so the errors of two medians are independent: the interval
-of their difference adds them as squares, and that of their ratio does so with logarithms. What
-differs from process to process no interval of one measurement can know.
+*Times* come from different processes, so the errors of two medians are independent. The interval
+of their difference combines them as the root of the sum of squares, and that of their ratio does
+the same on the logarithmic scale. Differences between processes are not included.
 
-*Counts* of one zygote repeat to the instruction, so their difference is exact.
+*Counts* of one zygote are repeatable to the instruction, so their difference is exact.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from torchmark.model.result import Counts, Metric, Result
 from torchmark_probe.loops.intervals import Interval
 
 SUITE = "overrides"
-"""The first label of the cases that make ladders."""
+"""The first label of the cases that form ladders."""
 
 PLAIN = "Tensor"
-"""The kind that nobody overrides: what the others are compared with."""
+"""The kind of input without an override, which the others are compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class TimeOverhead:
     """How much longer a call takes than the plain one."""
 
     seconds: float
-    """The difference of the medians; negative for a call that takes less."""
+    """The difference of the medians; negative if the call is faster."""
 
     interval: Interval
     """The 95 % interval of the difference, in seconds."""
 
     ratio: float
-    """The median over that of the plain call."""
+    """The median divided by that of the plain call."""
 
     ratio_interval: Interval
 
@@ -53,15 +53,16 @@ class Rung:
     case: Case
 
     time: Result | None
-    """None where no time was asked for, or it is not there yet; likewise `count`."""
+    """None if there is no result for the time (yet)."""
 
     count: Result | None
+    """None if there is no result for the count (yet)."""
 
     time_overhead: TimeOverhead | None = None
-    """None for the plain call, and where one of the two has no time."""
+    """None for the plain call, and if one of the two has no time."""
 
     more_instructions: Fraction | None = None
-    """Of one run; None for the plain call, and where one of the two has no count."""
+    """Additional instructions of one run; None for the plain call, and without two counts."""
 
     @property
     def kind(self) -> str:
@@ -69,15 +70,15 @@ class Rung:
 
     @property
     def instructions(self) -> Fraction | None:
-        """Of one run, where they were counted."""
+        """Instructions of one run, if they were counted."""
         counts = self.count.payload if self.count is not None else None
         return instructions_of(counts) if isinstance(counts, Counts) else None
 
 
 def find_rungs(results: Iterable[Result]) -> list[Rung]:
-    """The rungs of one ladder after the other, each in the order in which the results name them.
+    """The rungs of all ladders, in the order of the results.
 
-    Without a result of the plain kind a ladder has no overheads.
+    A ladder without a result of the plain kind has no overheads.
     """
     ladders: dict[tuple[str, ...], dict[str, dict[Metric, Result]]] = {}
     for result in results:
@@ -87,9 +88,9 @@ def find_rungs(results: Iterable[Result]) -> list[Rung]:
 
 
 def time_overhead(time: MeasuredTime, plain: MeasuredTime) -> TimeOverhead | None:
-    """What one takes longer than the other.
+    """How much longer `time` is than `plain`.
 
-    None where either took no time on the clock, or has too few samples for an interval.
+    None if one of them is zero, or has too few samples for an interval.
     """
     if not (time.median and plain.median and time.interval and plain.interval):
         return None
@@ -118,12 +119,13 @@ def _rungs_of(kinds: Mapping[str, Mapping[Metric, Result]]) -> list[Rung]:
     }
     plain = rungs.get(PLAIN)
     return [
-        rung if plain is None or rung is plain else _above(plain, rung) for rung in rungs.values()
+        rung if plain is None or rung is plain else _with_overheads(plain, rung)
+        for rung in rungs.values()
     ]
 
 
-def _above(plain: Rung, rung: Rung) -> Rung:
-    """The rung with what it has over the plain one."""
+def _with_overheads(plain: Rung, rung: Rung) -> Rung:
+    """The rung with its overheads over the plain one."""
     long, short = time_of(rung.time), time_of(plain.time)
     many, few = rung.instructions, plain.instructions
     return replace(

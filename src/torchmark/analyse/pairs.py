@@ -1,15 +1,16 @@
-"""Cases that were compared by replicates, judged: ratio, interval, verdict, detectable change.
+"""Judge paired times: ratio, interval, verdict and detectable change of each case.
 
-All of it comes from one fit (`torchmark.analyse.mixed_model`) at one level, and the verdict can be
-read off the interval that is shown: *slower* if it lies above one, *faster* if it lies below one,
-*same* if it holds one and lies within 1 % of it, otherwise *unclear*. Three things are in the
-interval. Looking several times spends the false alarms that are allowed, so a look has a share of
-them. Among several cases the false discovery rate is held (Benjamini and Hochberg), and all cases
-are shown at the level that it leads to. And the interval is wider by what two environments differ
-for no reason that matters (the allowance).
+All four come from one fit (`torchmark.analyse.mixed_model`) at one level. The verdict follows from
+the interval: *slower* if it lies above one, *faster* if it lies below one, *same* if it contains
+one and lies within 1 % of it, otherwise *unclear*. The interval includes three corrections:
 
-The detectable change is the smallest one that another comparison of the same length would find
-with 80 % power, at the same level.
+- Results are checked at several looks, and each look may spend a share of alpha.
+- The false discovery rate over all cases is controlled (Benjamini and Hochberg), and all cases are
+  shown at the resulting level.
+- The allowance: two environments may differ a little for reasons other than the code.
+
+The detectable change is the smallest change that a comparison of the same length finds with 80 %
+power, at the same level.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from torchmark.model.run import FEWEST_REPLICATES
 from torchmark_probe.loops.intervals import Interval
 
 FALSE_DISCOVERIES = 0.01
-"""Of cases compared together, the share of changes, among those that are called one, that may be
-none. So one in a hundred comparisons of a thing with itself, judged alone, may be called a change;
-of twenty cases without a change the first has to be as unlikely as one in two thousand."""
+"""The false discovery rate: of the cases that are called a change, the share that may be false. So
+one in a hundred A/A comparisons of a single case may be called a change; of twenty cases without a
+change, the first is called one only if its p-value is below 1/2000."""
 
 SAME_WITHIN = 0.01
-"""Two things are the same if the interval of their ratio lies within this of one."""
+"""Two times are the same if the interval of their ratio lies within this distance of one."""
 
 POWER = 0.8
-"""How often a change of the detectable size is found."""
+"""Probability that a change of the detectable size is found."""
 
 ALLOWANCE = 0.001
 """The log ratio that two environments may have for nothing though they load the same files: `x + x`
@@ -63,39 +64,39 @@ _MOST_LOG = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What the replicates of a case say, judged together with other cases or alone."""
+    """The ratio of a case with its interval and verdict."""
 
     ratio: float
     """B's time over A's."""
 
     interval: Interval
-    """Where the ratio lies at the level, with the allowance: what the verdict follows from."""
+    """The interval of the ratio at `level`, with the allowance; the verdict follows from it."""
 
     level: float
-    """The confidence that the interval has and the verdict was reached at, as a share."""
+    """The confidence level of the interval and the verdict, as a share."""
 
     interval_95: Interval
-    """Where the ratio lies with 95 % confidence: how well it is known, without the allowance."""
+    """The 95 % interval of the ratio, without the allowance: how well the ratio is known."""
 
     verdict: Verdict
     detectable: float
-    """The smallest change that is found with 80 % power at the level, as a share."""
+    """The smallest change that is found with 80 % power at `level`, as a share."""
 
     p: float
-    """How likely such a ratio is where there is no difference beyond the allowance. The share of
-    false alarms that the look may spend is in it."""
+    """The p-value of a difference beyond the allowance, corrected for the share of alpha that the
+    last look may spend."""
 
     replicates: int
 
 
 def can_be_judged(timing: PairedTiming) -> bool:
-    """Whether there is enough for a verdict: of a case that was cut short there may not be."""
+    """Whether there are enough replicates for a verdict."""
     crossovers = sum(map(len, timing.replicates))
     return crossovers >= FEWEST_CROSSOVERS and len(timing.replicates) >= FEWEST_REPLICATES
 
 
 def judge_times(timings: Sequence[PairedTiming]) -> list[Effect]:
-    """An effect for each case, the false discovery rate held over all of them.
+    """The effect of each case, with the false discovery rate controlled over all cases.
 
     >>> same, slower = (
     ...     PairedTiming(a_seconds=1e-6, replicates=(((log, log + 0.001),),) * 10)
@@ -113,14 +114,14 @@ def judge_times(timings: Sequence[PairedTiming]) -> list[Effect]:
 
 
 def judge_alone(timing: PairedTiming) -> Effect:
-    """The effect of a case by itself."""
+    """The effect of a case that is judged without others."""
     return judge_times([timing])[0]
 
 
 def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -> bool:
-    """Whether more replicates would say nothing new, even if no other of the cases has changed.
+    """Whether a case needs no more replicates, assuming that no other case has changed.
 
-    `gives_up` lets a case end as the same though more replicates might find a small change.
+    With `gives_up`, a case may end as the same although more replicates might find a small change.
     """
     if len(timing.replicates) < FEWEST_REPLICATES:
         return False
@@ -141,22 +142,22 @@ def _is_well_known(effect: Effect) -> bool:
 
 
 class Forecast(NamedTuple):
-    """What a case needs, by what its first replicates say."""
+    """The number of crossovers that a case needs, predicted from its first replicates."""
 
     crossovers: int
-    """In all, with those that were taken."""
+    """The total number, including those that were measured."""
 
     detectable: float
-    """The detectable change by then."""
+    """The detectable change with this number."""
 
 
 def detectable_among(timing: PairedTiming, cases: int) -> float:
-    """The detectable change where no other of the cases has changed."""
+    """The detectable change if no other of the cases has changed."""
     return _detectable(_fit(timing), timing, FALSE_DISCOVERIES / cases)
 
 
 def forecast(timing: PairedTiming, wanted: float, *, cases: int, most: int) -> Forecast:
-    """How many crossovers make a change of the wanted size detectable; no more than `most`."""
+    """The number of crossovers, at most `most`, that makes a change of `wanted` detectable."""
     fit, alarms = _fit(timing), FALSE_DISCOVERIES / cases
 
     def detectable(count: int) -> float:
@@ -180,14 +181,14 @@ def _allowance(timing: PairedTiming) -> float:
 
 
 def _p_value(fit: Fit, timing: PairedTiming) -> float:
-    """Twice the chance that the effect lies on the other side of the allowance."""
+    """Twice the probability that the effect lies on the other side of the allowance."""
     allowance = _allowance(timing)
     other_side = min(fit.below(allowance), 1 - fit.below(-allowance))
     return min(1.0, 2 * other_side / timing.alpha_share)
 
 
 def _effect(fit: Fit, timing: PairedTiming, alarms: float, p: float) -> Effect:
-    """Judge a case where this share of false alarms is allowed."""
+    """Judge a case at a level of 1 - `alarms`."""
     allowance, at_level = _allowance(timing), alarms * timing.alpha_share
     low, high = fit.quantile(at_level / 2), fit.quantile(1 - at_level / 2)
     interval = Interval(_exp(low - allowance), _exp(high + allowance))
@@ -210,12 +211,12 @@ def _detectable(fit: Fit, timing: PairedTiming, alarms: float) -> float:
 
 
 def _beyond_for_power(fit: Fit, alarms: float) -> float:
-    """How far beyond the half interval a change has to lie to be found with the power.
+    """The distance beyond the half interval at which a change is found with 80 % power.
 
-    Three things vary from one comparison to the next: the estimate, the half interval that it has
-    to exceed, and the one from which this is said. A standard error that is known from n degrees of
-    freedom varies by 1 / sqrt(2 n) of itself, and by 1 / sqrt(n) where the noise has tails like
-    that of process pairs (an excess kurtosis of 2).
+    Three things vary between comparisons: the estimate, the half interval that it must exceed, and
+    the half interval that this is computed from. A standard error with n degrees of freedom varies
+    by 1 / sqrt(2 n) of its value, and by 1 / sqrt(n) if the noise has tails like that of process
+    pairs (an excess kurtosis of 2).
     """
     beyond = fit.quantile(POWER) - fit.quantile(0.5)
     half = quantile(1 - alarms, fit.freedom)
@@ -225,7 +226,7 @@ def _beyond_for_power(fit: Fit, alarms: float) -> float:
 
 
 def verdict_of(interval: Interval) -> Verdict:
-    """What can be read off an interval.
+    """The verdict that follows from an interval.
 
     >>> [verdict_of(Interval(*ends)).value for ends in [(1.001, 1.2), (0.991, 1.009), (0.9, 1.1)]]
     ['slower', 'same', 'unclear']
@@ -239,14 +240,14 @@ def verdict_of(interval: Interval) -> Verdict:
 
 
 def _exp(logarithm: float) -> float:
-    """Where two replicates disagree wildly the interval has no end; a large number will do."""
+    """`math.exp`, limited: the ends of an interval may be infinite if replicates differ a lot."""
     return math.exp(min(max(logarithm, -_MOST_LOG), _MOST_LOG))
 
 
 def _discovery_limit(p_values: Sequence[float]) -> float:
-    """The p-value up to which all are discoveries (Benjamini and Hochberg).
+    """The p-value up to which all cases are discoveries (Benjamini and Hochberg).
 
-    Where there is none, what the first one would have to reach.
+    If there are none, the p-value that a first one would need.
     """
     cases = len(p_values)
     share = FALSE_DISCOVERIES / max(1, cases)

@@ -1,7 +1,7 @@
-"""Times of a case from several fresh processes: how well two such runs could be told apart.
+"""The change that can be detected between two runs with several fresh processes per case.
 
-Within a process samples agree far better than processes do, because every process has its memory
-elsewhere. So what a run of several processes can detect follows from how far their medians differ.
+Samples of one process differ much less than processes do, because each process has other memory
+addresses. So the detectable change follows from how much the medians of the processes differ.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ CONFIDENCE = 0.95
 POWER = 0.8
 
 FEWEST_PROCESSES = 5
-"""Below that their spread is hardly known."""
+"""With fewer processes their spread is hardly known."""
 
 
 class RepeatForecast(NamedTuple):
-    """What a case needs, by what a pilot says."""
+    """The number of processes that a case needs, predicted from a pilot."""
 
     processes: int
     detectable: float
-    """The detectable change with so many."""
+    """The detectable change with this number of processes."""
 
 
 def detectable_in(result: Result) -> float | None:
     """The smallest change between two such runs that is found with 80 % power, as a share.
 
-    None where the case was measured in too few processes.
+    None if the case was measured in too few processes.
     """
     measurement = result.measurement
     parts = measurement.replicates if measurement is not None else ()
@@ -42,20 +42,23 @@ def detectable_in(result: Result) -> float | None:
 
 
 def detectable_with(spread: float, processes: int) -> float:
-    """Of two runs with so many processes each, whose log medians have this deviation."""
+    """The detectable change between two runs with `processes` processes each.
+
+    `spread` is the standard deviation of the logarithms of their medians.
+    """
     freedom = 2 * (processes - 1)
     needed = quantile(CONFIDENCE, freedom) + quantile(2 * POWER - 1, freedom)
     return math.expm1(needed * spread * math.sqrt(2 / processes))
 
 
 def forecast_processes(pilot: Result, wanted: float, *, most: int) -> RepeatForecast:
-    """How many processes make a change of the wanted size detectable, the pilot's included.
+    """The number of processes, including the pilot's, that makes a change of `wanted` detectable.
 
-    No more than `most`.
+    At most `most`.
     """
     measurement = pilot.measurement
     medians = [part.median for part in measurement.replicates] if measurement else []
-    if len(medians) < FEWEST_PROCESSES:  # it failed, and is tried once more
+    if len(medians) < FEWEST_PROCESSES:  # the pilot failed, so the case is tried once more
         return RepeatForecast(1, 0.0)
     spread = _spread(medians)
     count = next(

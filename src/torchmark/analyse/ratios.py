@@ -1,4 +1,4 @@
-"""Ratios of two times: of statements that were measured together, round by round, or apart."""
+"""Ratios of two times: measured together (compared round by round), or separately."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchmark_probe.loops.intervals import Interval, median, median_interval
 from torchmark_probe.loops.sampling import MIN_QUIET, Sampling
 
 PROCESS_BIAS = 0.01
-"""Two copies of one statement in one process differ by up to half a per cent, for as long as the
-process lives, because their objects lie elsewhere. A smaller difference is not called one."""
+"""Differences up to this are not called a change. Two copies of one statement in one process
+differ by up to 0.5 % while the process lives, because their objects have other addresses."""
 
 FEWEST_ROUNDS = 10
-"""Below six rounds the interval is their whole range, and a little more gives it some sense."""
+"""A ratio of fewer rounds has no verdict. Below six rounds the interval is the whole range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +28,27 @@ class Ratio:
 
     interval: Interval
     rounds: int
-    """Rounds that count: both blocks ran while the machine was quiet, where enough did."""
+    """Rounds that count: those with both blocks undisturbed, or all if these are too few."""
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval says: a change has to lie beyond what one process cannot resolve."""
+        """slower, faster or same if the interval lies above, below or within 0.99 to 1.01."""
         if self.rounds < FEWEST_ROUNDS:
             return Verdict.UNCLEAR
         return _judge_interval(self.interval, 1 - PROCESS_BIAS, 1 + PROCESS_BIAS)
 
 
 def ratio_of(measurement: Measurement, baseline: Measurement) -> Ratio:
-    """The ratio of two measurements that were taken together by `measure_together`.
+    """The time of `measurement` over that of `baseline`, both from one `measure_together`.
 
-    Ratios are formed within a round, so that what slowed the machine for a while cancels out.
+    It is the median of the ratios of the rounds. What slows the machine for a while slows both
+    blocks of a round, so it cancels out.
     """
     upper, lower = _sampling(measurement), _sampling(baseline)
     if len(upper.wall) != len(lower.wall):
         raise InvalidArgumentError(
-            f"{measurement.title!r} and {baseline.title!r} were not measured together: "
-            f"{len(upper.wall)} and {len(lower.wall)} rounds"
+            f"{measurement.title!r} and {baseline.title!r} were not measured together (they have "
+            f"{len(upper.wall)} and {len(lower.wall)} rounds); use measure_together"
         )
     both_quiet = [a and b for a, b in zip(upper.quiet(), lower.quiet(), strict=True)]
     if sum(both_quiet) < MIN_QUIET:
@@ -59,7 +60,8 @@ def ratio_of(measurement: Measurement, baseline: Measurement) -> Ratio:
     ]
     if not logs:
         raise InvalidArgumentError(
-            f"no round of {measurement.title!r} and {baseline.title!r} took any time on the clock"
+            f"{measurement.title!r} and {baseline.title!r} cannot be compared: all their rounds "
+            "have a time of 0 s"
         )
     low, high = median_interval(logs)
     return Ratio(
@@ -72,16 +74,16 @@ def ratio_of(measurement: Measurement, baseline: Measurement) -> Ratio:
 def _sampling(measurement: Measurement) -> Sampling:
     if measurement.sampling is None:
         raise InvalidArgumentError(
-            f"{measurement.title!r} has no samples taken in rounds; use measure_together"
+            f"{measurement.title!r} was not measured in rounds; use measure_together"
         )
     return measurement.sampling
 
 
 def ratio_interval(before: MeasuredTime, after: MeasuredTime) -> Interval:
-    """The 95 % interval of after.median / before.median, of measurements that are independent.
+    """The 95 % interval of after.median / before.median for independent measurements.
 
-    On the logarithmic scale the distance from each median to the end of its interval is taken,
-    the two that push the ratio the same way are added as squares, and so for the other way.
+    On the logarithmic scale, each end is the root of the sum of squares of two distances: from
+    the medians to the ends of their intervals that move the ratio in that direction.
     """
     low_before, high_before = _reach(before)
     low_after, high_after = _reach(after)
@@ -92,17 +94,17 @@ def ratio_interval(before: MeasuredTime, after: MeasuredTime) -> Interval:
 
 
 def _reach(time: MeasuredTime) -> tuple[float, float]:
-    """How far the interval reaches below and above the median, as logarithms."""
+    """Distances from the median to the ends of its interval, on the logarithmic scale."""
     if time.interval is None:
         return math.inf, math.inf
     low, high = time.interval
-    # An interval of few, scattered samples may reach below zero: then nothing is known that way.
+    # The interval of few samples may reach below zero; then there is no lower limit.
     below = math.log(time.median / low) if low > 0 else math.inf
     return below, math.log(max(high, time.median) / time.median)
 
 
 def judge_time(interval: Interval, threshold: float) -> Verdict:
-    """What an interval of the ratio says."""
+    """The verdict for the interval of a ratio."""
     return _judge_interval(interval, 1 / (1 + threshold), 1 + threshold)
 
 

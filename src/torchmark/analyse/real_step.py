@@ -1,7 +1,7 @@
-"""The calls of a step compared with the step itself, which was timed where it was captured.
+"""Compare the calls of a step with the real step, which was timed after the capture.
 
-What a real step has and its calls lack is Python, autograd and whatever the program does between
-two steps, such as loading data.
+A real step also runs Python, autograd and what the program does between two steps, such as
+loading data.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from torchmark_probe.loops.intervals import median, median_interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealStep:
-    """What a step took after its capture, and how much of that its calls take in the replay."""
+    """The time of a real step, and the time that its calls take in the replay."""
 
     time: MeasuredTime
     threads: int
-    """That the model had."""
+    """Number of torch threads of the model."""
 
     calls: float
     """Seconds that the calls of a step take in the replay."""
 
     running: float | None
-    """Seconds of the step in which the program ran; None where the trace does not know."""
+    """Seconds of the step in which the program ran; None if the trace does not have them."""
 
     @property
     def ran(self) -> float:
-        """Seconds of the step in which the program ran; all of it where nobody knows."""
+        """Seconds of the step in which the program ran; the whole step if that is not known."""
         return self.time.median if self.running is None else min(self.running, self.time.median)
 
     @property
     def waited(self) -> float:
-        """Seconds in which it did not run: it waited for data, or other programs had the core."""
+        """Seconds in which the program waited: for data, or because others used the core."""
         return self.time.median - self.ran
 
     @property
     def share(self) -> float:
-        """What its calls take, of the time that it ran; more than 1 where they take longer."""
+        """Time of the calls over the time that the step ran; may exceed 1."""
         return self.calls / self.ran
 
     @property
     def rest(self) -> float:
-        """Seconds in which it ran and made no calls; negative where the calls take longer."""
+        """Seconds in which the step ran but made no calls; negative if the calls take longer."""
         return self.ran - self.calls
 
 
 def compare_with_real_step(settings: ReplaySettings, call_seconds: float) -> RealStep | None:
-    """`call_seconds` are those of all calls of one step; None where there is nothing to compare."""
+    """Compare a real step with `call_seconds`, the time of all calls of a step, if both exist."""
     plain = settings.plain_steps
     if plain is None or not plain.seconds or not settings.is_whole or not call_seconds:
         return None

@@ -1,8 +1,8 @@
-"""What a replay says: the time of every call and operator, its share, and what the time is for.
+"""Analyse a replay: the time of each call and operator, its share, and what the time is spent on.
 
-The time of a distinct call is its median times how often the trace has it. A share is one of all
-that was measured: what could not be replayed is in none, and is listed. Where no times were taken,
-shares are those of the instructions.
+The time of a distinct call is its median multiplied by how often the trace has the call. Shares
+refer to all calls that were measured; calls that could not be replayed are listed separately. If
+no times were measured, shares refer to instructions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Results = Mapping[tuple[str, Metric], Result]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one distinct call with one backend."""
+    """The result of one distinct call with one backend."""
 
     backend: Backend
     status: Status
     reason: str
-    """Why it is not DONE, for a person; the first line says the most."""
+    """Why it is not DONE; the first line is the most important."""
 
     time: MeasuredTime | None
     instructions: float | None
-    """Of one call; None where they were not counted."""
+    """Instructions of one call; None if they were not counted."""
 
     facts: Facts
 
@@ -47,31 +47,31 @@ class CallRow:
 
     call: TracedCall
     outcomes: tuple[Outcome, ...]
-    """One for each backend that has come to it."""
+    """One for each backend that has a result."""
 
     flops: int | None
-    """Floating-point operations of one call; None where nobody knows."""
+    """Floating-point operations of one call; None if not known."""
 
     bytes: int | None
-    """That one call has to move; None where the record does not tell."""
+    """Bytes that one call must move; None if not known."""
 
     memory: int | None
-    """Bytes that one call had allocated at most, over what was there before; None if not known."""
+    """Peak memory in bytes that one call allocates; None if not known."""
 
     seconds: float | None
-    """Of all its calls with the first backend, in the whole trace; None where it has no time."""
+    """Total time of this call in the trace with the first backend; None without a time."""
 
     share: float | None
-    """Of all time that was measured; without times, of all instructions that were counted."""
+    """Share of all measured time; without times, of all counted instructions."""
 
     explained: float | None
     """Part of the time that bytes or FLOPs need at the machine's best speed; at most 1."""
 
     nature: Nature | None
-    """None where there is no time, or nothing is known of what it does."""
+    """None without a time, or if neither bytes nor FLOPs are known."""
 
     recorded_on: tuple[str, ...]
-    """The devices other than the CPU that it ran on when it was recorded."""
+    """Devices other than the CPU on which it was recorded."""
 
     def by_backend(self, backend: Backend) -> Outcome | None:
         return next((each for each in self.outcomes if each.backend is backend), None)
@@ -87,46 +87,48 @@ class OperatorRow:
 
     op: str
     calls: tuple[CallRow, ...]
-    """Those that take the most first."""
+    """Longest total time first."""
 
     count: int
-    """How often the trace has them."""
+    """Number of calls in the trace."""
 
     seconds: float | None
-    """Of all of them with the first backend; None where none has a time."""
+    """Total time of all calls with the first backend; None if none has a time."""
 
     share: float | None
     flops: int | None
-    """Of all calls in the trace; None where one is not known. Likewise `bytes`."""
+    """Sum over all calls in the trace; None if it is not known for one of them."""
 
     bytes: int | None
+    """Sum over all calls in the trace; None if it is not known for one of them."""
+
     nature: Nature | None
-    """That of most of its time."""
+    """The nature of most of its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayAnalysis:
-    """A replay as a table."""
+    """The figures of a replay."""
 
     settings: ReplaySettings
     operators: tuple[OperatorRow, ...]
-    """Those that take the most first, then those without a time."""
+    """Longest total time first, then operators without a time."""
 
     seconds: float
-    """Of all calls that have a time with the first backend, in the whole trace."""
+    """Total time of all calls in the trace with the first backend."""
 
     by_nature: Mapping[Nature, float]
     """Shares of the time."""
 
     whole_pass: MeasuredTime | None
-    """In order: a whole pass on the clock, which the sum of its calls can be compared with."""
+    """In mode order: the time of a whole pass, to compare with the sum of its calls."""
 
     real_step: RealStep | None
-    """None where the trace has none, or where only some of its calls were meant."""
+    """None if the trace has no real step, or only some of its calls were replayed."""
 
     @property
     def backend(self) -> Backend:
-        """The first one: shares are of its time, and speed-ups are against it."""
+        """The first backend: shares refer to its time, and speed-ups are relative to it."""
         return self.settings.backends[0]
 
     @property
@@ -138,7 +140,7 @@ class ReplayAnalysis:
         return self.seconds / max(1, self.settings.steps)
 
     def speedup(self, rows: Iterable[CallRow], backend: Backend) -> float | None:
-        """How much faster than the first backend, over those calls that both have timed."""
+        """Time of the first backend over that of `backend`, for the calls that both have timed."""
         first = other = 0.0
         for row in rows:
             mine, its = row.time_by(self.backend), row.time_by(backend)
@@ -148,7 +150,7 @@ class ReplayAnalysis:
         return first / other if other else None
 
     def failures(self) -> list[tuple[CallRow, Outcome]]:
-        """What could not be replayed."""
+        """Calls that could not be replayed."""
         return [
             (row, outcome)
             for row in self.calls
@@ -157,13 +159,13 @@ class ReplayAnalysis:
         ]
 
     def missing(self) -> int:
-        """Calls and backends that nobody came to."""
+        """The number of results (calls x backends) that are missing."""
         wanted = len(self.settings.calls) * len(self.settings.backends)
         return wanted - sum(len(row.outcomes) for row in self.calls)
 
 
 def analyse_replay(run: Run) -> ReplayAnalysis:
-    """What the results of a replay say so far; the trace is not needed."""
+    """Analyse the results of a replay so far; the trace is not needed."""
     settings = settings_of(run)
     results = {(each.case.id, each.metric): each for each in run.results}
     outcomes = {call.number: _outcomes(call, settings, results) for call in settings.calls}
@@ -204,7 +206,7 @@ def _outcomes(call: TracedCall, settings: ReplaySettings, results: Results) -> t
 
 
 def _outcome(backend: Backend, results: Sequence[Result]) -> Outcome:
-    """A count joins the time that is there; what is not DONE says why for both."""
+    """Combine the time and the count of a call; the reason is that of a result that is not DONE."""
     worst = next((each for each in results if each.status is not Status.DONE), results[0])
     times = [time for each in results if (time := time_of(each)) is not None]
     counts = [each.payload for each in results if isinstance(each.payload, Counts)]
@@ -221,7 +223,7 @@ def _outcome(backend: Backend, results: Sequence[Result]) -> Outcome:
 def _shares(
     settings: ReplaySettings, outcomes: Mapping[int, Sequence[Outcome]]
 ) -> dict[int, float]:
-    """By number of the call: of all seconds with the first backend, or of all instructions."""
+    """Shares by call number: of all seconds with the first backend, or of all instructions."""
     first = settings.backends[0]
     times: dict[int, float] = {}
     counts: dict[int, float] = {}
@@ -244,7 +246,7 @@ def _row(
     speeds: MachineSpeeds | None,
 ) -> CallRow:
     record = recorded_call_of(call)
-    # Where the record does not tell, the first run did.
+    # If the record does not have the bytes, the first run has reported them.
     known = (bytes_moved(record), *(each.facts.bytes for each in outcomes))
     moved = next((each for each in known if each is not None), None)
     flops = next((each.facts.flops for each in outcomes if each.facts.flops is not None), None)
@@ -287,7 +289,7 @@ def _operator(op: str, rows: Sequence[CallRow]) -> OperatorRow:
 
 
 def _sum_of_all(rows: Sequence[CallRow], figures: Sequence[int | None]) -> int | None:
-    """Over all calls in the trace; None where the figure of one is not known."""
+    """The sum over all calls in the trace; None if one figure is not known."""
     known = [
         figure * row.call.count
         for row, figure in zip(rows, figures, strict=True)

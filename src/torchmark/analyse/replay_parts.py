@@ -1,8 +1,9 @@
-"""Where the time of a step goes in the model: by phase, and by module with equal layers folded.
+"""Divide the time of a step by phase, and by module; equal layers are one row.
 
-Layers are equal if they differ in their number alone: the same modules below, and forward calls of
-the same operators on tensors of the same shapes. `encoder.layer.0` to `encoder.layer.11` are then
-one row, `encoder.layer.{0-11}`. A call takes as long in whichever of them, so nothing is lost.
+Layers are equal if only their number differs: they have the same modules below, and make forward
+calls of the same operators on tensors of the same shapes. `encoder.layer.0` to `encoder.layer.11`
+are then one row, `encoder.layer.{0-11}`. A distinct call takes the same time in all of them, so
+this loses nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ _TENSOR = re.compile(r"\w+\[[^\]]*\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRow:
-    """A phase, or a module with all that is inside of it."""
+    """A phase, or a module with all modules inside it."""
 
     name: str
-    """Of a module: the path to it, "" for the whole model."""
+    """The phase, or the path of the module; "" for the whole model."""
 
     label: str
     """The part of the path that the row above does not have."""
 
     depth: int
-    """How many rows it is inside of."""
+    """Number of rows that contain it."""
 
     modules: int
-    """Equal ones that the row stands for."""
+    """Number of equal modules in this row."""
 
     count: int
     share: float
@@ -45,18 +46,18 @@ class PartRow:
 
 @dataclass(slots=True)
 class _Module:
-    """A module, or several equal ones, with those below."""
+    """A module, or several equal ones, with the modules below."""
 
     modules: int = 1
     count: int = 0
     share: float = 0.0
-    """Like `count`, without those below."""
+    """Its own share, like `count` without the modules below."""
 
     forward: set[Any] = field(default_factory=set)
-    """What it calls itself in the forward pass: operators, and the tensors that they take."""
+    """Its own calls in the forward pass: operators and their tensors."""
 
     other: set[Any] = field(default_factory=set)
-    """The same of what it calls in other phases."""
+    """Its own calls in other phases."""
 
     below: dict[str, _Module] = field(default_factory=dict)
 
@@ -66,9 +67,9 @@ class _Module:
             module = module.below.setdefault(name, _Module())
         return module
 
-    def look(self) -> Any:
+    def layer_key(self) -> Any:
         """What equal layers have in common."""
-        below = frozenset((name, module.look()) for name, module in self.below.items())
+        below = frozenset((name, module.layer_key()) for name, module in self.below.items())
         return frozenset(self.forward or self.other), below
 
     def totals(self) -> tuple[int, float]:
@@ -77,13 +78,13 @@ class _Module:
 
 
 def split_by_phase(analysis: ReplayAnalysis) -> list[PartRow]:
-    """The phases that there are, in the order of a step."""
+    """The phases that occur, in the order of a step."""
     found = collect((place.phase, (place.count, share)) for _, place, share in _places(analysis))
     return [_row(phase, found[phase]) for phase in PHASES if phase in found]
 
 
 def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
-    """Every module below the one that it is inside of; a module has the shares of its parts."""
+    """Each module below the one that contains it; the share of a module includes its parts."""
     top, outside = _Module(), []
     for row, place, share in _places(analysis):
         if place.module is None:
@@ -100,10 +101,10 @@ def split_by_module(analysis: ReplayAnalysis) -> list[PartRow]:
 
 
 def _rows(module: _Module, path: tuple[str, ...], known: int, depth: int) -> Iterator[PartRow]:
-    """The row of a module and those below; the row above has `known` names of its path."""
+    """The row of a module and the rows below; the row above shows `known` names of its path."""
     folded = _fold(module.below)
     if path and len(folded) == 1 and not module.count:
-        ((name, only),) = folded.items()  # a row that would say the same as the one below it
+        ((name, only),) = folded.items()  # its row would equal the one below it
         yield from _rows(only, (*path, name), known, depth)
         return
     count, share = module.totals()
@@ -120,10 +121,10 @@ def _rows(module: _Module, path: tuple[str, ...], known: int, depth: int) -> Ite
 
 
 def _fold(modules: dict[str, _Module]) -> dict[str, _Module]:
-    """Equal layers as one, by names such as `{0-11}`."""
+    """Merge equal layers, with names such as `{0-11}`."""
     in_order = sorted(modules, key=_number)
     alike = collect(
-        ((modules[name].look() if name.isdecimal() else name), name) for name in in_order
+        ((modules[name].layer_key() if name.isdecimal() else name), name) for name in in_order
     )
     return {_name_of(names): _merge([modules[name] for name in names]) for names in alike.values()}
 
@@ -174,7 +175,7 @@ def _row(name: str, parts: Sequence[tuple[int, float]]) -> PartRow:
 
 
 def _places(analysis: ReplayAnalysis) -> Iterator[tuple[CallRow, CallPlace, float]]:
-    """Every call is as long wherever it comes from, so its share divides like its count."""
+    """A call takes the same time in all places, so its share is divided like its count."""
     for row in analysis.calls:
         for place in row.call.places:
             yield row, place, (row.share or 0.0) * place.count / row.call.count

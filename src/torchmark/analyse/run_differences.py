@@ -1,17 +1,17 @@
-"""Two runs, case by case: what became slower or faster, and what takes more or fewer instructions.
+"""Compare two runs case by case: times, ratios of A/B runs, and instruction counts.
 
-Cases are matched by their ids, so only what is the same text is compared.
+Cases are matched by ID, so only cases with the same text are compared.
 
-*Times* of two runs were not taken together, and no interval knows what the machine did between
-them. The ratio of the medians has an interval that combines those of both on the logarithmic scale,
-and a verdict needs that interval to lie beyond a threshold. An A/B run finds smaller changes and
-can be believed more.
+*Times* of two runs were not measured together, and their intervals do not include changes of the
+machine between the runs. The interval of the ratio of the medians combines both intervals on the
+logarithmic scale. A case has changed if this interval lies beyond a threshold. An A/B run finds
+smaller changes and is more reliable.
 
-*Ratios* of two A/B runs are compared like times: B's time over A's, then and now. Each ratio was
-taken within one run, so what the machine did between the runs is not in it.
+*Ratios* (B's time over A's) of two A/B runs are compared in the same way. Each ratio was measured
+within one run, so changes of the machine between the runs do not affect it.
 
-*Counts* do not depend on how busy the machine is: they are the same or they are not. Of two A/B
-runs those of B are compared.
+*Counts* do not depend on the load of the machine: they are equal or not. For two A/B runs, the
+counts of B are compared.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ from torchmark.model.units import ordered_unique
 from torchmark_probe.loops.intervals import Interval
 
 TIME_THRESHOLD = 0.05
-"""The least change of a time that is called one, as a share. Ten runs of the same ten statements on
-a busy machine, all 450 pairs: with 1 % a quarter was called a change, with 3 % an eighth, with 5 %
-one in sixteen, nearly all of them memory-bound or with a backward pass."""
+"""Smaller changes of a time are ignored, as a share. In all 450 pairs of ten runs of the same ten
+statements on a busy machine, a threshold of 1 % called a quarter a change, 3 % an eighth, and 5 %
+one in sixteen; nearly all of these were memory-bound or had a backward pass."""
 
 COUNT_THRESHOLD = 0.0
-"""The largest change of a count that is still called close, as a share."""
+"""Changes of a count up to this share are called close."""
 
 RATIO_THRESHOLD = SAME_WITHIN
-"""The least change of an A/B run's ratio that is called one, as a share."""
+"""Smaller changes of an A/B run's ratio are ignored, as a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What is too small to be called a change, as shares: 0.01 is one per cent."""
+    """Changes up to these shares are ignored: 0.01 is 1 %."""
 
     time: float = TIME_THRESHOLD
     count: float = COUNT_THRESHOLD
     ratio: float = RATIO_THRESHOLD
-    """Of ratios that A/B runs found."""
+    """For the ratios of A/B runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +77,21 @@ class TimeChange:
     before: MeasuredTime
     after: MeasuredTime
     interval: Interval
-    """Where the ratio lies with 95 % confidence, as far as the samples of the two runs know."""
+    """The 95 % interval of the ratio, from the samples of both runs."""
 
     verdict: Verdict
     is_of_ratios: bool = False
-    """Whether `before` and `after` are B's time over A's and not seconds."""
+    """Whether `before` and `after` are ratios (B's time over A's) instead of seconds."""
 
     @property
     def ratio(self) -> float:
-        """The median of the second over that of the first; above 1 is slower."""
+        """The median after over the median before; above 1 is slower."""
         return self.after.median / self.before.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmatched:
-    """A case without a pair of results to compare."""
+    """A case that cannot be compared."""
 
     case: Case
     metric: Metric
@@ -99,7 +99,7 @@ class Unmatched:
     """Such as "only in the first run"."""
 
     reason: str = ""
-    """What the failure or the skip says of itself."""
+    """The reason of the failure or skip."""
 
     has_broken: bool = False
     """Whether it failed in the second run and had not failed in the first."""
@@ -107,7 +107,7 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDifferences(Compared):
-    """All that differs, and all that does not, in the order of the second run."""
+    """The comparison of two runs, in the order of the second run."""
 
     times: tuple[TimeChange, ...]
     counts: tuple[CountChange, ...]
@@ -121,7 +121,7 @@ class RunDifferences(Compared):
 
 
 def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) -> RunDifferences:
-    """Compare the results of two runs; the first is what the second is compared with."""
+    """Compare the second run with the first."""
     limits = thresholds if thresholds is not None else Thresholds()
     before, after = map(_compared_results, (first, second))
     found = [
@@ -137,7 +137,7 @@ def compare_runs(first: Run, second: Run, thresholds: Thresholds | None = None) 
 
 
 def _compared_results(run: Run) -> dict[ResultKey, Result]:
-    """All but controls, which say something of their run alone."""
+    """The results of a run without controls, which only concern their own run."""
     return {each.key: each for each in run.results if each.metric is not Metric.CONTROL}
 
 
@@ -152,7 +152,7 @@ def judge_count(before: Fraction, after: Fraction, threshold: float) -> Verdict:
 def _compare(
     before: Result | None, after: Result | None, limits: Thresholds
 ) -> TimeChange | CountChange | Unmatched | None:
-    """None where neither ran, and for profiles, which have no figures."""
+    """None if neither was measured, and for profiles, which have no figures."""
     if before is None or after is None or {before.status, after.status} != {Status.DONE}:
         return _explain_gap(before, after)
     if after.metric is Metric.PROFILE:
@@ -163,7 +163,7 @@ def _compare(
     else:
         change = _compare_times(before, after, limits)
     if change is None:
-        why = "was not measured alike in both runs"
+        why = "was measured differently in the two runs"
         return Unmatched(case=after.case, metric=after.metric, why=why)
     return change
 
@@ -178,9 +178,9 @@ def _compare_times(
     if old is None or new is None:
         return None
     if not (old.median and new.median):
-        return Unmatched(case=after.case, metric=after.metric, why="took no time on the clock")
+        return Unmatched(case=after.case, metric=after.metric, why="has a time of 0 s")
     interval = ratio_interval(old, new)
-    # Few samples have no interval that could be believed.
+    # The interval of few samples is not reliable.
     has_enough = min(old.samples, new.samples) >= (
         FEWEST_REPLICATES if is_of_ratios else FEWEST_ROUNDS
     )
@@ -196,7 +196,7 @@ def _compare_times(
 
 
 def _ratio_of(result: Result) -> MeasuredTime | None:
-    """B's time over A's, as if it were a time."""
+    """B's time over A's, in the same form as a time."""
     times = result.payload
     if not isinstance(times, PairedTiming) or not can_be_judged(times):
         return None
@@ -209,7 +209,7 @@ def _ratio_of(result: Result) -> MeasuredTime | None:
 def _compare_counts(before: Result, after: Result, limits: Thresholds) -> CountChange | None:
     old, new = before.payload, after.payload
     if isinstance(old, Counts) and isinstance(new, Counts):
-        # Where one run did not count the loop, both are compared with it.
+        # If one run did not count the loop, both counts include it.
         with_loop = not (counted_its_loop(old) and counted_its_loop(new))
         few, many = (instructions_of(each, with_loop=with_loop) for each in (old, new))
         verdict = judge_count(few, many, limits.count)
@@ -229,7 +229,7 @@ def _has_both(payload: Payload | None) -> bool:
 
 
 def _explain_gap(before: Result | None, after: Result | None) -> Unmatched | None:
-    """Why there are no two results to compare; None where neither was done nor failed."""
+    """Why there are not two results to compare; None if neither is done or failed."""
     runs = {"first": before, "second": after}
     present = {name: each for name, each in runs.items() if each is not None}
     found = {name: each.status for name, each in present.items()}

@@ -1,6 +1,6 @@
-"""Student's t distribution: what a mean of few numbers, and its interval, follow.
+"""Student's t distribution, for intervals of the mean of few numbers.
 
-numpy does not have it and scipy would be a large dependency for two functions.
+numpy does not have it, and scipy would be a large dependency for three functions.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from functools import lru_cache
 
 _TINY = 1e-300
 _STEPS = 300
-"""Terms of the continued fraction at most; a few dozen suffice where it converges quickly."""
+"""Maximum number of terms of the continued fraction; a few dozen are usually enough."""
 
 _MOST_SUMMED = 400
-"""Degrees of freedom; beyond them the continued fraction has fewer terms than the sum."""
+"""With more degrees of freedom the continued fraction has fewer terms than the sum."""
 
 _SURELY_EXACT = 1e-9
-"""A difference of one and a sum that is greater than this has six exact digits."""
+"""If 1 minus the sum is greater than this, it has at least six exact digits."""
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """The chance of a value as far from zero as `t`, or farther.
+    """The probability of a value at least as far from zero as `t`.
 
     >>> round(two_sided_p(2.086, 20), 3)
     0.05
@@ -36,7 +36,7 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 
 def lower_tail(t: float, freedom: float) -> float:
-    """The chance of a value below `t`.
+    """The probability of a value below `t`.
 
     >>> round(lower_tail(2.086, 20), 3)
     0.975
@@ -47,7 +47,7 @@ def lower_tail(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def quantile(confidence: float, freedom: float) -> float:
-    """The value within which, on both sides of zero, this share of the distribution lies.
+    """The value q for which this share of the distribution lies between -q and q.
 
     >>> round(quantile(0.95, 20), 3)
     2.086
@@ -65,7 +65,7 @@ def quantile(confidence: float, freedom: float) -> float:
 
 
 def _sum_of_powers(share: float, terms: int) -> float:
-    """All that even degrees of freedom take, in a tenth of the time: reports judge many cases."""
+    """The sum for even degrees of freedom, ten times as fast as the continued fraction."""
     term = total = 1.0
     for index in range(1, terms):
         term *= share * (2 * index - 1) / (2 * index)
@@ -79,7 +79,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
         return 0.0
     if x >= 1.0:
         return 1.0
-    if x > (a + 1) / (a + b + 2):  # it converges quickly on the other side
+    if x > (a + 1) / (a + b + 2):  # the complement converges quickly
         return 1.0 - _incomplete_beta(1.0 - x, b, a)
     log_front = (
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -89,7 +89,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    """By the method of Lentz, whose two running quotients never become zero."""
+    """Lentz's method; its two running quotients never become zero."""
     c, d = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, _STEPS):

@@ -1,7 +1,7 @@
-"""Rows of a sweep, derived from its results, and what tables and pictures need of them.
+"""Rows of a sweep, derived from its results, and what tables and charts need.
 
-A row says what one case is and what came of it. Its fields are the columns of the CSV, in this
-order and by these names: docs/sweep.md has them for people. Seconds are of one run.
+A row describes one case and its result. Its fields are the columns of the CSV, in this order and
+with these names; docs/guides/sweep-sizes.md explains them. Seconds are for one run.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ EAGER = "pt"
 """The backend that the others are compared with."""
 
 FIRST_BACKENDS = (EAGER, "compile", "ort", "compile-static")
-"""In the order, and with the colours, that they have in every sweep, whichever of them it has."""
+"""Backends with a fixed order, and so a fixed colour, in all sweeps."""
 
 
 class RowStatus(enum.Enum):
-    """What came of a case, in the words of the CSV."""
+    """The status of a case, as in the CSV."""
 
     MEASURED = "measured"
     SKIPPED = "skipped"
-    """The backend cannot run it, and the reason says why."""
+    """The backend cannot run the case; the reason says why."""
 
     FAILED = "failed"
 
 
 class Config(NamedTuple):
-    """What one line of a picture shows within a phase."""
+    """Backend and dtype: one line of a chart within a phase."""
 
     backend: str
     dtype: str
@@ -64,7 +64,7 @@ class SweepRow:
     threads: int
 
     samples: int = 0
-    """Blocks that were timed; the statistics are of them."""
+    """Number of timed blocks that the statistics are computed from."""
 
     median_s: float | None = None
     mean_s: float | None = None
@@ -72,44 +72,46 @@ class SweepRow:
     p95_s: float | None = None
     std_s: float | None = None
     low_s: float | None = None
-    """The 95 % interval of the median, from here to `high_s`."""
+    """Lower end of the 95 % interval of the median."""
 
     high_s: float | None = None
+    """Upper end of the 95 % interval of the median."""
+
     flops: int | None = None
-    """Of one run; None where nobody knows."""
+    """Floating-point operations of one run; None if not known."""
 
     bytes: int | None = None
-    """Inputs, parameters and outputs, each once."""
+    """Bytes of inputs, parameters and outputs, each counted once."""
 
     flop_per_s: float | None = None
     bytes_per_s: float | None = None
     peak_memory_bytes: int | None = None
-    """What a run had allocated at most, over what was there before."""
+    """Peak memory that a run allocated, without what was allocated before."""
 
     max_error: float | None = None
-    """The largest difference from eager's result in the same dtype."""
+    """Largest difference from the eager result in the same dtype."""
 
     prepare_s: float | None = None
-    """The compilation by torch.compile, or the export to ONNX."""
+    """Seconds to compile with torch.compile, or to export to ONNX."""
 
     status: RowStatus = RowStatus.MEASURED
     reason: str = ""
-    """Why there is no measurement; of a measured row, why its result is doubtful. One line."""
+    """Why there is no measurement, or why a measured result is doubtful. One line."""
 
     environment: str = ""
-    """The id of the environment."""
+    """The ID of the environment."""
 
     warnings: str = ""
-    """What makes its time doubtful: kinds of warnings, as in "wide interval; disturbed"."""
+    """The kinds of its warnings, such as "wide interval; disturbed"."""
 
     @property
     def place(self) -> Dims:
-        """Its sizes, the threads among them: where it stands on every axis."""
+        """Its position on all axes: its sizes and the number of threads."""
         return (*self.dims, (THREADS, self.threads))
 
     @property
     def sizes_text(self) -> str:
-        """Its sizes for a person; one thread goes without saying."""
+        """Its sizes as text, with the number of threads if there are several."""
         return dims_text(self.dims if self.threads == 1 else self.place)
 
     @property
@@ -118,42 +120,45 @@ class SweepRow:
 
 
 class Ratio(NamedTuple):
-    """How many times as fast as eager."""
+    """Eager's time over the time of another backend."""
 
     value: float
     low: float
-    """If eager were as quick and this as slow as their intervals allow; 95 % and more."""
+    """From the ends of both intervals: eager at its fastest, the other at its slowest. So low to
+    high is an interval of at least 95 %."""
 
     high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedUp:
-    """One backend over eager, over all points that both have."""
+    """The speed-up of a backend over eager, over all points that both have."""
 
     model: str
     phase: Phase
     config: Config
     mean: float
-    """Geometric: twice and half as fast make one."""
+    """The geometric mean: twice and half as fast average to 1."""
 
     least: tuple[float, str]
-    """With the sizes at which it is; likewise `most`."""
+    """The smallest speed-up, and the sizes at which it occurs."""
 
     most: tuple[float, str]
+    """The largest speed-up, and the sizes at which it occurs."""
+
     points: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The points at which one dimension varies and no other does."""
+    """Points that differ only in one dimension."""
 
     dim: str
     held: Dims
-    """The other dimensions that vary elsewhere in the sweep, with their sizes here."""
+    """The other dimensions that vary in the sweep, with their sizes in this slice."""
 
     rows: tuple[SweepRow, ...]
-    """Measured ones, by the size of the dimension."""
+    """Measured rows, sorted by the size of the dimension."""
 
     @property
     def sizes(self) -> list[int]:
@@ -168,7 +173,7 @@ def rows_of(run: Run) -> tuple[SweepRow, ...]:
 
 
 def row_of(result: Result, run: Run) -> SweepRow:
-    """The row that a result of the run makes."""
+    """The row of a result."""
     facts, times, known = result.facts, _time_summary(result), time_of(result)
     is_done = result.status is Status.DONE
     reason = " ".join(facts.remarks) if is_done else first_line(result.reason)
@@ -199,7 +204,7 @@ def row_of(result: Result, run: Run) -> SweepRow:
 
 
 def kernels_of(run: Run) -> list[tuple[Case, KernelCalls]]:
-    """Every kernel of every case whose kernels are known, in the order of the plan."""
+    """All known kernels with their cases, in the order of the plan."""
     known = {each.case.id: each.payload for each in run.results if each.metric is Metric.PROFILE}
     found = []
     for planned in run.plan:
@@ -210,7 +215,7 @@ def kernels_of(run: Run) -> list[tuple[Case, KernelCalls]]:
 
 
 def _time_summary(result: Result) -> TimeSummary | None:
-    """The statistics of a result: of its samples, or as they are where only they are known."""
+    """The statistics of a result, stored or computed from its samples."""
     if isinstance(result.payload, TimeSummary):
         return result.payload
     measurement = result.measurement
@@ -234,7 +239,7 @@ def split_by_model(rows: Iterable[SweepRow]) -> dict[str, list[SweepRow]]:
 
 
 def backends_in(rows: Iterable[SweepRow]) -> list[str]:
-    """Eager first, since the others are held against it."""
+    """The backends that occur, eager first because the others are compared with it."""
     found = ordered_unique(row.backend for row in rows)
     return ordered_unique([*(name for name in FIRST_BACKENDS if name in found), *found])
 
@@ -244,7 +249,7 @@ def dtypes_in(rows: Iterable[SweepRow]) -> list[str]:
 
 
 def configs_in(rows: Sequence[SweepRow]) -> list[Config]:
-    """Those that there are, by backend and then by dtype."""
+    """The configs that occur, by backend and then by dtype."""
     backends, dtypes = backends_in(rows), dtypes_in(rows)
     present = {row.config for row in rows}
     every = [Config(backend, dtype) for backend in backends for dtype in dtypes]
@@ -261,19 +266,19 @@ def dims_in(rows: Iterable[SweepRow]) -> list[str]:
 
 
 def varying_dims(rows: Sequence[SweepRow]) -> list[str]:
-    """Those of which there is more than one size, the threads among them."""
+    """Dimensions with more than one size, including the number of threads."""
     points = [dict(row.place) for row in rows]
     names = [*dims_in(rows), THREADS]
     return [name for name in names if len({point.get(name) for point in points}) > 1]
 
 
 def eager_of(rows: Iterable[SweepRow]) -> dict[tuple[object, ...], SweepRow]:
-    """Eager's measured rows, by all that another backend's row has to share with it."""
+    """Eager's measured rows, by what a row of another backend must have in common with it."""
     return {_shared(row): row for row in measured(rows) if row.backend == EAGER}
 
 
 def ratio_to(eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow) -> Ratio | None:
-    """None for eager itself, and where one of the two has no time."""
+    """The speed-up over eager; None for eager itself, and if one of the two has no time."""
     base = eager.get(_shared(row))
     if base is None or row.backend == EAGER or not row.median_s or not base.median_s:
         return None
@@ -285,7 +290,7 @@ def ratio_to(eager: Mapping[tuple[object, ...], SweepRow], row: SweepRow) -> Rat
 
 
 def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
-    """A line for each model, phase, dtype and backend that has points in common with eager."""
+    """The speed-ups for each model, phase, dtype and backend that shares points with eager."""
     eager = eager_of(rows)
     found = collect(
         ((row.model, row.phase, row.config), (ratio.value, row.sizes_text))
@@ -309,10 +314,10 @@ def speed_ups(rows: Sequence[SweepRow]) -> list[SpeedUp]:
 
 
 def slices(rows: Sequence[SweepRow], dim: str) -> list[Slice]:
-    """Of one model: one for each choice of the other dimensions, that to look at first in front.
+    """The slices of one model, one for each combination of the other dimensions.
 
-    It is the one with most sizes of the dimension, as a sampled sweep has not all of them
-    everywhere; of several the one with the largest other sizes, where times are those of work.
+    The most informative slice is first. It has the most sizes of the dimension, because a sampled
+    sweep does not have all points; among several, the largest other sizes, which do most work.
     """
     others = [name for name in varying_dims(rows) if name != dim]
     found: dict[Dims, list[SweepRow]] = {}

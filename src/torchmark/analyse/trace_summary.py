@@ -1,7 +1,7 @@
-"""What a trace says at a glance: its operators, phases and dtypes, and its calls as a tree.
+"""Summarise a trace: its operators, phases and dtypes, and its calls as a tree.
 
-The tree follows the modules of the model, operators within the module that called them. A trace
-that knows no modules has its operators at the top.
+The tree has the modules of the model, and the operators below the module that calls them. If the
+trace does not have modules, the operators are at the top of the tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchmark.model.trace import PHASES, RecordedCall, Trace
 from torchmark.model.units import collect
 
 _DEEPEST = 24
-"""Levels of modules; the rest of a longer path stays in one name."""
+"""Maximum levels of modules; the rest of a longer path is one name."""
 
 OUTSIDE = "(outside of modules)"
 OUTERMOST = "(the model itself)"
@@ -24,31 +24,31 @@ OUTERMOST = "(the model itself)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSummary:
-    """One operator, wherever it was called."""
+    """One operator, with all of its calls."""
 
     op: str
     calls: int
     share: float
     distinct: int
-    """Calls that differ."""
+    """Number of distinct calls."""
 
     dtypes: tuple[str, ...]
-    """Of its tensors, the most frequent first."""
+    """The dtypes of its tensors, the most frequent first."""
 
 
 @dataclass(slots=True)
 class Branch:
-    """A module, an operator or a signature, with what is below it."""
+    """A node of the tree: a module, an operator or a signature."""
 
     name: str
     kind: str
     """"module", "operator" or "signature"."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    """By phase, with what is below."""
+    """Calls by phase, including those of nodes below."""
 
     branches: dict[tuple[str, str], Branch] = field(default_factory=dict)
-    """By kind and name, in the order of their first call."""
+    """Nodes below, by kind and name, in the order of their first call."""
 
     def below(self, kind: str, name: str) -> Branch:
         return self.branches.setdefault((kind, name), Branch(name, kind))
@@ -56,26 +56,26 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
-    """All that is shown of a trace."""
+    """The summary of a trace."""
 
     trace: Trace
     calls: int
-    """Repeats counted."""
+    """Number of calls, including repeats."""
 
     steps: int
-    """Repeats counted; 0 where the source knows no order."""
+    """Number of steps, including repeats; 0 if the source does not know the order."""
 
     phases: dict[str, int]
-    """Calls of those that occur."""
+    """Number of calls in each phase that occurs."""
 
     dtypes: dict[str, int]
-    """Calls with a tensor of that dtype, the most frequent first."""
+    """Number of calls with a tensor of each dtype, the most frequent first."""
 
     operators: tuple[OperatorSummary, ...]
     """The most frequent first."""
 
     compiled: int
-    """Calls of graphs that torch.compile has turned into kernels."""
+    """Number of calls in graphs that torch.compile compiled to kernels."""
 
     threads: int
     tree: Branch
@@ -140,7 +140,7 @@ def _tree(trace: Trace) -> Branch:
             branch.calls[place.phase] += count
     outside = root.branches.pop(("module", OUTSIDE), None)
     if outside is not None:
-        root.branches["module", OUTSIDE] = outside  # people look for the model first
+        root.branches["module", OUTSIDE] = outside  # at the end, after the model
     return root
 
 

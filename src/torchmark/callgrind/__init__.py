@@ -1,1 +1,1 @@
-"""What callgrind wrote: read exactly, and summed by function."""
+"""Read callgrind's output files exactly, and add up their costs by function."""

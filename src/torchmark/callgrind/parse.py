@@ -1,16 +1,16 @@
-"""A callgrind output file, read into a `Profile`: callgrind's own format, line by line, no Perl.
+"""Read a callgrind output file into a `Profile`, line by line, without callgrind's Perl scripts.
 
-The format in short. A header (`events:`, `positions:`) is followed by cost lines, `position…
-cost…`, that belong to the function and file last named by `ob=`, `fl=`, `fi=`, `fe=`, `fn=`. A
-`calls=` line, after `cob=`, `cfi=`, `cfn=` for the callee, makes the next cost line the inclusive
-cost of that call. Names come compressed, `(id) name` once and `(id)` from then on. Positions are
-not needed here. A part ends with `totals:`, and a file may have several parts.
+The format in short: a header (`events:`, `positions:`) is followed by cost lines, `position…
+cost…`. They belong to the function and the file that were last named by `ob=`, `fl=`, `fi=`, `fe=`
+or `fn=`. After `cob=`, `cfi=` and `cfn=` for the callee, a `calls=` line makes the next cost line
+the inclusive cost of that call. Names are compressed: `(id) name` at first, then `(id)`. Positions
+are not needed here. A part ends with `totals:`, and a file may have several parts.
 
-What is trusted: a part's exclusive costs must add up to its `totals:` line, to the instruction,
-or the file is damaged; a part without that line was cut. `summary:` is not used: callgrind takes
-it from a counter of its own, which differs by a few instructions from what it then writes when
-it simulates caches. A call with the count 0 was under way when collection began; its cost
-is still a call's, where callgrind_annotate takes it for the function's own.
+The exclusive costs of a part must add up to its `totals:` line exactly, otherwise the file is
+damaged. A part without that line was cut off. `summary:` is not used, because callgrind takes it
+from another counter, which differs by a few instructions when caches are simulated. A call with the
+count 0 was already running when counting began. Its cost counts as that of a call here, while
+callgrind_annotate counts it as the function's own.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from torchmark.callgrind.profile import (
 from torchmark.errors import CallgrindFileError
 
 EVENT = b"Ir"
-"""Instructions read: the event that is counted."""
+"""Instructions read: the event that is used."""
 
 _FIRST_OF_POSITIONS, _LAST_OF_POSITIONS = ord("*"), ord("9")
-"""A cost line begins with `*`, `+`, `-` or a digit, and nothing else that is valid lies between."""
+"""A cost line begins with `*`, `+`, `-` or a digit. No other valid line begins in this range."""
 
 
 def parse_file(path: str | os.PathLike[str]) -> Profile:
-    """The profile in a callgrind output file; a `CallgrindFileError` if it is not whole."""
+    """The profile in a callgrind output file. Raise a `CallgrindFileError` if it is damaged."""
     with Path(path).open("rb") as lines:
         return _parse(lines, str(path))
 
 
 def parse_text(text: str, name: str = "<callgrind.out>") -> Profile:
-    """The profile in the text of a callgrind output file; `name` is how errors call it."""
+    """The profile in the text of a callgrind output file; `name` is its name in errors."""
     return _parse(io.BytesIO(text.encode("utf-8", "surrogatepass")), name)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a callgrind output file, for keeping; bytes that are not UTF-8 are escaped."""
+    """The text of a callgrind output file, to store it; bytes that are not UTF-8 are escaped."""
     return Path(path).read_bytes().decode("utf-8", "backslashreplace")
 
 
@@ -68,11 +68,11 @@ def _parse(lines: Iterable[bytes], name: str) -> Profile:
 
 
 class _DamageError(Exception):
-    """What is wrong with the line at which the reader stands."""
+    """What is wrong with the current line."""
 
 
 class _Reader:
-    """The state that the lines so far have left, and the costs that they gave."""
+    """The state after the lines so far, and their costs."""
 
     def __init__(self) -> None:
         self.line_number = 0
@@ -98,7 +98,7 @@ class _Reader:
         self._call_count: int | None = None
 
     def read(self, lines: Iterable[bytes]) -> None:
-        """The hot loop: most lines are cost lines, and most of these are like an earlier one."""
+        """The hot loop. Most lines are cost lines, and most of these equal an earlier line."""
         number = exclusive = 0
         known = self._known_costs
         try:
@@ -125,7 +125,7 @@ class _Reader:
         if self._cost_column is None:
             raise _DamageError("a cost comes before 'events:'")
         fields = raw.split()
-        # Costs that are zero are left out at the end of a line.
+        # Zeros at the end of a line are left out.
         cost = int(fields[self._cost_column]) if len(fields) > self._cost_column else 0
         if cost < 0:
             raise _DamageError(f"the cost {cost} is negative")
@@ -173,7 +173,7 @@ class _Reader:
                 self._object = _name(self._objects, value)
             case b"cob":
                 self._callee_object = _name(self._objects, value)
-            # Jumps cost nothing, but their targets may be where a name is first given.
+            # Jumps have no cost, but a name may be defined at their targets.
             case b"jfi":
                 _name(self._files, value)
             case b"jfn":
@@ -184,14 +184,14 @@ class _Reader:
                 self._read_header(text)
 
     def _set_callee(self, name: str) -> None:
-        """What is not named is the caller's; an object or file that is named holds for one call."""
+        """Set the callee. Its object and file are the caller's, unless named for this call."""
         object_file = self._object if self._callee_object is None else self._callee_object
         source_file = self._file if self._callee_file is None else self._callee_file
         self._callee = self._index_of(object_file, source_file, name)
         self._callee_object = self._callee_file = None
 
     def _index_of(self, object_file: str, source_file: str, name: str) -> int:
-        """The index of a function, a new one if it was not seen before."""
+        """The index of a function, which may be a new one."""
         return self._indices.setdefault((object_file, source_file, name), len(self._indices))
 
     def _begin_call(self, value: bytes) -> None:
@@ -203,7 +203,7 @@ class _Reader:
         self._call_count = count
 
     def _read_header(self, text: bytes) -> None:
-        """Of the header only what costs mean; other keys describe the run and are passed over."""
+        """Read the keys that say what costs mean. Other keys describe the run, and are skipped."""
         if not text or text.startswith(b"#"):
             return
         key, colon, value = text.partition(b":")
@@ -256,7 +256,7 @@ class _Reader:
 
 
 def _name(known: dict[bytes, str], value: bytes) -> str:
-    """`(id) name` defines a name, `(id)` uses it, and anything else is a name as it is."""
+    """`(id) name` defines a name, `(id)` uses it, and any other text is the name itself."""
     name = known.get(value)
     if name is not None:
         return name
@@ -264,7 +264,7 @@ def _name(known: dict[bytes, str], value: bytes) -> str:
     if not (bracket and number[:1] == b"(" and number[1:].isdigit()):
         return value.decode("utf-8", "backslashreplace")
     if not rest:
-        raise _DamageError(f"the name {_show(value)} is used before it is given")
+        raise _DamageError(f"the name {_show(value)} is used before it is defined")
     name = known[number + bracket] = rest.strip().decode("utf-8", "backslashreplace")
     return name
 

@@ -1,20 +1,20 @@
-"""What a callgrind output file says, once it was read: functions and calls, in instructions.
+"""The content of a callgrind output file: functions and calls, with instructions as costs.
 
-A profile is exact: its `total` is the sum of the exclusive costs of its functions, and the file's
-own totals were compared with that sum when it was read. Functions are told apart by object, file
-and name, so two libraries with a function of the same name stay two functions.
+A profile is exact: its `total` is the sum of the exclusive costs of its functions, and the reader
+has compared it with the totals in the file. A function is identified by object, file and name, so
+functions with the same name in two libraries are two functions.
 
-Callgrind writes for each call what the callee cost, and the sum over all calls of a function is its
-inclusive cost. Under recursion that sum counts inner calls again with the outer ones, and
-`callgrind_annotate` prints numbers larger than the whole program. The rule here:
+Callgrind writes the cost of the callee for each call, and the sum over all calls of a function is
+its inclusive cost. With recursion, this sum counts inner calls twice, and `callgrind_annotate`
+prints more than the whole program takes. The rule here:
 
-- a function that nobody calls: its exclusive cost and the cost of the calls it makes;
-- a function that is called: the sum over the calls of it, its calls of itself left out;
-- and for the members of a cycle (functions that can reach each other), at most what the whole
-  cycle costs: the exclusive costs of all its members and the calls that leave it.
+- for a function that nobody calls: its exclusive cost and the cost of the calls that it makes;
+- for a function that is called: the sum over the calls of it, without its calls of itself;
+- for the members of a cycle (functions that can reach each other): at most the cost of the whole
+  cycle, which is the exclusive costs of all members and the calls that leave it.
 
-Outside of cycles this is what `callgrind_annotate --inclusive=yes` prints. Nothing exceeds the
-program's total.
+Outside of cycles, these are the numbers of `callgrind_annotate --inclusive=yes`. None is larger
+than the total of the program.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ UNKNOWN = "???"
 
 
 class ProfiledFunction(NamedTuple):
-    """One function of one object; the deeper levels of a recursion are another one (`f'2`)."""
+    """One function of one object. The deeper levels of a recursion are a second one (`f'2`)."""
 
     object_file: str
-    """The executable or library that holds the code; `???` where it is not known."""
+    """The executable or library that contains the code; `???` if it is not known."""
 
     source_file: str
     """The file in which the function is defined; `???` without debug symbols."""
 
     name: str
-    """The name as callgrind gives it, or the address of a function that has none."""
+    """The name in callgrind's file, or the address of a function without a name."""
 
     exclusive: int
-    """Instructions of the function itself, code inlined into it included."""
+    """Instructions of the function itself, with the code that was inlined into it."""
 
     inclusive: int
-    """Instructions of the function and of what it called, by the rule above."""
+    """Instructions of the function and of what it called, by the rule of this module."""
 
 
 class SourceShare(NamedTuple):
-    """The part of a function's code that stems from one source file: its own, or an inlined one."""
+    """The part of a function's code from one source file: its own, or an inlined one."""
 
     function: int
     """Index into `Profile.functions`."""
@@ -72,7 +72,7 @@ class Call(NamedTuple):
     caller: int
     callee: int
     count: int  # type: ignore[assignment] # it hides tuple.count, which nobody needs here
-    """How often; 0 for a call that was under way when collection began."""
+    """The number of calls; 0 for a call that was already running when counting began."""
 
     inclusive: int
     """Instructions spent in the callee, and in what it called, for this caller."""
@@ -80,23 +80,23 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A callgrind output file; several parts and threads in one file are added up."""
+    """A callgrind output file. Several parts and threads in one file are added up."""
 
     total: int
-    """Instructions in all: the sum of the exclusive costs, to the instruction."""
+    """Instructions of the whole program: exactly the sum of the exclusive costs."""
 
     functions: tuple[ProfiledFunction, ...]
     """Every function that ran, called or was called, in the order of the file."""
 
     shares: tuple[SourceShare, ...]
-    """The exclusive costs again, by function and source file."""
+    """The exclusive costs, divided by function and source file."""
 
     calls: tuple[Call, ...]
     """One entry for each pair of caller and callee."""
 
 
 def inclusive_costs(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
-    """By the rule above, for functions 0, 1, 2, … with these exclusive costs.
+    """Inclusive costs by the rule of this module, for functions with these exclusive costs.
 
     >>> inclusive_costs([1, 20], [Call(0, 1, 1, 20), Call(1, 1, 4, 40)])
     [21, 20]
@@ -124,13 +124,13 @@ def _limits(exclusive: Sequence[int], calls: Sequence[Call]) -> list[int]:
     for call in calls:
         if cycle_of[call.caller] != cycle_of[call.callee]:
             cost[cycle_of[call.caller]] += call.inclusive
-    # A function alone is no cycle: what was measured at its calls is believed as it stands, also
-    # where a dump in the middle of the function makes calls and exclusive costs disagree.
+    # A single function is not a cycle. The costs of its calls are used as they are, even if a dump
+    # in the middle of the function made them disagree with the exclusive costs.
     return [min(total, cost[cycle]) if members[cycle] > 1 else total for cycle in cycle_of]
 
 
 def cycles(functions: int, calls: Sequence[Call]) -> list[int]:
-    """For each function the number of its cycle; a function in no cycle is alone in its own.
+    """The number of the cycle of each function. A function outside of cycles has its own number.
 
     Strongly connected components by Kosaraju's two searches: along the calls, then against them.
 
@@ -153,9 +153,9 @@ def cycles(functions: int, calls: Sequence[Call]) -> list[int]:
 
 
 def _search(start: int, neighbours: list[list[int]], seen: list[bool]) -> list[int]:
-    """What is reached from `start` and was not seen before, in the order in which it is left.
+    """The functions that `start` reaches and that were not seen before, each after its neighbours.
 
-    Without recursion: a call graph is deeper than Python's stack.
+    Not recursive, because a call graph is deeper than Python's stack.
     """
     left: list[int] = []
     path = [] if seen[start] else [(start, iter(neighbours[start]))]

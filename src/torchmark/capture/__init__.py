@@ -1,10 +1,10 @@
-"""The recorder: every dispatcher call of forward, backward and optimizer, as a trace.
+"""The recorder: it writes every dispatcher call of forward, backward and optimizer to a trace.
 
-A call comes in through a TorchDispatchMode (`calls`), is told from others by a key or by a quicker
-comparison (`known`), is described once (`describing`) and then only counted (`record`). Modules,
-functions and phases are labels (`labels`), found by `hooks` and a TorchFunctionMode that compiled
-code never sees; what such code computes is read from its graphs (`compiled_graphs`). The program
-runs, and its imports, threads and processes are watched, in `user_program`. `Capture` puts it all
-in place, and takes all of it away again. `traces` reads, checks, imports and writes the files; it
-needs no torch, so this package imports nothing by itself.
+`calls` receives the calls in a TorchDispatchMode. `known` tells calls apart, by a key or a quicker
+comparison. `describing` describes each distinct call once, and `record` counts it. `labels` finds
+the module, function and phase of a call, by `hooks` and a TorchFunctionMode that compiled code does
+not see. `compiled_graphs` reads what compiled code computes from its graphs. `user_program` runs
+the program and watches its imports, threads and processes. `Capture` starts all of this, and
+removes it again. `traces` reads, checks, imports and writes the files. It needs no torch, so this
+package imports nothing itself.
 """

@@ -1,9 +1,9 @@
-"""Every dispatcher call of a thread, by a TorchDispatchMode that lets compiled code be.
+"""Record every dispatcher call of a thread, by a TorchDispatchMode that compiled code does not see.
 
-The first function runs for each call of the captured program: a comparison with the call that came
-here last time, or a key and a look-up; then the call itself, and a number added to a list. A call
-that is seen for the first time goes the long way, once. What goes wrong in here is noted and never
-reaches the program.
+`CallMode.__torch_dispatch__` runs for each call of the captured program. It compares the call with
+the one that came at this position in the step before, or looks it up by a key. Then it runs the
+call and appends a number to a list. Only the first time, a call is described in full. Errors in
+this module are noted in the record, and never reach the program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EVAL_FRAME: Any = torch._C._dynamo.eval_frame
 set_eval_frame = EVAL_FRAME.set_eval_frame
-"""torch's own, whatever stands in its place later."""
+"""torch's own function, even if it is replaced later."""
 
 _OpOverload = torch._ops.OpOverload
 _detach = torch.ops.aten.detach.default
@@ -38,14 +38,14 @@ _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
 
 _NEAR = 16
-"""Calls before and after the expected one among which one that came in its place is looked for."""
+"""An unexpected call is searched for among this many expected calls before and after."""
 
 _LONGEST_STEP = 100_000
-"""Calls of a step that are expected again: a program without steps is none that repeats itself."""
+"""Calls of a step that the next step is compared with; without steps, nothing repeats."""
 
 
 def never_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For what runs between two graphs of compiled code, with all that it calls."""
+    """Keep a function, and all that it calls, out of compilation: it runs between two graphs."""
     skip_compilation(function, what_it_calls=EVAL_FRAME._FrameAction.SKIP)
     return function
 
@@ -68,18 +68,19 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._exact = exact
         self._add = record.sequence.append
         self._expected: list[KnownCall] = []
-        """The calls of the step before."""
+        """The calls of the previous step."""
         self._position = 0
-        """Where among them this step is."""
+        """The index of the next call in `_expected`."""
         self._so_far: list[KnownCall] = []
         """The calls of this step."""
         self._seen = SeenContents()
         self._new: set[KnownCall] = set()
-        """Those of this step that came for the first time."""
+        """The calls that are new in this step."""
         self._kinds: dict[Any, str] = {}
-        """What is special about an operator."""
+        """How each operator is treated: "usual", "mark" or "decided by content"."""
         self._learned: dict[tuple[int, bool], KnownCall] = {}
-        """By the number of the call, and whether its floats may be any: from wherever it came."""
+        """Calls that `fits` can compare with, from any place, by the number of the call and whether
+        its floats may differ."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -113,7 +114,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 else:
                     key = key_of(call, args, kwargs)
                     pair = self._look_up(call, args, kwargs, key, known)
-            except Exception as error:  # never into the program
+            except Exception as error:  # it must not reach the program
                 self._record.note_trouble(func, error)
             else:
                 if pair is None:
@@ -126,14 +127,14 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _look_up(
         self, call: Any, args: Any, kwargs: dict[str, Any] | None, key: Key, known: KnownCalls
     ) -> int | None:
-        """The pair of a call that was not the expected one, if it is known from this place."""
+        """The pair of an unexpected call; None if it is not known from this place."""
         found = self._expected_by_key(key, known) or known.get(key)
         is_folded = found is None and bool(known.folded)
         if is_folded:
             found = known.folded.get(without_floats(key))
         if found is None:
             return None
-        # Numbers that an optimizer computes come again in this step, and never in another.
+        # Numbers that an optimizer computes are repeated in this step, but in no other.
         if not found.is_learned and found not in self._new:
             same = self._record.pairs[found.pair][0], is_folded
             if (like := self._learned.get(same)) is not None:
@@ -145,7 +146,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found.pair
 
     def _expected_by_key(self, key: Key, known: KnownCalls) -> KnownCall | None:
-        """The same call may come from several lines of a module, and from this one now."""
+        """The expected call, if it has this key. (Several lines of a module may make it.)"""
         if self._position < len(self._expected):
             expected = self._expected[self._position]
             if expected.known is known and expected.key == key:
@@ -153,13 +154,13 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return None
 
     def step_ended(self) -> None:
-        """What comes now is expected to be what came since the step before ended."""
+        """Expect the calls of the step that has ended in the next one."""
         self._expected, self._so_far, self._position = self._so_far, [], 0
         self._new.clear()
         self._seen.forget()
 
     def _note(self, call: KnownCall) -> None:
-        """It came in place of the expected one: as one more, one fewer, or another."""
+        """Add a call that was not the expected one, and find where the expected calls go on."""
         if len(self._so_far) >= _LONGEST_STEP:
             self.step_ended()
         self._so_far.append(call)
@@ -172,7 +173,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _unknown_call(
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
     ) -> Any:
-        """Not known from this place: described, unless it is known from another."""
+        """Run a call that is not known from this place; describe it if it is new in the record."""
         call = key[0]
         kind = self._kinds.get(call) or self._kind_of(call, func)
         if kind == "mark":
@@ -185,10 +186,10 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = call(*args, **kwargs)
         else:
             description = None
-            with _OnOurOwn(self._record, func):
+            with _WithoutModes(self._record, func):
                 description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
             result = call(*args, **kwargs)
-            with _OnOurOwn(self._record, func):
+            with _WithoutModes(self._record, func):
                 if description is not None:
                     number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
@@ -214,7 +215,10 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _call_decided_by_content(
         self, func: Any, args: Any, kwargs: dict[str, Any], key: Key, known: KnownCalls
     ) -> Any:
-        """Told apart by the shapes that came back as well; these leave their inputs alone."""
+        """Run a call whose output shapes depend on contents, and use these shapes in its key.
+
+        The description comes after the call, since such operators do not change their inputs.
+        """
         result = func(*args, **kwargs)
         key = (*key, shapes_of(result))
         if (found := known.get(key)) is not None:
@@ -222,7 +226,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         number = self._record.number_of(key)
         if number is None:
-            with _OnOurOwn(self._record, func):
+            with _WithoutModes(self._record, func):
                 description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
                 number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
@@ -232,11 +236,11 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-class _OnOurOwn:
-    """No mode, no gradient, no compiler while we look at tensors; errors are noted.
+class _WithoutModes:
+    """Turns modes, gradients and the compiler off while tensors are inspected; notes errors.
 
-    A class, and modes are taken off only if there are some: as a chain of context managers it took
-    as long as the description of a call.
+    It is a class, and removes modes only if there are some, because a chain of context managers
+    took as long as the description of a call.
     """
 
     __slots__ = ("_frame", "_func", "_functions", "_gradient", "_modes", "_record")
@@ -268,16 +272,17 @@ class _OnOurOwn:
 
 
 def mode_here() -> CallMode | None:
-    """The mode of this thread; a thread of autograd has the mode of the thread that called it."""
+    """The mode of this thread. A thread of autograd has that of the thread that called backward."""
     modes = _get_current_dispatch_mode_stack()
     return next((mode for mode in modes if isinstance(mode, CallMode)), None)
 
 
 @never_compiled
 def _is_no_dispatcher_call() -> bool:
-    """Whether torch only asks the mode for a copy of a tensor's frame, in the words of a `detach`.
+    """Whether this `detach` is not a dispatcher call, but torch asking the mode to copy a tensor.
 
-    `x.data` and what autograd saves are such copies, which without a mode C++ makes by itself. A
-    call that came through the dispatcher has passed the key for views, which is then excluded.
+    `x.data` and the tensors that autograd saves are such copies. Without a mode, C++ makes them
+    without a dispatcher call. A real call has passed the dispatch key for views, which is then
+    excluded.
     """
     return _is_included(_VIEWS) and not _is_excluded(_VIEWS)

@@ -1,7 +1,8 @@
-"""`Capture`: records what runs inside of it, then leaves everything as it was.
+"""`Capture`: record the calls that are made inside of it, and then leave everything as it was.
 
-With a path all of it is in the file after each step. A disk that is full costs the file and not the
-training: the reason is kept for the end, and the record in memory stays whole.
+With a path, the file has all calls after each step. If the file cannot be written (a full disk, for
+example), the training continues, the record in memory stays complete, and a warning comes at the
+end.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from torchmark.files import replacing
 from torchmark.model.trace import Trace
 
 STEPS_WITH_FUNCTIONS = 3
-"""Steps in which it is asked which function was called; by then a training repeats itself."""
+"""Steps in which each call's function and line are looked up; later steps repeat them."""
 
 _running: Capture | None = None
 
@@ -55,11 +56,12 @@ class Capture:
     >>> [call.op for call in trace.trace().calls]
     ['aten.ones.default', 'aten.ones.default', 'aten.mm.default']
 
-    With a `path` the trace is written there as it goes: a program that is killed leaves all steps
-    but the last. After `steps` steps the rest runs as if nothing had been captured. `values` keeps
-    the content of tensors in a safetensors file next to the trace, once for each distinct call.
-    `command` is what the trace says was run; without it, `sys.argv`. The ten steps that follow the
-    captured ones are timed: `trace.trace().plain_steps` has what a real step takes.
+    A step ends when the optimizer steps, or where you call `step()`. With a `path`, the trace is
+    written after each step, so a program that is killed loses only its last step. After `steps`
+    steps the capture ends, and the program continues at its normal speed. The next ten steps are
+    timed: `trace.trace().plain_steps` has the times of these real steps. `values` keeps the
+    contents of tensors in a safetensors file next to the trace, once for each distinct call.
+    `command` is the command line in the header of the trace (default: `sys.argv`).
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Capture:
         command: Sequence[str] | None = None,
     ) -> None:
         if steps is not None and steps < 1:
-            raise InvalidArgumentError(f"steps={steps}: a capture has at least one step")
+            raise InvalidArgumentError(f"steps must be at least 1, not {steps}")
         self._path = path
         self._steps = steps
         self._values = values
@@ -82,7 +84,7 @@ class Capture:
         self._modes: list[CallMode] = []
         self._file: RecordWriter | None = None
         self._error: TraceWriteError | None = None
-        """What kept the file from being written; the steps before that are in it."""
+        """Why the file could not be written; it has the steps before that."""
 
         self._hooks = Hooks(self._record, self._labels, self._optimizer_stepped)
         self._undo = contextlib.ExitStack()
@@ -99,7 +101,7 @@ class Capture:
             require_safetensors()
         if self._path is not None:
             self._file = RecordWriter(self._path, self._record)
-            if self._values:  # those of another trace must not seem to be of this one
+            if self._values:  # a file of an older trace must not be taken for this one's
                 values_file(self._path).unlink(missing_ok=True)
         self._is_used = True
         self._thread = threading.get_ident()
@@ -126,7 +128,7 @@ class Capture:
             self._finish_files(self._path)
 
     def step(self) -> None:
-        """Ends a step here; from now on steps end nowhere else."""
+        """End a step here. From now on, optimizers do not end steps."""
         self._ends.by_hand()
         if self._is_complete():
             self._plain_step_ended()
@@ -134,11 +136,11 @@ class Capture:
             self._end_step()
 
     def trace(self) -> Trace:
-        """What was captured so far, without the step that is going on."""
+        """The trace so far, without the current step."""
         return self._record.as_trace()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace, and a file with exact values next to it if they were wanted."""
+        """Write the trace, and with `values` the file with exact values next to it."""
         with self._record.lock:
             with clear_errors(Path(path)), replacing(Path(path)) as part:
                 writer = RecordWriter(path, self._record, part=part)
@@ -149,14 +151,14 @@ class Capture:
                 save_contents(path, self._record.exact)
 
     def _write(self, write: Callable[[RecordWriter], None]) -> None:
-        """A file that cannot be written is no reason to end somebody's training."""
+        """Write to the file. An error must not end the training, so it is kept for the end."""
         if self._file is None or self._error is not None:
             return
         try:
             write(self._file)
         except TraceWriteError as error:
             self._error = error
-            self._record.note_unseen(f"{error}: what came after is missing from that file")
+            self._record.note_unseen(f"the rest of the capture in the file ({error})")
             with contextlib.suppress(TraceWriteError):
                 self._file.close()
 
@@ -179,18 +181,18 @@ class Capture:
             raise CaptureError("this Capture was used before; create a new one")
         if not hasattr(TorchDispatchMode, "ignore_compile_internals"):
             raise CaptureError(
-                f"torch {torch.__version__} has no mode that leaves compiled code alone; "
+                f"torch {torch.__version__} has no dispatch mode that leaves compiled code alone; "
                 "capture with torch 2.13 or newer"
             )
 
     def _start(self) -> None:
-        """Puts everything in place; what records comes last, so that it sees nothing of this."""
+        """Start everything. The mode that records comes last, so that it records none of this."""
         running_before = [
             t.name for t in threading.enumerate() if t is not threading.current_thread()
         ]
         if running_before:
             self._record.note_unseen(
-                "threads that were there before the capture: what they call is not in here "
+                "the calls of threads that started before the capture "
                 f"({', '.join(running_before)})"
             )
         self._hooks.start()
@@ -206,7 +208,7 @@ class Capture:
         self._mode = mode
 
     def _stop(self) -> None:
-        """Takes everything away that can be taken away where this is called."""
+        """Stop recording, and remove what can be removed from this thread."""
         for mode in self._modes:
             mode.is_on = False
         if threading.get_ident() == self._thread:  # modes belong to their thread
@@ -226,7 +228,7 @@ class Capture:
     @contextlib.contextmanager
     def _capture_thread(self) -> Iterator[None]:
         mode = self._new_mode()
-        # Not entered: that would change flags of the whole process, which outlive this thread.
+        # Not entered: that would change flags of the whole process, which outlive the thread.
         _push_mode(mode)
         mode.labels.functions.start()
         try:
@@ -254,7 +256,7 @@ class Capture:
             self._write(RecordWriter.write_steps)
             labels = self._labels.get(threading.get_ident())
             if labels is not None and self._record.total_steps() == STEPS_WITH_FUNCTIONS:
-                labels.name_functions_by_memory()
+                labels.use_remembered_functions()
             if self._is_complete():
                 self._stop()
                 self._record.clock.capture_stopped(is_plain=self._mode is None)
@@ -267,7 +269,7 @@ class Capture:
         return self._steps is not None and self._record.total_steps() >= self._steps
 
     def _is_in_child(self) -> bool:
-        """Forks are watched while something is captured; those of later are seen here."""
+        """Whether this process is a fork. Forks after the captured steps are only noticed here."""
         if os.getpid() != self._process and not self._is_child:
             self._in_child()
         return self._is_child

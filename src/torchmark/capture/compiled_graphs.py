@@ -1,15 +1,14 @@
-"""The graphs that torch.compile makes kernels of, and when each of them runs.
+"""Record the operators of the graphs that torch.compile compiles, each time a graph runs.
 
-AOTAutograd hands the graphs of forward and backward passes to inductor: operators on tensors that
-have shapes and strides, and no content. Each is looked at on its way and left as it is, and what
-inductor makes of it is known again when it runs. Two functions of inductor are wrapped for that,
-once somebody imports it, so that who compiles nothing does not wait for that import. Its own cache
-is used as always, by the same keys; that of AOTAutograd is not asked while we watch, because what
-comes out of it has no graph any more.
+AOTAutograd passes the graphs of forward and backward passes to inductor: operators on tensors with
+shapes and strides, without contents. Each graph is read and left unchanged, and the code that
+inductor makes of it is recognised when it runs. For this, two functions of inductor are wrapped as
+soon as the program imports it, so a program that compiles nothing does not wait for that import.
+The cache of inductor is used as always, with the same keys. The cache of AOTAutograd is turned off
+during the capture, because its entries have no graph.
 
-The calls of a graph go into the record each time that the graph runs. What the mode would see of
-such a run (the few operators that inductor calls as they are) is in the graph already, as the
-program called it; so the mode looks away meanwhile.
+While compiled code runs, the mode is off. It would see the few operators that inductor calls
+directly, but the graph already has these, as the program called them.
 """
 
 from __future__ import annotations
@@ -41,21 +40,20 @@ class GraphCall(NamedTuple):
 
 
 class CompiledGraph(NamedTuple):
-    """What inductor was given to compile."""
+    """A graph that was given to inductor."""
 
     calls: list[GraphCall]
     left_out: list[str]
-    """Names of what is called in it and is no operator that a trace can name: kernels of the user,
-    control flow."""
+    """Names of what the graph calls that is not an operator: kernels of the user, control flow."""
 
 
 class CompiledGraphs:
-    """Adds the calls of a graph to the record, at the place of the thread that runs the graph."""
+    """Adds the calls of a graph to the record, with the place of the thread that runs the graph."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._graphs: dict[int, tuple[Any, CompiledGraph]] = {}
-        """By the id of the code that was made of it. That is kept too, so the id stays its own."""
+        """Graphs by the id of their compiled code, which is kept so that its id stays unique."""
 
         self._places: dict[int, int] = {}
         self._pairs: dict[tuple[int, int], list[int]] = {}
@@ -80,7 +78,7 @@ class CompiledGraphs:
 
         @functools.wraps(compile_graph)
         def compile_and_keep(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-            # Before it is compiled, for inductor writes into it.
+            # Before it is compiled, because inductor changes it.
             graph = _graph(graph_module)
             result = compile_graph(graph_module, *args, **kwargs)
             self._graphs[id(result)] = result, graph
@@ -105,8 +103,8 @@ class CompiledGraphs:
             yield
         elif id(code) not in self._graphs:
             self._record.note_unseen(
-                "{n} times code ran that torch.compile had compiled before the capture: the "
-                "operators that it fused into kernels are not in here"
+                "the fused operators in {n} runs of code that torch.compile had compiled before "
+                "the capture"
             )
             yield
         else:
@@ -124,12 +122,12 @@ class CompiledGraphs:
             pairs = self._pairs[id(graph), place] = self._pairs_of(graph, place)
         self._record.sequence.extend(pairs)
         self._record.note_unseen(
-            "{n} times a graph ran that torch.compile had compiled: the operators of the graph are "
-            "in here, marked as compiled, and not the kernels that they were fused into"
+            "the fused kernels in {n} runs of graphs compiled by torch.compile: the trace has the "
+            "operators of the graphs instead, marked as compiled"
         )
         for name in graph.left_out:
             self._record.note_unseen(
-                f"{{n}} times {name} in a compiled graph, which is not an operator"
+                f"{{n}} calls of {name} in compiled graphs, because it is not an operator"
             )
 
     def _pairs_of(self, graph: CompiledGraph, place: int) -> list[int]:
@@ -147,7 +145,7 @@ def _graph(graph_module: torch.fx.GraphModule) -> CompiledGraph:
         if node.op != "call_function":
             continue
         if isinstance(node.target, torch._ops.OpOverload) and is_operator(op_name(node.target)):
-            if not node.target._schema.name.startswith("aten::sym_"):  # asks a size: no work
+            if not node.target._schema.name.startswith("aten::sym_"):  # asks for a size: no work
                 graph.calls.append(_call(node))
         elif getattr(node.target, "__module__", None) != "_operator":  # an item of a tuple
             graph.left_out.append(str(node.target))
@@ -162,7 +160,7 @@ def _call(node: torch.fx.Node) -> GraphCall:
 
 
 class GraphDescription(CallDescription):
-    """Of values without content; sizes that may vary are those for which it was compiled."""
+    """Describes values without contents. A symbolic size is the size it was compiled for."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._storages_of: dict[int, torch.UntypedStorage] = {}
@@ -182,7 +180,7 @@ class GraphDescription(CallDescription):
         return described
 
     def _without_symbols(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A plain tensor on `meta`, in a storage that it shares with those that share it here."""
+        """A plain tensor on `meta`. Tensors that share a storage share one here, too."""
         of = tensor.untyped_storage()
         storage = self._storages_of.get(of._cdata)
         if storage is None:

@@ -1,10 +1,10 @@
-"""A call as the tagged JSON of docs/trace-format.md: made once, when a distinct call is first seen.
+"""Describe a call as the tagged JSON of docs/reference/trace-format.md, when it is first seen.
 
-Inputs are described before the call, because it may change them, and outputs after it; tensors
-share one numbering of storages, so that a view of an input is seen as one.
+Inputs are described before the call, which may change them, and outputs after it. All tensors of a
+call share one numbering of storages, so a view of an input is recognised as a view.
 
-Of a tensor's content the trace says ranges, order, and how many are true. All modes are off while
-it is looked at. A question that a dtype or a device cannot answer leaves its key out.
+The contents of a tensor are described by ranges, order and counts. All modes are off meanwhile. If
+a dtype or a device does not support one of these operations, its key is left out.
 """
 
 from __future__ import annotations
@@ -22,44 +22,43 @@ from torchmark_probe.replay.values_file import DTYPES
 _BY_ROW = ("crow_indices", "col_indices", "values")
 _BY_COLUMN = ("ccol_indices", "row_indices", "values")
 _PARTS: dict[torch.layout, tuple[str, ...]] = {
-    # The plain accessors of a sparse_coo tensor refuse one that is not coalesced.
+    # The accessors without underscore refuse a tensor that is not coalesced.
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: _BY_ROW,
     torch.sparse_bsr: _BY_ROW,
     torch.sparse_csc: _BY_COLUMN,
     torch.sparse_bsc: _BY_COLUMN,
 }
-"""Accessors of what a tensor of such a layout is made of."""
+"""Accessors of the parts of a tensor, by its layout."""
 
 _LONGEST_LIST = 64
-"""Elements that are kept one by one: small index tensors decide what an operator does."""
+"""Elements that are kept as they are: small index tensors decide what an operator does."""
 
 _FAR_APART = 8
-"""Mean distances between neighbours; of random integers one gap in three thousand is as wide."""
+"""In mean distances between neighbours. One gap in three thousand of random integers is as wide."""
 
 _DENSE = 4
-"""Times the number of elements: integers of a smaller range are counted in place of sorted."""
+"""In numbers of elements. Integers with a smaller range are counted by value instead of sorted."""
 
 _WORTH_KEEPING = 256
-"""Elements; to look at fewer takes no longer than to see that they were looked at before."""
+"""Elements. For fewer, inspecting the contents is as fast as looking them up."""
 
 _LONGEST_SORT = 1 << 24
-"""Elements that are sorted to count the different ones; more would take seconds."""
+"""Elements that are sorted to count the distinct ones; more would take seconds."""
 
 
 class SeenContents:
-    """What is known of contents that were looked at in this step: one tensor goes into many calls.
+    """The descriptions of contents in this step, since one tensor is an input of many calls.
 
-    A tensor is the same as one before if it lies in the same storage and nothing was written since,
-    which torch counts. A weak reference keeps a storage's address from being used again, and not
-    its memory.
+    A tensor has the same contents if it has the same storage and torch's version counter has not
+    changed. A weak reference reserves the address of a storage without keeping its memory.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Any, tuple[dict[str, Any], StorageWeakRef]] = {}
 
     def look(self, tensor: torch.Tensor) -> dict[str, Any]:
-        """As of `_contents_of`."""
+        """The same as `_contents_of`."""
         if tensor.numel() < _WORTH_KEEPING or tensor.is_inference():
             return _contents_of(tensor)
         storage = tensor.untyped_storage()
@@ -97,12 +96,12 @@ class CallDescription:
         """Inputs and copies of them, in the order of `args` and then `kwargs`."""
 
         self._storages: dict[int, tuple[int, dict[str, Any], torch.UntypedStorage]] = {}
-        """By address: a number, and the first tensor in it. They are kept alive: a new storage must
-        not come to lie where an old one was given up."""
+        """By address: a number, the first tensor in it, and the storage. Storages are kept alive,
+        so that no new one gets the address of an old one."""
 
         self._inputs = True
         self.opaque: set[str] = set()
-        """Types of what is in here by its type alone."""
+        """Types of the values that are described by their type alone."""
 
         self.args = [self._value(arg) for arg in args]
         self.kwargs = {name: self._value(arg) for name, arg in kwargs.items()}
@@ -110,7 +109,7 @@ class CallDescription:
         self.outputs: Any = None
 
     def finish(self, result: Any) -> CallDescription:
-        """Takes what came back."""
+        """Add the result of the call."""
         self.outputs = self._value(result)
         self._storages.clear()
         return self
@@ -120,7 +119,7 @@ class CallDescription:
         return bool(self._exact)
 
     def exact_contents(self, call: int) -> dict[str, torch.Tensor]:
-        """The copies by the names that they have from now on in the description."""
+        """The copies by name. The names are added to the description."""
         contents = {}
         for number, (body, copy) in enumerate(self._exact):
             body["exact"] = f"{call}.{number}"
@@ -196,7 +195,7 @@ class CallDescription:
         storage = tensor.untyped_storage()
         new = len(self._storages), body, storage
         number, first, _ = self._storages.setdefault(storage._cdata, new)
-        if first is not body:  # a storage that one tensor alone has needs no number
+        if first is not body:  # a storage with one tensor needs no number
             first["storage"] = body["storage"] = number
         needed = (offset + reach) * tensor.element_size() if reach else 0
         if (size := storage.nbytes()) != needed:
@@ -209,21 +208,21 @@ class CallDescription:
         try:
             if values := self._look(content):
                 body["values"] = values
-        except Exception:  # noqa: S110 - a dtype or a device that has no answer
+        except Exception:  # noqa: S110 - the dtype or the device does not support it
             pass
         if self._exact_wanted and not tensor.is_meta:
-            with contextlib.suppress(Exception):  # likewise
+            with contextlib.suppress(Exception):  # for the same reason
                 self._exact.append((body, _exact_copy(content)))
 
 
 def _exact_copy(content: torch.Tensor) -> torch.Tensor:
-    """As the file keeps it: types that not every safetensors knows are bytes."""
+    """A contiguous copy for the file, as bytes if some versions of safetensors lack the dtype."""
     copy = content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
     return copy if _short(copy.dtype) in DTYPES else copy.reshape(-1).view(torch.uint8)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a trace can hold it: no class that computes in its own way, no quantizer."""
+    """Whether a trace can describe it: no quantized tensor, no class with a dispatch of its own."""
     kind = type(tensor)
     if kind is not torch.Tensor and kind is not torch.nn.Parameter:
         dispatch = getattr(kind, "__torch_dispatch__", None)
@@ -233,7 +232,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last."""
+    """Elements from the first to the last one in memory."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
@@ -245,12 +244,12 @@ def _number_or_text(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)  # of an enumeration, its number
+        return int(value)  # for a member of an enumeration, its number
     return value
 
 
 def _named_value(value: Any) -> dict[str, Any]:
-    """Empty if it is nothing that a name stands for."""
+    """A value that is described by its name; empty if it is not one."""
     if isinstance(value, torch.device):
         return {"device": str(value)}
     if isinstance(value, torch.Generator):
@@ -266,7 +265,7 @@ def _short(value: object) -> str:
 
 
 class _ShortNames(dict[Any, str]):
-    """Each made once."""
+    """Names of dtypes; each is computed once."""
 
     def __missing__(self, value: Any) -> str:
         self[value] = _short(value)
@@ -285,7 +284,7 @@ def _type_name(value: object) -> str:
 
 
 def _contents_of(tensor: torch.Tensor) -> dict[str, Any]:
-    """Empty where nothing is known."""
+    """The description of the contents; empty if nothing is known."""
     if tensor.is_meta or tensor.dtype.is_complex:
         return {}
     if tensor.dtype == torch.bool:
@@ -336,10 +335,10 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _without_repeats(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """What `expand` repeats in the last dimensions, once, and how often it is there.
+    """The tensor without repetitions by `expand` in the last dimensions, and their number.
 
-    An index of rows is expanded to the width of the rows: as many elements, and as much to sort,
-    as the rows have.
+    An index of rows is often expanded to the width of the rows. It then has as many elements to
+    sort as the rows have.
     """
     times = 1
     while tensor.dim() > 1 and tensor.stride(-1) == 0:
@@ -349,7 +348,7 @@ def _without_repeats(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 
 def _distinct(flat: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The different elements, ascending, and how often each is there."""
+    """The distinct elements in ascending order, and how often each occurs."""
     if high - low >= _DENSE * flat.numel():
         values, counts = torch.unique(flat, return_counts=True)
         return values, counts
@@ -359,9 +358,10 @@ def _distinct(flat: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, to
 
 
 def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
-    """An end that is not of the range, such as the label that a loss ignores: -100, or 255.
+    """The smallest or largest value, if it does not belong to the range of the others.
 
-    It is negative where no other is, or lies far from the others.
+    An example is the label that a loss ignores: -100, or 255. Such a value is the only negative
+    one, or far from the others.
     """
     if len(values) < 3:
         return {}
@@ -379,7 +379,7 @@ def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
 
 
 def _order(flat: torch.Tensor) -> str:
-    # Where the first ones are in no order nothing else has to be looked at.
+    # If the first elements are in no order, the others need not be inspected.
     for part in (flat[:_LONGEST_LIST], flat):
         before, after = part[:-1], part[1:]
         order = "ascending" if bool((before <= after).all()) else "none"

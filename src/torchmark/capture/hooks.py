@@ -1,12 +1,12 @@
-"""The hooks that keep the labels up to date: modules and optimizers, of all threads.
+"""The hooks of modules and optimizers that keep the labels of all threads up to date.
 
-Hooks belong to the process, labels to a thread. A module that runs in a thread without labels is
-one that was started before the capture: what it calls is not seen, and that is said.
+Hooks belong to the process, labels to a thread. If a module runs in a thread without labels, the
+thread started before the capture: its calls are not recorded, and the trace says so.
 
-Compiled code is left as it is: neither traced with our labels in it, nor compiled once more.
-torch.compile guards on hooks of modules and on modes for functions, and would trace them into the
-graph. So both are taken away for as long as compiled code runs: torch tells its interpreter that
-it begins and ends by one function, and that one is watched. The mode for dispatcher calls stays;
+The capture must not change compiled code: our labels must not be traced into it, and it must not be
+compiled again. torch.compile guards on module hooks and on function modes, and would trace them
+into the graph. So both are removed while compiled code runs. torch calls one function when compiled
+code begins and when it ends, and this function is wrapped. The mode for dispatcher calls stays:
 torch itself keeps it out of compilation.
 """
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from torchmark.capture.record import Record
 
 
-def _never_raising(hook: Callable[..., None]) -> Callable[..., None]:
-    """A mistake in a label is no reason to end somebody's training."""
+def _note_errors(hook: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a hook so that its errors are noted, because they must not end the training."""
 
     @functools.wraps(hook)
     def guarded(self: Hooks, *args: Any) -> None:
         try:
             hook(self, *args)
         except Exception as error:
-            self._record.note_unseen(f"a label may be wrong ({headline_of(error)})")
+            self._record.note_unseen(f"reliable labels: some may be wrong ({headline_of(error)})")
 
     return guarded
 
 
 class Hooks:
-    """Global hooks for as long as nothing compiled runs."""
+    """Global hooks, which are removed while compiled code runs."""
 
     def __init__(
         self,
@@ -76,7 +76,10 @@ class Hooks:
         ]
 
     def stop(self) -> None:
-        """May be said again: torch goes through the optimizer's hooks while one of them runs."""
+        """Remove the hooks. May be called again, and while a hook of an optimizer runs.
+
+        torch iterates over the optimizer's hooks then, so these two stay.
+        """
         kept = self._handles[:2] if self._in_optimizer_hook else []
         for handle in self._handles[len(kept) :]:
             handle.remove()
@@ -84,10 +87,10 @@ class Hooks:
 
     @contextlib.contextmanager
     def watch_compiled_code(self) -> Iterator[None]:
-        """No hooks from where compiled code begins in a thread to where it ends."""
+        """Remove the hooks whenever compiled code begins in a thread, until it ends."""
 
         def watched(callback: Any) -> Any:
-            prior = set_eval_frame(None)  # or what follows would be compiled as well
+            prior = set_eval_frame(None)  # otherwise the next lines would be compiled as well
             if callback is not None and prior is None:
                 self._compiled_code_begins()
             elif callback is None and prior is not None:
@@ -96,12 +99,12 @@ class Hooks:
                 set_eval_frame(callback)
             return prior
 
-        # Itself alone: torch would set back what it sets, if that were told to hold below it.
+        # Skip only this function: with SKIP for what it calls, torch would undo what it sets.
         skip_compilation(watched, what_it_calls=EVAL_FRAME._FrameAction.DEFAULT)
         with (
-            # A compiled module warns of hooks like ours; it may warn of the user's.
+            # A compiled module warns of global hooks. It should warn of the user's, not of ours.
             replace_attribute(nn_module, "_has_any_global_hook", self._are_not_alone),
-            # The compiler may be imported meanwhile, and would take the name from here.
+            # The compiler may be imported during the capture, and takes the function from here.
             replace_attribute(EVAL_FRAME, "set_eval_frame", watched),
         ):
             _replace_in_compiler(set_eval_frame, watched)
@@ -144,27 +147,27 @@ class Hooks:
             labels = mode.labels
         return labels
 
-    @_never_raising
+    @_note_errors
     def _entered(self, module: torch.nn.Module, _: Any) -> None:
         if labels := self._labels_here():
             labels.entered(module)
         else:
             self._record.note_unseen(
-                f"modules ran in thread {threading.current_thread().name!r}, which was there "
-                "before the capture: its calls are not in here"
+                f"the calls of modules in thread {threading.current_thread().name!r}, which "
+                "started before the capture"
             )
 
-    @_never_raising
+    @_note_errors
     def _left(self, module: torch.nn.Module, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.left(module)
 
-    @_never_raising
+    @_note_errors
     def _optimizer_begins(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.optimizer_began(optimizer)
 
-    @_never_raising
+    @_note_errors
     def _optimizer_ends(self, optimizer: torch.optim.Optimizer, _: Any, __: Any) -> None:
         if labels := self._labels_here():
             labels.optimizer_ended()

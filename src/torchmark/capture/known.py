@@ -1,16 +1,15 @@
-"""Calls told from one another: by a key, or by a quicker comparison with one that was seen before.
+"""Tell calls apart, by a key or by a quicker comparison with a known call.
 
-A key is a tuple that is cheap to make and to hash. It asks a tensor only for what the trace keeps
-apart, and for strides and devices only where they are not the usual ones: `True` stands for the
-strides of a contiguous tensor, and for the CPU. A sparse, nested or foreign tensor raises there and
-takes the careful way.
+A key is a tuple that is cheap to compute and to hash. It contains of a tensor only what the trace
+distinguishes, and strides and device only if they are unusual: `True` stands for the strides of a
+contiguous tensor, and for the CPU. If a sparse, nested or foreign tensor raises here, its part of
+the key is computed by `_careful_part`.
 
-A training repeats itself: a call is mostly the one that came there in the step before. To see that
-it is that one takes half of the time that its key takes to make and to look up, since torch
-compares sizes, strides, dtypes and devices of all tensors in one function that it has for the
-guards of compiled code. What that one does not look at is looked at here: offsets, gradients where
-they are switched off, and which tensors share memory. Whatever does not fit, or has no such
-comparison, has a key.
+A training repeats itself: usually a call is the same as the call at this position in the previous
+step. Checking this takes half the time of computing and looking up a key, because torch has one
+function, made for the guards of compiled code, that compares sizes, strides, dtypes and devices of
+all tensors. What it does not compare is compared here: offsets, `requires_grad` while gradients are
+off, and which tensors share memory. A call that does not match, or cannot be compared, gets a key.
 
 All of this runs for every call of the captured program.
 """
@@ -41,11 +40,11 @@ _NAMED = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format
 _PLAIN = frozenset({int, bool, str, type(None), complex})
 _NUMBERS = frozenset({int, float, bool})
 _COMPARED = _NUMBERS | _NAMED | {str, type(None)}
-"""Values that are the same if they and their types are equal."""
+"""Types of values that are the same if they and their types are equal."""
 
 
 def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Key:
-    """The same for calls that look the same."""
+    """A key that is equal for calls that look the same."""
     parts: list[Any] = [op]
     storages: list[int] = []
     _add(args, parts, storages)
@@ -58,7 +57,7 @@ def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> 
 
 
 def sharing(storages: list[int]) -> tuple[int, ...] | None:
-    """Which tensors lie in one memory: equal numbers for those that do; None if none do."""
+    """Which tensors share memory: equal numbers for those that do; None if no two do."""
     if len(set(storages)) == len(storages):
         return None
     first: dict[int, int] = {}
@@ -80,12 +79,12 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
                     value.requires_grad,
                     value.is_cpu or value.device,
                 )
-            except Exception:  # each kind of tensor without memory raises its own
+            except Exception:  # tensors without memory raise errors of several types
                 parts.append(_careful_part(value))
         elif kind in _PLAIN:
             parts += (kind, value)
         elif kind is float:
-            # A nan equals nothing, not even the one of the call before.
+            # A nan does not equal the nan of the previous call.
             parts += (float, value if value == value else "nan")  # noqa: PLR0124
         elif kind is list or kind is tuple:
             parts += (kind, len(value))
@@ -97,7 +96,7 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
 
 
 def _careful_part(value: Any) -> Hashable:
-    """Of a value that is none of the usual ones: as much as it tells without raising."""
+    """The part of a key for an unusual value: everything that can be asked without an exception."""
     parts: list[Any] = [type(value)]
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
@@ -120,12 +119,12 @@ def _ask(tensor: torch.Tensor, name: str) -> Hashable:
 
 
 def without_floats(key: Key) -> Key:
-    """The same for calls that differ in nothing but the values of floats."""
+    """A key that is equal for calls that differ only in the values of floats."""
     return tuple([None if type(part) is float else part for part in key])
 
 
 def shapes_of(result: Any) -> Key:
-    """The shapes that came back, for operators where the inputs do not decide them."""
+    """The output shapes, for operators whose inputs do not determine them."""
     if isinstance(result, torch.Tensor):
         return (_ask(result, "shape"),)
     if isinstance(result, (list, tuple)):
@@ -141,27 +140,27 @@ class KnownCall:
     def __init__(self, key: Key, pair: int, known: KnownCalls) -> None:
         self.key = key
         self.pair = pair
-        """The number of the call and its place."""
+        """The number of the pair: the call and its place."""
         self.known = known
         """All calls from that place."""
         self.call: Any = None
-        """The operator, where a call can be compared with this one."""
+        """The operator, if calls can be compared with this one."""
         self.fits: Fits = _fits_nothing
-        """Whether other arguments of the operator make the same call."""
+        """Whether a call of the operator with other arguments is the same call."""
         self.is_learned = False
 
     def learn(self, call: Any, args: Args, kwargs: Keywords, *, folded: bool) -> None:
-        """Keep what it looks like, unless only a key can tell; `folded` lets floats be any."""
+        """Prepare `fits` from these arguments, if possible. With `folded`, floats may differ."""
         self.is_learned = True
         try:
             fits = _comparison(args, kwargs or {}, folded)
-        except Exception:  # each kind of tensor without memory or sizes raises its own
+        except Exception:  # tensors without memory or sizes raise errors of several types
             return
         if fits is not None:
             self.call, self.fits = call, fits
 
     def learn_from(self, other: KnownCall) -> None:
-        """The same call from another place looks the same."""
+        """Use `fits` of the same call from another place."""
         self.call, self.fits, self.is_learned = other.call, other.fits, True
 
 
@@ -174,7 +173,7 @@ class KnownCalls(dict[Key, KnownCall]):
         super().__init__()
         self.place = place
         self.folded: dict[Key, KnownCall] = {}
-        """Calls whose floats are not told apart any more, by the key without them."""
+        """Calls whose floats are no longer distinguished, by the key without floats."""
 
 
 def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits | None:
@@ -185,7 +184,7 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
         if kind is _Tensor or kind is _Parameter:
             if value.is_nested:  # torch's comparison crashes on it
                 return None
-            # It takes no tensor twice.
+            # torch's comparison refuses the same tensor twice.
             if (one := first.setdefault(id(value), index)) == index:
                 at.append(index)
             else:
@@ -197,7 +196,7 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
     if not at or (keywords and not all(map(_is_compared, keywords.values()))):
         return None
     fits_tensors = _tensors_alike([args[index] for index in at])
-    count, tensors_of, rest_of = len(args), _picking(at), _picking(others)
+    count, tensors_of, rest_of = len(args), _make_picker(at), _make_picker(others)
     rest = tuple([_keep(args[index], folded) for index in others])
     rest_types = tuple([type(args[index]) for index in others])
     expected = {name: _keep(value, folded) for name, value in keywords.items()}
@@ -211,7 +210,7 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
             return False
         if rest:
             given = rest_of(args)
-            # Types first: a tensor is not to be compared by `==`.
+            # Types first, because a tensor must not be compared by `==`.
             if tuple(map(type, given)) != rest_types or given != rest:
                 return False
         if (kwargs or expected) and not fits_keywords(kwargs or {}):
@@ -225,9 +224,9 @@ def _comparison(args: Args, keywords: Mapping[str, Any], folded: bool) -> Fits |
 
 
 def _tensors_alike(tensors: list[torch.Tensor]) -> Callable[..., bool]:
-    """Whether as many others look the same."""
+    """A function that returns whether as many other tensors look the same."""
     storages = [tensor.untyped_storage()._cdata for tensor in tensors]
-    # None: all sizes and strides are as they are here.
+    # None: all sizes and strides must be the same.
     check = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     offsets = [tensor.storage_offset() for tensor in tensors]
     gradients = [tensor.requires_grad for tensor in tensors]
@@ -278,7 +277,7 @@ class _Anything:
 
 
 def _keep(value: Any, folded: bool) -> Any:
-    """To compare others with; a list may be the program's own, and change."""
+    """A value to compare others with. A list is copied, because the program may change it."""
     if type(value) is list:
         return list(value)
     return _Anything() if folded and type(value) is float else value
@@ -286,13 +285,13 @@ def _keep(value: Any, folded: bool) -> Any:
 
 def _is_compared(value: Any) -> bool:
     if type(value) is list:
-        # The operator's schema gives all of them one type.
+        # The operator's schema gives all items one type.
         return all(type(item) in _NUMBERS for item in value)
     return type(value) in _COMPARED
 
 
-def _picking(indices: list[int]) -> Callable[[Args], Args]:
-    """A function from a tuple to the tuple of these of its items."""
+def _make_picker(indices: list[int]) -> Callable[[Args], Args]:
+    """A function from a tuple to the tuple of the items at these indices."""
     if len(indices) == 1:
         (only,) = indices
         return lambda values: (values[only],)

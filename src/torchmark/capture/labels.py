@@ -1,14 +1,13 @@
-"""Where the calls of one thread come from: module, function, line, phase.
+"""Label the calls of one thread with their module, function, source line and phase.
 
-Labels alone: nothing here decides what is recorded, and a label that cannot be found is null. In
-the backward pass module and line are those whose forward made the autograd node, found by the
-number that autograd gives to nodes in their order: what the numbers were when modules were entered
-and left, and when functions were called.
+Labels do not decide what is recorded, and a label that cannot be found is null. In the backward
+pass, module and line are those of the forward call that created the autograd node. They are found
+by the sequence number of the node, since the number of the next node is noted whenever a module is
+entered or left and a function is called.
 
-The function that the user called is noted by a TorchFunctionMode that steps aside where it
-disturbs. torch takes the mode off its stack while it handles a call, so that what it sees is the
-outermost one. It is not there inside of compiled code, whose guards count the modes, nor in
-optimizers.
+A TorchFunctionMode notes the function that the user called. torch removes the mode from its stack
+while it handles a call, so the mode sees the outermost call only. It is removed inside of compiled
+code, whose guards count the modes, and inside of optimizers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from torchmark.capture.sources import Source, SourceLines
 from torchmark.model.trace import Phase, Place
 
 REMEMBERED_MOVES = 200_000
-"""Entries and exits of modules, and lines: the graphs of the last steps, some megabytes."""
+"""Noted changes of module or line: enough for the graphs of the last steps, some megabytes."""
 
 Where: TypeAlias = tuple[Phase, "str | None", Any, "Source | None"]
 """Phase, module, function and line."""
@@ -48,11 +47,11 @@ _FAST_WHEN_PLAIN = (
     torch.nn.TransformerEncoderLayer,
     torch.nn.TransformerEncoder,
 )
-"""Modules that take a fused operator in inference, unless a TorchFunctionMode is there."""
+"""Modules that use a fused operator in inference, except while a TorchFunctionMode is active."""
 
 
 class ModuleNames:
-    """Paths of modules from the outermost one that was called; holds none of them."""
+    """Paths of modules, relative to the outermost module that was called. Keeps no module alive."""
 
     def __init__(self) -> None:
         self._paths: dict[tuple[int, int], tuple[weakref.ref[torch.nn.Module], str]] = {}
@@ -63,13 +62,13 @@ class ModuleNames:
         if known is None:
             self._scan(root)
             known = self._known(root, module)
-        if known is None:  # it is called by the root, but not registered in it
+        if known is None:  # a module that the root calls without registering it
             known = ".".join(filter(None, (parent, f"<{type(module).__name__}>")))
             self._paths[id(root), id(module)] = weakref.ref(module), known
         return known
 
     def owner(self, parameter: object) -> str | None:
-        """The path of the module that has this parameter."""
+        """The path of the module that owns this parameter."""
         return self._owners.get(id(parameter))
 
     def _known(self, root: torch.nn.Module, module: torch.nn.Module) -> str | None:
@@ -84,7 +83,7 @@ class ModuleNames:
 
 
 class Labels:
-    """The labels of one thread, kept up to date by the hooks."""
+    """The labels of one thread, which the hooks keep up to date."""
 
     def __init__(self, thread: int, record: Record, names: ModuleNames) -> None:
         self.module: str | None = None
@@ -96,21 +95,21 @@ class Labels:
         self._names = names
         self._lines = SourceLines()
         self._is_asking = True
-        """Whether functions and lines are asked for; otherwise they are remembered."""
+        """Whether functions and lines are looked up; otherwise those of earlier steps are used."""
         self._stack: list[tuple[torch.nn.Module, str, int, bool]] = []
         self._optimizer: tuple[str, Source | None] | None = None
         self._known: dict[Where, KnownCalls] = {}
         self._function_names: dict[Any, str | None] = {}
-        resolve_name(torch.add)  # torch makes its table of names now, and not in the first step
+        resolve_name(torch.add)  # torch builds its table of names now, not during the first step
         self._here: KnownCalls | None = None
-        """The calls of the present place outside of the backward pass, once they were asked for."""
+        """The calls of the current place outside of the backward pass; None until they are used."""
         self._moves: list[int] = [0]
         self._moved_to: list[tuple[str | None, Source | None]] = [(None, None)]
         self._first_node = 0
-        """The number that the first node of the present function has, if it makes one."""
+        """The sequence number of the first node of the current function, if it creates one."""
 
     def known_calls(self) -> KnownCalls:
-        """The calls of the place where this thread is now."""
+        """The known calls of the place where this thread is now."""
         task = _graph_task()
         if task != -1:
             module, line = self._backward_origin(task)
@@ -128,31 +127,31 @@ class Labels:
         return here
 
     def place_of_graph(self) -> int:
-        """Where compiled code runs now. One graph is many calls: its line is asked for always."""
+        """The place where compiled code runs now. Its line is always looked up, once per graph."""
         if _graph_task() != -1:
             return self.known_calls().place
         return self._known_at((self.phase, self.module, None, self._lines.here())).place
 
-    def called(self, function: Any) -> Any:
-        """The user calls this function now; returns the one before."""
+    def set_function(self, function: Any) -> Any:
+        """Set the function that the user calls now, and return the previous one."""
         outer, self.function = self.function, function
         self._here = None
         self._first_node = _next_node()
         return outer
 
-    def name_functions_by_memory(self) -> None:
-        """From now on a call has the function and line that it had in the steps before.
+    def use_remembered_functions(self) -> None:
+        """From now on, use the functions and lines of earlier steps instead of looking them up.
 
-        A call that comes where it is expected has those of the expected one, any other those of
-        the first that looks the same in its module. Asking takes as long as half of all else that
-        a capture does for a call.
+        A call that comes as expected has those of the expected call. Another call has those of the
+        first call in its module that looks the same. The look-up takes half as long as everything
+        else that a capture does for a call.
         """
         self.functions.stop()
         self._is_asking = False
-        self._move(self.module)  # nodes that are made from now on have no line
+        self._move(self.module)  # nodes that are created from now on have no line
         for (phase, module, function, _), known in list(self._known.items()):
             remembered = self._known_at((phase, module, None, None))
-            if isinstance(function, str) or known is remembered:  # an optimizer's step is known
+            if isinstance(function, str) or known is remembered:  # a step of an optimizer, or done
                 continue
             for calls, kept in ((known, remembered), (known.folded, remembered.folded)):
                 for key, call in calls.items():
@@ -170,7 +169,7 @@ class Labels:
     def entered(self, module: torch.nn.Module) -> None:
         stack = self._stack
         if stack and stack[0][0] is module:
-            # Ctrl-C leaves modules without a word; the next call of the outermost one tells.
+            # After Ctrl-C, modules are not left. The next call of the outermost module shows that.
             while stack:
                 self._pop()
         path = self._names.path(stack[0][0], stack[-1][1], module) if stack else ""
@@ -189,12 +188,12 @@ class Labels:
                 pass
 
     def optimizer_began(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._optimizer is not None:  # the one before raised
+        if self._optimizer is not None:  # the step before raised
             self.optimizer_ended()
         kind = type(optimizer)
         home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
         self._optimizer = f"{home}.{kind.__qualname__}.step", self._lines.here()
-        # It asks its tensors hundreds of small questions, and each would come by here.
+        # An optimizer makes hundreds of small calls on its tensors. The mode would handle each.
         self.functions.pause()
         self._move(self.module)
 
@@ -218,7 +217,7 @@ class Labels:
         self._note_move(_next_node(), path)
 
     def _note_move(self, node: int, path: str | None, line: Source | None = None) -> None:
-        """Nodes from this one on are made here."""
+        """Note that nodes with this number or a higher one are created here."""
         if node == self._moves[-1]:
             self._moved_to[-1] = path, line
         else:
@@ -229,14 +228,14 @@ class Labels:
                 del self._moved_to[: REMEMBERED_MOVES // 2]
 
     def _backward_origin(self, task: int) -> tuple[str | None, Source | None]:
-        """The module and the line whose gradient is computed."""
-        if self._stack and self._stack[-1][2] == task:  # a forward that is computed again
+        """The module and the line of the forward call whose gradient is computed."""
+        if self._stack and self._stack[-1][2] == task:  # a recomputed forward (checkpointing)
             return self.module, self._lines.here() if self._is_asking else None
         node: Any = _node()
         if node is None:
             return None, None
         number = node._sequence_nr()
-        if number >= _next_node():  # it adds up the gradient of a parameter
+        if number >= _next_node():  # the node that accumulates the gradient of a parameter
             return self._names.owner(getattr(node, "variable", None)), None
         return self._moved_to[max(bisect_right(self._moves, number) - 1, 0)]
 
@@ -264,7 +263,7 @@ class Labels:
 def _name(function: Any) -> str | None:
     if function is None or isinstance(function, str):
         return function
-    with contextlib.suppress(Exception):  # of a foreign callable, which may answer anything
+    with contextlib.suppress(Exception):  # a foreign callable may raise anything
         if (name := resolve_name(function)) is not None:
             return str(name)
     home = getattr(function, "__module__", None)
@@ -273,7 +272,7 @@ def _name(function: Any) -> str | None:
 
 
 class FunctionLabels(TorchFunctionMode):
-    """Notes the function in the thread's labels for as long as it runs."""
+    """Sets the function in the thread's labels while the function runs."""
 
     def __init__(self, labels: Labels) -> None:
         super().__init__()
@@ -283,17 +282,17 @@ class FunctionLabels(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        outer = self._labels.called(func)
+        outer = self._labels.set_function(func)
         try:
             return func(*args, **kwargs) if kwargs else func(*args)
         finally:
-            self._labels.called(outer)
+            self._labels.set_function(outer)
 
     def start(self) -> None:
         _push(self)
 
     def stop(self) -> None:
-        """Off the stack, wherever on it, and for good."""
+        """Remove the mode from the stack for good, wherever it is."""
         self._paused.clear()
         self._remove()
 
@@ -306,7 +305,7 @@ class FunctionLabels(TorchFunctionMode):
             self._insert(above)
 
     def _remove(self) -> int | None:
-        """How many modes were above it; None if it was not there."""
+        """Remove the mode; return how many modes were above it, or None if it was not there."""
         stack = [_at(depth) for depth in range(_depth())]
         if not any(mode is self for mode in stack):
             return None

@@ -1,13 +1,13 @@
-"""What was captured so far: distinct calls, places, and the order in which they came.
+"""The captured calls in memory: distinct calls, places, and the order of the calls.
 
-The order is kept as numbers of pairs, a call and its place, because one number a call is what the
-hot path can afford. Several threads add to it at once: adding to `sequence` is one operation that
-Python does not interrupt, everything else holds the lock.
+The order is a list of numbers. Each stands for a pair of a call and its place, because the hot path
+can afford no more than appending one number per call. Several threads append to `sequence` without
+a lock, since Python does not interrupt an append. Everything else holds the lock.
 
-A step ends with the optimizers, or where the user says so. An iteration may have several
-optimizers, as that of a GAN has. The first step ends where the last optimizer had stepped before
-one of them steps again; from then on a step ends as soon as all of those have stepped.
-`trace.step()` turns this off: from then on the user ends every step.
+A step ends when the optimizers have stepped. An iteration may have several optimizers, as that of a
+GAN has. So the first step ends after the last optimizer that stepped before one of them steps
+again. From then on, a step ends as soon as all of these have stepped. After a call of
+`trace.step()`, only further calls of it end steps.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from torchmark.model.trace import Place, RecordedCall, Step, Trace, count_calls
 from torchmark_probe.zygote.handlers import headline_of
 
 KEPT_FLOATS = 8
-"""Distinct calls that differ in floats alone. An optimizer computes new factors in every step; with
-all of them kept no two steps would be the same, and a long training would fill the trace."""
+"""Distinct calls that differ only in floats. An optimizer computes new factors in every step. With
+all of them kept, no two steps would be equal, and a long training would fill the trace."""
 
 
 @dataclass(slots=True)
 class CapturedStep:
-    """A sequence of pairs, as often as it came without a change."""
+    """A sequence of pairs, and how often it came in a row."""
 
     pairs: list[int]
     repeats: int = 1
@@ -60,28 +60,28 @@ class Record:
             "python": platform.python_version(),
             "command": tuple(sys.argv if command is None else command),
         }
-        """What the header of a trace says."""
+        """The fields of the trace's header."""
 
         self.lines: list[bytes] = []
-        """The distinct calls, each as a line of a trace: one object, not dozens that Python's
-        garbage collector goes through."""
+        """The distinct calls, each as a line of the trace. One object per call is less work for
+        Python's garbage collector than dozens."""
 
         self.places: list[Place] = []
         self.pairs: list[tuple[int, int]] = []
-        """The numbers of a call and of its place."""
+        """The numbers of a call and its place."""
 
         self.sequence: list[int] = []
-        """Numbers of pairs: the step that is going on. The list is never replaced."""
+        """Numbers of pairs in the current step. The list object stays the same."""
 
         self.steps: list[CapturedStep] = []
         self.clock = StepClock()
-        """Of the steps that come after the captured ones."""
+        """Times the steps after the captured ones."""
 
         self.exact: dict[str, torch.Tensor] = {}
-        """Contents by name, where they are wanted."""
+        """Exact contents by name, if they are wanted."""
 
         self._ops: dict[Any, tuple[str, str | None]] = {}
-        """Name and schema of each operator, by how it is called in a key."""
+        """Name and schema of each operator, by the operator's part of a key."""
         self._numbers: dict[Key, int] = {}
         self._place_numbers: dict[Place, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
@@ -89,10 +89,10 @@ class Record:
         self._folded: set[str] = set()
         self._unseen: Counter[str] = Counter()
         self._opaque: dict[int, set[str]] = {}
-        """Numbers of calls with something that no trace can hold, and the types of that."""
+        """Types that a trace cannot hold, by the numbers of the calls that have them."""
 
     def number_of(self, key: Key) -> int | None:
-        """The call's number; that of its family's last member where the family is full."""
+        """The number of the call, or of the last similar call if KEPT_FLOATS of them are kept."""
         number = self._numbers.get(key)
         if number is None and float in key:
             family = self._families.get(without_floats(key), [])
@@ -102,7 +102,7 @@ class Record:
         return number
 
     def add_call(self, key: Key, func: Any, description: CallDescription) -> int:
-        """The number of a call, which is new; a WrongValueError if no trace can name it."""
+        """Add a call, and return its number. Raise a WrongValueError if no trace can name it."""
         with self.lock:
             op, schema = self._ops.get(key[0]) or self._add_op(key[0], func)
             if description.kwargs:
@@ -148,9 +148,9 @@ class Record:
             return number
 
     def end_step(self, length: int | None = None) -> bool:
-        """Makes a step of the first `length` calls, of all without it; none of none."""
+        """End a step after its first `length` calls, or after all. Return False if it is empty."""
         with self.lock:
-            # Other threads go on adding behind what is taken here.
+            # Other threads may append while these calls are removed.
             pairs = self.sequence[:length]
             del self.sequence[: len(pairs)]
             if not pairs:
@@ -162,25 +162,25 @@ class Record:
             return True
 
     def is_kept(self, key: Key) -> bool:
-        """Whether this very call has a number, rather than one of its family."""
+        """Whether this call itself has a number, and not a similar call."""
         return key in self._numbers
 
     def note_unseen(self, sentence: str) -> None:
-        """Kept once; `{n}` in it stands for how often it was said."""
+        """Note what the trace lacks. `{n}` in the sentence becomes the number of such notes."""
         self._unseen[sentence] += 1
 
     def note_trouble(self, func: Any, error: Exception) -> None:
-        """The recorder failed on a call: the program goes on, and the trace says so."""
+        """Note that the recorder failed on a call. The program continues."""
         reason = headline_of(error)
-        self.note_unseen(f"{{n}} calls of {op_name(func)} could not be described ({reason})")
+        self.note_unseen(f"{{n}} calls of {op_name(func)} that could not be described ({reason})")
 
     def unseen(self) -> list[str]:
-        sentences = [said.replace("{n}", str(count)) for said, count in self._unseen.items()]
+        sentences = [noted.replace("{n}", str(count)) for noted, count in self._unseen.items()]
         sentences += self._opaque_sentences()
         if self._folded:
             sentences.append(
-                f"{', '.join(sorted(self._folded))} had numbers that change from call to call: "
-                f"{KEPT_FLOATS} such calls are kept, those that came later count as the last one"
+                f"some floats of {', '.join(sorted(self._folded))}, which change from call to "
+                f"call: {KEPT_FLOATS} variants are kept, and later calls count as the last of them"
             )
         return sentences
 
@@ -228,14 +228,14 @@ def _recorded_call(line: bytes) -> RecordedCall:
 
 
 def op_name(func: Any) -> str:
-    """`namespace.name.overload`; an operator that takes functions has no overloads."""
+    """`namespace.name.overload`. A higher-order operator has no overloads."""
     if isinstance(func, torch._ops.OpOverload):
         return str(func)
     return f"{getattr(func, 'namespace', 'higher_order')}.{func.name()}.default"
 
 
 class RecordWriter(TraceWriter):
-    """The file of a record's trace; it can be written while the record goes on."""
+    """Writes the trace of a record to a file, also while the record grows."""
 
     def __init__(
         self, path: str | os.PathLike[str], record: Record, *, part: Path | None = None
@@ -250,7 +250,7 @@ class RecordWriter(TraceWriter):
         self.flush()
 
     def write_steps(self) -> None:
-        """The steps that are new; if none is, the last one came again."""
+        """Write the new steps. If there are none, the last step was repeated."""
         record = self._record
         new_steps = record.steps[self._steps :]
         for line in record.lines[self._calls :]:
@@ -266,7 +266,7 @@ class RecordWriter(TraceWriter):
         self.flush()
 
     def write_plain_steps(self) -> None:
-        """Once: a file whose training goes on for hours has them by then."""
+        """Write the plain steps, if that was not done. They must not wait for the end."""
         if not self._has_plain_steps:
             self._has_plain_steps = True
             self.plain_steps(self._record.clock.plain_steps())
@@ -280,19 +280,19 @@ class RecordWriter(TraceWriter):
 
 
 def require_safetensors() -> None:
-    """Before anything runs: hours of training must not end without their values."""
+    """Raise without safetensors, because values could not be written after hours of training."""
     try:
-        import safetensors.torch  # noqa: F401, PLC0415 - an extra of its own
+        import safetensors.torch  # noqa: F401, PLC0415 - an optional extra
     except ImportError as error:
         raise MissingToolError(
-            "exact values are kept in a safetensors file: pip install 'torchmark[capture]', or "
-            "capture without values=True"
+            "values=True needs safetensors: pip install 'torchmark[capture]', or leave values=True "
+            "out"
         ) from error
 
 
 def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor]) -> None:
-    """Exact contents by name, next to the trace."""
-    from safetensors.torch import save_file  # noqa: PLC0415 - an extra of its own
+    """Write exact contents by name, next to the trace."""
+    from safetensors.torch import save_file  # noqa: PLC0415 - an optional extra
 
     target = values_file(path)
     try:
@@ -300,13 +300,13 @@ def save_contents(path: str | os.PathLike[str], contents: dict[str, torch.Tensor
             save_file(contents, part)
     except Exception as error:
         raise TraceWriteError(
-            f"the exact values cannot be written to {target}: {error}. Make room or name "
-            "another file"
+            f"the exact values cannot be written to {target}: {error}; make room or use another "
+            "file"
         ) from error
 
 
 class StepEnds:
-    """Told of every optimizer that has stepped, and where that was; says where to cut."""
+    """Finds where steps end, from the optimizers and where in the sequence they stepped."""
 
     def __init__(self) -> None:
         self._by_hand = False
@@ -318,7 +318,7 @@ class StepEnds:
         self._by_hand = True
 
     def optimizer_stepped(self, optimizer: int, position: int) -> list[int]:
-        """Lengths of the steps that end now, of `position` calls that belong to none yet."""
+        """The lengths of the steps that end now, of the `position` calls in no step yet."""
         if self._by_hand:
             return []
         lengths = []
@@ -335,5 +335,5 @@ class StepEnds:
         return lengths
 
     def rest(self) -> list[int]:
-        """At the end: the length of a first step that no second one has shown to be over."""
+        """The length of a first step at the end of the capture, if no second step began."""
         return [self._last] if self._stepped and not self._cycle and not self._by_hand else []

@@ -1,7 +1,7 @@
-"""The user's line that a call comes from, as "train.py:41".
+"""Find the source line of the user that makes a call, such as "train.py:41".
 
-It is the innermost line that belongs neither to torch, nor to torchmark, nor to the standard
-library. In a model of a public library that is a line of the library's model file.
+It is the innermost line that is not in torch, torchmark or the standard library. For a model of a
+public library, it is a line in the library's model file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 import torch
 
 Source = tuple[str, int]
-"""A file, as it is shown, and a line."""
+"""The shown name of a file, and a line."""
 
 _TORCH_AND_TORCHMARK = (
     f"{Path(torch.__file__).parent}{os.sep}",
@@ -26,14 +26,14 @@ _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist
 
 
 class SourceLines:
-    """Finds the line; each file's name is made once."""
+    """Finds the line. The name of each file is computed once."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str | None] = {}
-        """How each file is shown; None for those that are not the user's."""
+        """The shown name of each file; None for files that are not the user's."""
 
     def here(self) -> Source | None:
-        """The user's line that runs now in this thread."""
+        """The user's line that this thread runs now."""
         shown = self._shown
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
@@ -49,10 +49,10 @@ class SourceLines:
 
 
 def show_file(file: str) -> str | None:
-    """A file's name without what is true on this machine alone; None if it is not the user's.
+    """The name of a file without the part that differs between machines; None if not the user's.
 
-    Relative to the installed packages, to the working directory, or to the folder that it was
-    imported from; of any other file the last part.
+    The name is relative to the installed packages, to the working directory, or to the folder that
+    the file was imported from. For any other file, it is the last part of the path.
     """
     if file.startswith("<"):
         return None if file.startswith("<frozen ") else file

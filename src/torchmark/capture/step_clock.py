@@ -1,7 +1,7 @@
-"""The time of real steps: those that run on when a capture has stopped.
+"""Time the real steps: those that run after the capture has stopped.
 
-A captured step takes several times as long as a plain one, so nothing is timed while it is
-captured. What is left of a capture then is one hook that reads a clock where a step ends.
+A captured step takes several times as long as a real one, so captured steps are not timed. After
+the capture, only one hook is left, which reads a clock at the end of a step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PLAIN_STEPS = 10
 
 
 class StepClock:
-    """Told of the end of every step from the moment on at which nothing is captured any more."""
+    """Times steps; it must be called at the end of every step after the capture has stopped."""
 
     def __init__(
         self,
@@ -30,22 +30,22 @@ class StepClock:
         """Seconds on both clocks."""
 
         self._threads: int | None = None
-        """Of torch, where the capture stopped; None before that."""
+        """torch's threads when the capture stopped; None before that."""
 
         self._last: tuple[float, float] | None = None
-        """When the last step ended; None where no steps can be timed."""
+        """When the last step ended; None if steps cannot be timed."""
 
     def capture_stopped(self, *, is_plain: bool) -> None:
-        """Steps are timed from here on if what follows `is_plain`: nothing of the capture is left.
+        """Start timing, if `is_plain`: nothing of the capture slows the next steps down.
 
-        May be said again: the first time counts.
+        Only the first call has an effect.
         """
         if self._threads is None:
             self._threads = torch.get_num_threads()
             self._last = self._now() if is_plain else None
 
     def step_ended(self) -> bool:
-        """Whether this was the last one that is timed."""
+        """Time the step that ended; return whether it was the last one to time."""
         if self._last is None or len(self._steps) == PLAIN_STEPS:
             return False
         before, now = self._last, self._now()

@@ -1,12 +1,12 @@
-"""Somebody's program in this process: run as Python would run it, and watched meanwhile.
+"""Run the user's program in this process as Python would, and watch what it starts.
 
 A script or a module becomes `__main__`, with its own arguments and its own folder first on the
-path, and stays so until the process ends: what it leaves behind (threads, functions for the exit,
-workers that are spawned) finds it there.
+path. It stays `__main__` until the process ends, because threads, exit functions and spawned
+workers that it leaves behind look it up there.
 
-Threads that it starts are captured, with modes and labels of their own. Processes are not: each is
-counted, so that the trace can say what it lacks. A forked one has a copy of the recorder, which
-must neither go on recording nor touch the trace's file. No torch is imported here.
+The threads of the program are captured, with their own modes and labels. Its processes are not
+captured but counted, so the trace says what it lacks. A forked process has a copy of the recorder,
+which must stop recording and must not write to the trace's file. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 _OF_THE_RUN = ("torchmark", "runpy", "importlib", "_frozen_importlib")
-"""Packages of those who run the script."""
+"""Packages whose frames are below those of the script."""
 
 _LOADER = "torch.utils.data._utils.worker"
 
 
 def require_script(file: str) -> None:
-    """Before anything is begun for it."""
+    """Raise if the script cannot be opened, before anything is started for it."""
     if Path(file).is_dir():
-        raise ScriptNotFoundError(f"{file} is a folder; give the script in it")
+        raise ScriptNotFoundError(f"{file} is a folder; give the path of a script in it")
     try:
         Path(file).open("rb").close()
     except OSError as error:
@@ -53,10 +53,10 @@ def require_script(file: str) -> None:
 
 
 def run_script(file: str, args: Sequence[str]) -> None:
-    """As `python FILE ARGS…` until it ends; what it raises comes out of here."""
+    """Run `python FILE ARGS…` in this process until it ends; pass its exceptions on."""
     _first_on_path(str(Path(file).resolve().parent))
     sys.argv[:] = [file, *args]
-    file = os.path.abspath(file)  # as Python has it; `resolve` would follow links
+    file = os.path.abspath(file)  # as Python does; `resolve` would follow links
     with io.open_code(file) as source:
         text = source.read()
     code = compile(text, file, "exec", dont_inherit=True)
@@ -64,11 +64,11 @@ def run_script(file: str, args: Sequence[str]) -> None:
 
 
 def run_module(name: str, args: Sequence[str]) -> None:
-    """As `python -m NAME ARGS…` until it ends; what it raises comes out of here."""
+    """Run `python -m NAME ARGS…` in this process until it ends; pass its exceptions on."""
     _first_on_path(str(Path.cwd()))
     sys.argv[:] = ["-m", *args]
     try:
-        # What `python -m` itself asks; it imports the packages that the module is in.
+        # The same function as in `python -m`. It imports the parent packages of the module.
         _, spec, code = runpy._get_module_details(name, _NotRunnableError)  # type: ignore[attr-defined]
     except _NotRunnableError as error:
         raise ScriptNotFoundError(f"there is no module {name} that can be run: {error}") from error
@@ -81,7 +81,7 @@ class _NotRunnableError(Exception):
 
 
 def users_traceback(error: BaseException) -> TracebackType | None:
-    """Without the frames of those who ran the script: what Python itself would show."""
+    """The traceback that Python would show: without our frames, which run the script."""
     shown = error.__traceback__
     while shown is not None:
         module = str(shown.tb_frame.f_globals.get("__name__"))
@@ -92,7 +92,7 @@ def users_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _first_on_path(folder: str) -> None:
-    if not getattr(sys.flags, "safe_path", False):  # which Python has from 3.11 on
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
         sys.path[0] = folder
 
 
@@ -112,7 +112,7 @@ def _execute(code: CodeType, *, file: str | None, spec: ModuleSpec | None, loade
 
 @contextlib.contextmanager
 def replace_attribute(owner: object, name: str, replacement: Any) -> Iterator[None]:
-    """Until the end of the block."""
+    """Replace an attribute until the end of the block."""
     original = getattr(owner, name)
     setattr(owner, name, replacement)
     try:
@@ -123,7 +123,7 @@ def replace_attribute(owner: object, name: str, replacement: Any) -> Iterator[No
 
 @contextlib.contextmanager
 def when_imported(name: str, then: Callable[[ModuleType], None]) -> Iterator[None]:
-    """Calls `then` with the module: now if it is there, else right after its first import."""
+    """Call `then` with the module: now if it is imported, otherwise right after its import."""
     if name in sys.modules:
         then(sys.modules[name])
         yield
@@ -138,7 +138,7 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> Iterator[Non
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: lets the others find the module, and waits at its loader."""
+    """Finds no module itself: lets the other finders find it, and wraps `exec_module`."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
         self._name = name
@@ -147,7 +147,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self,
         name: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - those who find it are asked by its name
+        path: Sequence[str] | None,  # noqa: ARG002 - the other finders are asked by name
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         if name != self._name:
@@ -158,7 +158,7 @@ class _Finder(MetaPathFinder):
             loader, execute = spec.loader, spec.loader.exec_module
 
             def execute_and_tell(module: ModuleType) -> None:
-                del loader.exec_module  # of this loader alone: the class has its own
+                del loader.exec_module  # only of this loader; the class keeps its own
                 execute(module)
                 self._then(module)
 
@@ -170,12 +170,12 @@ class _Finder(MetaPathFinder):
 def watch_threads(
     captured: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> Iterator[None]:
-    """Runs every thread that is started inside of `captured()`."""
+    """Run every thread that is started from now on inside of `captured()`."""
     original = threading.Thread.start
 
     @functools.wraps(original)
     def start(thread: threading.Thread) -> None:
-        # On the instance, because a class derived from Thread has a `run` of its own.
+        # On the instance, because a class derived from Thread may have its own `run`.
         own = vars(thread)
         before = {"run": own["run"]} if "run" in own else {}
         run = thread.run
@@ -202,7 +202,7 @@ def watch_threads(
 
 @contextlib.contextmanager
 def watch_processes(note: Callable[[str], None], in_child: Callable[[], None]) -> Iterator[None]:
-    """Notes what is started, as a sentence; calls `in_child` in a process that was forked."""
+    """Note every process that is started, and call `in_child` in forked processes."""
     original_start = BaseProcess.start
     original_fork = os.fork
     starting = False
@@ -212,9 +212,9 @@ def watch_processes(note: Callable[[str], None], in_child: Callable[[], None]) -
         nonlocal starting
         target = getattr(process, "_target", None)
         if getattr(target, "__module__", "") == _LOADER:
-            note("{n} worker processes of a DataLoader: what they call is not in here")
+            note("the calls of worker processes of a DataLoader ({n})")
         else:
-            note("{n} processes of multiprocessing: what they call is not in here")
+            note("the calls of processes started with multiprocessing ({n})")
         starting = True
         try:
             original_start(process)
@@ -227,7 +227,7 @@ def watch_processes(note: Callable[[str], None], in_child: Callable[[], None]) -
         if pid == 0:
             in_child()
         elif not starting:
-            note("{n} forked processes: what they call is not in here")
+            note("the calls of forked processes ({n})")
         return pid
 
     with replace_attribute(BaseProcess, "start", start), replace_attribute(os, "fork", fork):

@@ -1,7 +1,7 @@
-"""The command line: a thin skin over the library, and the only place that prints or exits.
+"""The command line: it parses arguments, calls the library and prints.
 
-Subcommands are imported when they are called, so that `torchmark --help` is quick; their one-line
-help stands here for the same reason.
+Only this package prints or exits. The module of a subcommand is imported when the subcommand is
+called, so that `torchmark --help` is quick. For the same reason the one-line helps are here.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from torchmark.cli.shell import ExitCode, code_of, echo, end_of, fail, heed_sign
 from torchmark.errors import TorchmarkError
 
 _COMMANDS = {
-    "run": "Time and count suites of benchmarks, in Python and C++.",
-    "list": "Show what suites of benchmarks expand to.",
-    "time": "Time statements, like python -m timeit, for torch.",
-    "ab": "Compare two environments, or two statements, pair by pair.",
-    "count": "Count the instructions of statements, exactly.",
-    "flame": "Draw where the time of a case goes: a flame graph of the measured loop.",
-    "capture": "Run a training script and write down every operator call that it makes.",
-    "replay": "Run the operators of a captured model again, and say where the time goes.",
-    "overrides": "Measure what __torch_function__ and its kin cost.",
-    "summary": "Show the operators of a trace, by module, without running them.",
-    "sweep": "Measure a model over input scales: eager, torch.compile, ONNX Runtime.",
-    "runs": "List the runs of the store.",
-    "show": "Show the results of a run: times, instructions, warnings, failures.",
-    "compare": "Compare two runs case by case.",
-    "export": "Write a run as JSON, CSV, Markdown or an HTML page.",
-    "tag": "Give a run a name.",
-    "untag": "Take a name from its run.",
-    "rm": "Remove runs from the store.",
-    "schema": "Print the JSON Schema of what torchmark writes.",
-    "doctor": "Say what is on this machine and what each missing part would give.",
+    "run": "Time the cases of suites and count their instructions, in Python and C++.",
+    "list": "List the cases of suites.",
+    "time": "Time one statement, or compare several, like python -m timeit.",
+    "ab": "Compare two environments, or two statements, in alternating processes.",
+    "count": "Count the instructions of one statement, or of several.",
+    "flame": "Draw a flame graph of a case or a statement.",
+    "capture": "Run a script and record every operator call in a trace.",
+    "replay": "Measure the operators of a trace, and show which take the time.",
+    "overrides": "Measure what __torch_function__, __torch_dispatch__ and modes cost.",
+    "summary": "Show the operators of a trace by module, without running them.",
+    "sweep": "Measure a model over input sizes: eager, torch.compile, ONNX Runtime.",
+    "runs": "List stored runs.",
+    "show": "Show a stored run: times, instructions, warnings, failures.",
+    "compare": "Compare two stored runs case by case.",
+    "export": "Write a stored run as JSON, CSV, Markdown, text or HTML.",
+    "tag": "Name a stored run.",
+    "untag": "Remove a name from its run.",
+    "rm": "Remove stored runs.",
+    "schema": "Print the JSON Schema of the files that torchmark writes.",
+    "doctor": "Check what torchmark finds on this machine, and what is missing.",
 }
 
 _MODULES = {
@@ -49,11 +49,11 @@ _MODULES = {
     **dict.fromkeys(["runs", "show", "compare", "export", "schema"], "stored"),
     **dict.fromkeys(["tag", "untag", "rm"], "tidying"),
 }
-"""The module of a command, where it is not called like the command."""
+"""The module of each command whose module has another name."""
 
 
 class _LazyGroup(click.Group):
-    """Finds `<name>_command` in the module of the command when it is called."""
+    """Imports the module of a command when it is called, and gets `<name>_command` from it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -70,11 +70,12 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """click has no names to suggest, as commands are not imported before they are called."""
+        """Suggest similar names. click cannot: it knows only commands that were imported."""
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
             near = difflib.get_close_matches(name, _COMMANDS)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "torchmark --help lists them."
+            remedy = "`torchmark --help` lists them."
+            hint = f"Did you mean {' or '.join(near)}?" if near else remedy
             ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
@@ -88,12 +89,13 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="torchmark COMMAND --help tells more. Without a command it does what `run` does.",
+    epilog="`torchmark COMMAND --help` has the details. Without a command, torchmark does what "
+    "`torchmark run` does.",
 )
 @click.version_option(__version__, prog_name="torchmark")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Micro-benchmarks for PyTorch whose numbers can be believed on a noisy machine."""
+    """Benchmark PyTorch code, compare two versions of it, and see how certain each answer is."""
     if ctx.invoked_subcommand is None:
         command = cli.get_command(ctx, "run")
         assert command is not None
@@ -101,14 +103,14 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """What the `torchmark` script calls: a mistake of the user ends in one message, not a trace."""
+    """Run the `torchmark` script. A mistake of the user gives one message and no traceback."""
     try:
         heed_signals()
         sys.exit(cli.main(prog_name="torchmark", standalone_mode=False) or 0)
     except click.ClickException as error:
-        said = io.StringIO()
-        error.show(said)  # it repeats what was typed
-        echo(said.getvalue(), err=True, nl=False)
+        message = io.StringIO()
+        error.show(message)  # it quotes what the user typed, so it is printed through `echo`
+        echo(message.getvalue(), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt) as interrupt:
         fail(*end_of(interrupt))
@@ -116,10 +118,10 @@ def main() -> None:
         fail(message_of(error), code_of(error))
     except OSError as error:
         if error.errno != errno.EPIPE:
-            fail(f"cannot write the output: {error}", ExitCode.ENVIRONMENT)
-        # The reader of a pipe has seen enough; what is left unwritten must not be flushed at exit.
+            fail(f"cannot write the output: {error.strerror or error}", ExitCode.ENVIRONMENT)
+        # The reader closed the pipe; flushing the rest at exit would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.PIPE_CLOSED)
-    except Exception:  # Python's own code for a traceback would say that a regression was found
+    except Exception:  # 1, the exit code of Python, would mean that a regression was found
         echo(traceback.format_exc(), err=True)
         sys.exit(ExitCode.DEFECT)

@@ -1,4 +1,4 @@
-"""`torchmark ab`: two environments, or two statements, compared so that it can be believed."""
+"""`torchmark ab`: compare two environments, or two statements, case by case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchmark.cli.following import (
     timeout_option,
 )
 from torchmark.cli.shell import Percent, echo, fail_on_option, find_regression, import_from_here
-from torchmark.commands.ab import ab, remove_timers
+from torchmark.commands.ab import DETECT_BUDGET, ab, remove_timers
 from torchmark.commands.functions import BUDGET
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.run import TIME_LIMIT
@@ -28,45 +28,57 @@ from torchmark.model.run import TIME_LIMIT
 @click.command("ab")
 @click.option("--A", "A", metavar="CMD", help="Shell command that activates environment A.")
 @click.option(
-    "--B", "B", metavar="CMD", help="Shell command that activates B, which is compared with A."
+    "--B", "B", metavar="CMD", help="Shell command that activates B, to be compared with A."
 )
 @click.option(
     "--env",
     "more",
     multiple=True,
     metavar="NAME=CMD",
-    help="Another environment to compare with the first; may be repeated.",
+    help="Another environment, compared with the first; may be repeated.",
 )
 @click.option(
     "--suite",
     "suites",
     multiple=True,
-    metavar="S",
-    help="Suite to compare; same names as `torchmark run`.  [standard]",
+    metavar="SUITE",
+    help="Suite to compare; same names as `torchmark run`; may be repeated.  [default: standard]",
 )
 @click.option(
     "-k", "pattern", metavar="PATTERN", default="", help="Compare only cases with these words."
 )
-@click.option("--stmt", "statements", multiple=True, help="Compare this statement, not a suite.")
-@click.option("--setup", multiple=True, help="Run before each statement; may be repeated.")
-@click.option("--A-stmt", "a_stmt", help="Statement that runs in A …")
-@click.option("--B-stmt", "b_stmt", help="… and the one that runs in B: two ways to do the same.")
+@click.option(
+    "--stmt",
+    "statements",
+    multiple=True,
+    metavar="STMT",
+    help="Statement to compare, instead of a suite; may be repeated.",
+)
+@click.option(
+    "--setup", multiple=True, metavar="STMT", help="Run before each statement; may be repeated."
+)
+@click.option(
+    "--A-stmt", "a_stmt", metavar="STMT", help="Statement to run in A, compared with --B-stmt in B."
+)
+@click.option("--B-stmt", "b_stmt", metavar="STMT", help="Statement to run in B.")
 @metric_options
 @click.option("--no-cpp", is_flag=True, help="Leave out C++ cases.")
-@click.option("--patch-a", is_flag=True, help="Put a Timer into A's torch, as utils_backport.")
-@click.option("--patch-b", is_flag=True, help="Put a Timer into B's torch.")
+@click.option("--patch-a", is_flag=True, help="Add a Timer to A's torch, as torch.utils_backport.")
+@click.option("--patch-b", is_flag=True, help="Add a Timer to B's torch.")
 @click.option("--unpatch", is_flag=True, help="Remove the backport and exit.")
-@click.option("--backtest", is_flag=True, help="Skip what is known not to work on old versions.")
+@click.option("--backtest", is_flag=True, help="Skip cases known not to work on old versions.")
 @click.option(
     "--budget",
     type=float,
-    help=f"Seconds for the times of a case, at most.  [default: {BUDGET:g}]",
+    metavar="SECONDS",
+    help=f"Time each case for at most SECONDS.  [default: {BUDGET:g}, "
+    f"with --detect {DETECT_BUDGET:g}]",
 )
 @click.option(
     "--detect",
     type=Percent(),
     metavar="X%",
-    help="Time each case until a change of X % would be found; says how long before it starts.",
+    help="Time each case until a change of X % would be detected; prints the expected duration.",
 )
 @timeout_option
 @import_option
@@ -75,16 +87,16 @@ from torchmark.model.run import TIME_LIMIT
 def ab_command(
     asked: RunOptions, more: tuple[str, ...], fail_on: str | None, unpatch: bool, **options: Any
 ) -> None:
-    """Compare two environments: every case is slower, faster, the same, or unclear.
+    """Compare two environments, and judge each case: slower, faster, same or unclear.
 
-    An environment is given by the shell command that activates it; `import torch` must work there,
-    and nothing else is needed. One that is left out is the environment that torchmark runs in.
-    Every result is stored at once: after Ctrl-C or a crash, --resume measures what is missing.
+    An environment is given by the shell command that activates it. It needs nothing but torch. If
+    you leave out --A or --B, that side is the environment that torchmark runs in. Every result is
+    stored as soon as it exists: after Ctrl-C or a crash, --resume measures what is missing.
 
     \b
     torchmark ab --A "source activate base" --B "source activate branch" -k add
-    torchmark ab --B "export PYTHONPATH=../patched" --stmt "x + x" --setup "x = torch.ones(9)"
-    torchmark ab --A-stmt "x.sum(0)" --B-stmt "torch.sum(x, 0)" --setup "x = torch.ones(64, 64)"
+    torchmark ab --B "export PYTHONPATH=../patched" --stmt "torch.ones(9)"
+    torchmark ab --A-stmt "x + x" --B-stmt "2 * x" --setup "x = torch.ones(9)"
     torchmark ab --resume latest
     """
     import_from_here()
@@ -115,7 +127,7 @@ def _wanted(
     timeout: float | None,
     **others: Any,
 ) -> dict[str, Any]:
-    """What the command is called with; a mistake is told before anything starts."""
+    """The options under the names that `torchmark.ab` has for them; raises for a wrong number."""
     return {
         **others,
         "setup": "\n".join(setup) or "pass",
@@ -132,8 +144,12 @@ def _parse_environments(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         name, is_given, text = each.partition("=")
         if not is_given or not name.strip():
-            raise InvalidArgumentError(f"--env {each!r} is not NAME=CMD")
+            raise InvalidArgumentError(
+                f"--env {each!r} is not NAME=CMD; write, for example, --env B='source b/activate'"
+            )
         if name.strip() in parsed:
-            raise InvalidArgumentError(f"two environments are called {name.strip()}")
+            raise InvalidArgumentError(
+                f"two environments are called {name.strip()}; give each --env another name"
+            )
         parsed[name.strip()] = text
     return parsed

@@ -1,7 +1,7 @@
-"""`torchmark capture`: somebody's training script, unchanged, and a trace of what it called.
+"""`torchmark capture`: run a training script unchanged, and write a trace of its operator calls.
 
-The recorder starts when the script imports torch, not before: what a script sets up for that import
-(the number of threads in its environment, filters of warnings) works as it does without torchmark.
+The recorder starts when the script imports torch, not before. So settings that a script makes for
+this import, such as the number of threads or warning filters, work as they do without torchmark.
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ if TYPE_CHECKING:
     default=Path("trace.jsonl.gz"),
     show_default=True,
     metavar="FILE",
-    help="Where the trace goes; one that is there already is replaced.",
+    help="File for the trace; an existing trace is replaced.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Record this many steps of the optimizer; the script runs on without being watched.",
+    help="Record the first N steps only; the script then continues at its normal speed.",
 )
 @click.option(
-    "--values", is_flag=True, help="Keep the tensors' exact values, in FILE.safetensors beside it."
+    "--values",
+    is_flag=True,
+    help="Also keep the exact values of tensors, in NAME.safetensors for NAME.jsonl.gz.",
 )
-@click.option("-m", "as_module", is_flag=True, help="Run a module by its name, as python -m does.")
+@click.option("-m", "as_module", is_flag=True, help="Run a module, as python -m does.")
 @click.argument("script", metavar="SCRIPT")
 @click.argument("args", metavar="[ARGS]…", nargs=-1, type=click.UNPROCESSED)
 def capture_command(
@@ -67,11 +69,15 @@ def capture_command(
     script: str,
     args: tuple[str, ...],
 ) -> None:
-    """Run a training script and write down every operator call that it makes.
+    """Run a training script, and record every operator call that it makes.
 
-    SCRIPT runs as `python SCRIPT ARGS…` would run it, its output and exit code are its own; what
-    stands behind SCRIPT is for SCRIPT. The trace is written as the script goes, and kept when it
-    fails or is interrupted.
+    SCRIPT runs as with `python SCRIPT ARGS…`, with the same output and exit code. All arguments
+    after SCRIPT are passed to it. A step ends when the optimizer steps. The trace is written while
+    the script runs, and is kept if the script fails or is interrupted.
+
+    \b
+    torchmark capture --steps 3 train.py --epochs 1
+    torchmark capture --steps 3 -o step.jsonl.gz -m package.train
     """
     if not as_module:
         require_script(script)
@@ -91,7 +97,7 @@ def _check_output(file: Path) -> None:
     check_writable([file])
     if file.is_file() and file.stat().st_size and not _is_trace(file):
         raise NotATraceError(
-            f"{file} is there and is not a trace, so it stays as it is; name another with -o FILE"
+            f"{file} exists and is not a trace, so it is not replaced; name another file with -o"
         )
 
 
@@ -111,7 +117,7 @@ def _is_trace(file: Path) -> bool:
 
 
 class _Recording:
-    """One capture, which begins when torch is there; `options` are those of `Capture`."""
+    """One capture, which starts when torch is imported; `options` are those of `Capture`."""
 
     def __init__(self, output: Path, **options: Any) -> None:
         self._output = output
@@ -120,7 +126,7 @@ class _Recording:
         self._capture: Capture | None = None
         self._process = os.getpid()
         self.refusal: TorchmarkError | None = None
-        """Why it could not begin."""
+        """Why the capture could not start."""
 
     def start(self) -> None:
         from torchmark.capture.capture import Capture  # noqa: PLC0415 - it imports torch
@@ -130,7 +136,7 @@ class _Recording:
             capture.__enter__()
         except TorchmarkError as error:
             self.refusal = error
-            raise  # out of the script's import of torch: there is nothing to run it for
+            raise  # from the script's import of torch: without a capture it need not run
         self._capture = capture
 
     def stop(self) -> None:
@@ -139,7 +145,7 @@ class _Recording:
 
     def report(self, script: str) -> None:
         if os.getpid() != self._process:
-            return  # a fork of the script has come to its end
+            return  # a fork of the script has ended
         sys.stdout.flush()
         if self._capture is None:
             lines = [f"{script} never imported torch; nothing was written"]
@@ -150,7 +156,7 @@ class _Recording:
 
 
 def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExit:
-    """Gives what the script wants to leave with."""
+    """Run the script, wait for its threads, stop the capture; return the script's exit."""
     ending = SystemExit(0)
     for part in (run, _wait_for_threads):
         try:
@@ -160,7 +166,7 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
         except ScriptNotFoundError:
             recording.stop()
             raise
-        except BaseException as error:  # whatever it is, Python would show it and leave
+        except BaseException as error:  # Python would show any of them and exit
             if error is recording.refusal:
                 raise
             ending = SystemExit(end_of(error)[1] if isinstance(error, KeyboardInterrupt) else 1)
@@ -175,10 +181,10 @@ def _run_to_its_end(run: Callable[[], None], recording: _Recording) -> SystemExi
 
 
 def _wait_for_threads() -> None:
-    """Python waits for them at its end; here that is before the end of the capture.
+    """Wait for the script's threads before the capture ends, as Python does at its exit.
 
-    As there, those come first who have to tell their threads that it is the end: a
-    ThreadPoolExecutor that nobody has shut down waits for work until then.
+    As in Python, functions registered for this moment run first. For example, the threads of a
+    ThreadPoolExecutor that was not shut down wait for work until such a function stops them.
     """
     at_the_end = threading._threading_atexits  # type: ignore[attr-defined]  # noqa: SLF001
     while at_the_end:
@@ -197,15 +203,15 @@ def _summary(trace: Trace, output: Path, *, with_values: bool) -> list[str]:
         f"{calls.total()} calls, {len(calls)} distinct, in {steps} "
         f"step{'s' if steps != 1 else ''}" + (f": {shares}" if shares else ""),
         *_real_step(trace.plain_steps),
-        *(f"not seen: {sentence}" for sentence in trace.unseen),
+        *(f"not captured: {sentence}" for sentence in trace.unseen),
         f"written to {output}",
         *([f"written to {values}"] if with_values and values.exists() else []),
-        f"see it with `torchmark summary {output}`, run it with `torchmark replay {output}`",
+        f"show it with `torchmark summary {output}`, run it with `torchmark replay {output}`",
     ]
 
 
 def _real_step(plain: PlainSteps | None) -> list[str]:
-    """What a step takes when nothing is captured."""
+    """The time of a step without the capture."""
     if plain is None or not plain.seconds:
         return []
     steps = number_text(len(plain.seconds), "step")

@@ -1,6 +1,6 @@
-"""Which cases of stored runs are shown, and in which order: `-k` and `--sort`.
+"""The options `-k` and `--sort`: which cases of stored runs are shown, and in which order.
 
-Cases stay under the headings of their groups: a group stands where its first case does.
+Cases stay under the headings of their groups. A group has the place of its first case.
 """
 
 from __future__ import annotations
@@ -25,23 +25,29 @@ from torchmark.report.names import group_of
 Change = TypeVar("Change", TimeChange, CountChange)
 
 pattern_option = click.option(
-    "-k", "pattern", metavar="PATTERN", default="", help="Show only cases with these words."
+    "-k",
+    "pattern",
+    metavar="PATTERN",
+    default="",
+    help="Show only cases with these words, e.g. 'add and not C++'.",
 )
 
 
 def sort_option(*keys: str, text: str) -> Decorator:
-    """`--sort`, by one of the keys; the first is the default."""
+    """Make the option `--sort`, whose values are the keys; the first is the default."""
     kind = click.Choice(keys)
     return click.option("--sort", type=kind, default=keys[0], show_default=True, help=text)
 
 
 def keep_cases(runs: Sequence[Run], pattern: str) -> list[Run]:
-    """The runs with those of their cases that the pattern means; an error if there is none."""
+    """Return the runs with only the cases that match the pattern; raise an error if none does."""
     known = {each.case.id: each.case for run in runs for each in (*run.plan, *run.results)}
     wanted = {case.id for case in selected(known.values(), pattern)}
     if known and not wanted:
         names = " and ".join(run.id for run in runs)
-        raise InvalidArgumentError(f"no case of {names} is meant by {pattern!r}; give other words")
+        raise InvalidArgumentError(
+            f"no case of {names} matches {pattern!r}; give other words, or leave -k out"
+        )
     return [
         msgspec.structs.replace(
             run,
@@ -53,7 +59,7 @@ def keep_cases(runs: Sequence[Run], pattern: str) -> list[Run]:
 
 
 def sort_run(run: Run, key: str) -> Run:
-    """The run with its cases in the order of the suite, by name, or the slowest first."""
+    """Sort the cases of a run: as in the suite, by name, or the slowest first."""
     if key == "suite":
         return run
     seconds: dict[str, float] = {}
@@ -79,7 +85,7 @@ def _seconds_in(result: Result) -> float:
 
 
 def sort_differences(differences: RunDifferences, key: str) -> RunDifferences:
-    """In the order of the second run, by name, the slowest first, or what got worse first."""
+    """Sort as in the second run, by name, the slowest first, or the largest slowdown first."""
     if key == "suite":
         return differences
     names: Callable[[Any], Any] = lambda each: each.case.title.lower()  # noqa: E731

@@ -1,7 +1,7 @@
-"""What a person sees while a run goes on: what runs, how far it is, failures, time left.
+"""Progress of a run: what is being measured, how far the run is, failures, and the time left.
 
-On a terminal one block of lines is kept up to date; elsewhere, and where TERM is dumb, each result
-is a line; `--quiet` shows nothing. All of it goes to stderr, so that stdout has the result alone.
+On a terminal a block of lines is updated in place. Elsewhere, and if TERM is dumb, each result is a
+line. `--quiet` shows nothing. Progress goes to stderr, so that stdout has only the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DOING = {
 
 
 class Display:
-    """Hears of everything that happens in a run, the run itself first, and shows nothing of it."""
+    """Hears everything that happens in a run, beginning with the run, and shows nothing."""
 
     def __init__(self) -> None:
         self._total = 0
@@ -53,11 +53,11 @@ class Display:
             if news.id != self._run_id:
                 self._run_id, self._total = news.id, len(news.missing())
                 self._begin(news)
-            else:  # it was found meanwhile that there is more to measure
+            else:  # the plan has grown since the run began
                 self._total += len(news.plan) - self._planned
             self._planned = len(news.plan)
         elif isinstance(news, Result):
-            # Nobody planned a control, and what is partial is not done.
+            # Controls are not in the plan, and partial results are not done.
             self._done += news.metric is not Metric.CONTROL and news.status is not Status.PARTIAL
             self._show_result(news)
         elif isinstance(news, Stage):
@@ -79,19 +79,19 @@ class Display:
 
 
 def make_display(*, quiet: bool) -> Display:
-    """The display that fits where stderr goes; errors are shown at the end of the command."""
+    """Make the display for the kind of stderr. The command shows errors at its end in any case."""
     if quiet:
         return Display()
     return _Terminal() if _can_move_cursor() else _Lines()
 
 
 def _can_move_cursor() -> bool:
-    """Whether stderr is a terminal that can write over what it has shown."""
+    """Whether stderr is a terminal that can overwrite its lines."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 class _Lines(Display):
-    """One line for every result."""
+    """Prints one line per result."""
 
     def _begin(self, run: Run) -> None:
         what = "1 measurement" if self._total == 1 else f"{self._total or 'no'} measurements"
@@ -110,7 +110,7 @@ class _Lines(Display):
 
 
 class _Terminal(_Lines):
-    """A bar, and below it what runs now; failures scroll by above."""
+    """Shows a progress bar, what is being measured below it, and failures above it."""
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
@@ -132,7 +132,7 @@ class _Terminal(_Lines):
 
     def _begin(self, run: Run) -> None:
         super()._begin(run)
-        # Here and not earlier: its thread keeps to the cores that are left for us.
+        # Not earlier: its thread may only use the cores on which nothing is timed.
         self._live.start()
 
     def _show_stage(self, stage: Stage) -> None:
@@ -163,7 +163,7 @@ class _Terminal(_Lines):
 
         head = Table.grid(padding=(0, 1))
         failed = f", {self._failed} failed" if self._failed else ""
-        # While something is prepared the pace says little about what comes after it.
+        # While something is prepared, the rate so far does not predict the time left.
         elapsed = time.monotonic() - self._start
         left = "" if self._stages else remaining_text(self._done, self._total, elapsed)
         head.add_row(
@@ -182,7 +182,7 @@ class _Terminal(_Lines):
 
 
 def remaining_text(done: int, total: int, elapsed: float) -> str:
-    """What is left at the pace so far, once there is one to go by.
+    """Say how much time is left at the rate so far, from the fifth measurement on.
 
     >>> remaining_text(10, 40, 60.0)
     ', about 3 min left'
@@ -202,10 +202,10 @@ def remaining_text(done: int, total: int, elapsed: float) -> str:
 
 
 class StatusLine:
-    """One line that says what goes on, for commands that make no run.
+    """One line of progress, for commands without a run that is shown in a `Display`.
 
-    It is gone when it ends, however it ends. A terminal that cannot write over a line gets a line
-    for each; a pipe gets nothing, unless lines are wanted there too.
+    The line is erased at the end, also after an error. A terminal that cannot overwrite lines gets
+    each text as a line. A pipe gets them only with `shows_lines`.
     """
 
     def __init__(self, *, shows_lines: bool = False) -> None:

@@ -1,6 +1,6 @@
-"""`torchmark flame`: where the time, or the instructions, of one statement go.
+"""`torchmark flame`: show where the time, or the instructions, of one statement go.
 
-The statement may be given by words of a case, and must then be the only one that they mean.
+A case can be given by words of its title. The words must match exactly one case.
 """
 
 from __future__ import annotations
@@ -39,37 +39,57 @@ from torchmark.model.run import TIME_LIMIT
 from torchmark.settings import settings_for
 
 _LONGEST_NAME = 60
-"""Characters of a file name that we make up."""
+"""Characters of a generated file name."""
 
 _SEPARATORS = re.compile(r"[\s,/·]+")
-"""Between the words of a title."""
+"""Between the words of a case's title."""
 
 _LISTING = f"torchmark list {' '.join(SHIPPED)}"
-"""Shows the cases that are found without --suite, but for those of the settings."""
+"""Lists the cases that are found without --suite, except those of the settings."""
 
 _SHOWN = 10
-"""Cases that a message lists; more are counted."""
+"""Cases that a message lists; it gives the number of the others."""
 
 
 @click.command("flame")
 @click.argument("words", metavar="[CASE]", nargs=-1)
-@click.option("--stmt", metavar="S", help="A statement in Python, in place of a case.")
-@click.option("-s", "--setup", multiple=True, metavar="S", help="Run before it; may be repeated.")
-@click.option("--native", is_flag=True, help="Show the frames of C and C++ too.")
-@click.option("--instructions", is_flag=True, help="Count with callgrind: exact, needs valgrind.")
+@click.option("--stmt", metavar="STMT", help="Python statement to draw, instead of a case.")
+@click.option(
+    "-s",
+    "--setup",
+    multiple=True,
+    metavar="STMT",
+    help="Run before the statement of --stmt; may be repeated.",
+)
+@click.option("--native", is_flag=True, help="Show frames of C and C++ too.")
+@click.option(
+    "--instructions",
+    is_flag=True,
+    help="Count instructions with callgrind instead of sampling; exact, needs valgrind.",
+)
 @click.option(
     "--against",
     metavar="X",
-    help="Draw the difference from X: another case, another statement, or a .folded file.",
+    help="Draw the difference from X: another case, another statement or a .folded file.",
 )
-@click.option("--suite", "suites", multiple=True, metavar="SUITE", help="Where cases are found.")
-@click.option("--seconds", default=3, show_default=True, help="How long the loop is looked at.")
+@click.option(
+    "--suite", "suites", multiple=True, metavar="SUITE", help="Suite of the case; may be repeated."
+)
+@click.option(
+    "--seconds",
+    default=3,
+    show_default=True,
+    metavar="SECONDS",
+    help="Sample the running loop for this long.",
+)
 @timeout_option
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"The ending decides the format: {', '.join(ENDINGS)}.  [default: CASE.svg]",
+    metavar="FILE",
+    help=f"File to write; its ending decides the format: {', '.join(ENDINGS)}.  "
+    "[default: CASE.svg]",
 )
 def flame_command(
     words: tuple[str, ...],
@@ -83,16 +103,16 @@ def flame_command(
     timeout: float | None,
     output: Path | None,
 ) -> None:
-    """Draw a flame graph of the measured loop alone, without the import of torch.
+    """Draw a flame graph of one statement: of the measured loop, without the import of torch.
 
-    CASE are words that one case alone has, of the suites that ship, those of the settings or
-    --suite: `torchmark list standard overrides` shows the first. Times are those of one
-    run: frames that are twice as wide take twice as long. With --against what grew is red and
-    what shrank is blue.
+    CASE is one or more words that match exactly one case. Cases come from the suites of torchmark
+    (listed by `torchmark list standard overrides`), those of your settings, or --suite. Each frame
+    is as wide as its share of the time of one run. With --against, red frames take more than in X,
+    and blue frames take less.
 
     \b
     torchmark flame torch.add SubTensor --native
-    torchmark flame --stmt "x + x" --setup "x = torch.ones(9)" --instructions -o add.svg
+    torchmark flame --stmt "x + x" -s "x = torch.ones(9)" --instructions
     torchmark flame torch.add SubTensor --against "torch.add Tensor" -o cost.svg
     """
     import_from_here()
@@ -125,7 +145,7 @@ def flame_command(
     tell_written(file)
     echo(f"{file}: {'; against '.join(each.figures for each in seen)}")
     if seen[0].has_one_frame and not (native or instructions):
-        warn("the graph has one frame: the time goes into C or C++, which --native shows")
+        warn("the graph has only one frame: the time is spent in C or C++; add --native to show it")
 
 
 def _check_that_one_is_given(
@@ -133,16 +153,16 @@ def _check_that_one_is_given(
 ) -> None:
     if not words and stmt is None:
         raise InvalidArgumentError(
-            f"say what is to be drawn: words of a case, as `{_LISTING}` shows them, or --stmt"
+            f"say what to draw: words of a case that `{_LISTING}` shows, or --stmt"
         )
     if stmt is not None and (words or suites):
         raise InvalidArgumentError("give either a case or --stmt, not both")
     if stmt is None and setup:
-        raise InvalidArgumentError("--setup goes with --stmt; a case has its own")
+        raise InvalidArgumentError("--setup needs --stmt; a case has its own setup")
 
 
 def _look_into(names: tuple[str, ...]) -> Callable[[str], Case]:
-    """What finds a case of the suites by its words."""
+    """Return a function that finds a case of these suites by its words."""
     loaded = load_suites(names or (*default_suites(settings_for(Path.cwd())), *SHIPPED))
     for suite in loaded:
         for failure in suite.failures:
@@ -156,14 +176,15 @@ def _make_case(stmt: str, setup: str) -> Case:
 
 
 def _file_name(case: Case) -> str:
-    """Of letters and digits, so that no shell minds it."""
+    """Only letters, digits and hyphens, so that no shell needs quotes."""
     words = re.findall(r"\w+", case.name)
     return "-".join(words)[:_LONGEST_NAME] or "flame"
 
 
 def find_case(cases: Sequence[Case], words: str, *, listing: str = _LISTING) -> Case:
-    """The case with this id, title or name; otherwise the only one with these words in its title,
-    whole words before parts of them; or the only one that the pattern means, as in `-k`.
+    """The case with this id, title or name, or the only case that matches the words.
+
+    Whole words of the title are tried first, then `words` as a pattern, as in `-k`.
 
     >>> from torchmark.model.case import Case
     >>> cases = [Case(label=("add", kind), stmt="x") for kind in ("Tensor", "SubTensor")]
@@ -180,13 +201,12 @@ def find_case(cases: Sequence[Case], words: str, *, listing: str = _LISTING) -> 
         return found[0]
     if found:
         raise AmbiguousCaseError(
-            f"{len(found)} cases have the words {words!r}; give more of them, or an id:\n"
-            + _listed(found)
+            f"{len(found)} cases match {words!r}; give more words, or an id:\n" + _listed(found)
         )
     near = _near(cases, wanted)
-    hint = f"; near to it:\n{_listed(near)}" if near else ""
+    hint = f"; did you mean:\n{_listed(near)}" if near else ""
     raise UnknownCaseError(
-        f"no case has the words {words!r}; `{listing}` shows what the suites have{hint}"
+        f"no case matches {words!r}; `{listing}` lists the cases of the suites{hint}"
     )
 
 
@@ -195,7 +215,7 @@ def _words_of(case: Case) -> set[str]:
 
 
 def _near(cases: Sequence[Case], wanted: str) -> list[Case]:
-    """The cases that have a word which is spelt nearly like one that no case has."""
+    """The cases with a word that is similar to an unknown word of `wanted`."""
     words_of = {case.id: _words_of(case) for case in cases}
     known = set[str]().union(*words_of.values())
     strange = [word for word in wanted.split() if not any(word in each for each in known)]

@@ -1,6 +1,6 @@
-"""What the commands that measure share: their options, and the way from measuring to an exit code.
+"""What the commands that measure share: their options, and the steps from measuring to exit.
 
-Progress is shown while a run goes on; then come the report, the files and the exit code.
+These steps are: show progress, print the report, write the files, exit with the right code.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from torchmark.model.run import TIME_LIMIT, Run
 from torchmark.report import render
 
 metric_options = combine(
-    click.option("--time", is_flag=True, help="Take times, and do not count unless asked."),
+    click.option("--time", is_flag=True, help="Measure only times, unless --count is given too."),
     click.option(
-        "--count", is_flag=True, help="Count instructions, and take no times unless asked."
+        "--count", is_flag=True, help="Count only instructions, unless --time is given too."
     ),
 )
 
 timeout_option = click.option(
     "--timeout",
     type=float,
-    metavar="S",
-    help=f"Stop a case after S seconds.  [default: {TIME_LIMIT:g}]",
+    metavar="SECONDS",
+    help=f"Stop a case after SECONDS.  [default: {TIME_LIMIT:g}]",
 )
 
 import_option = click.option(
@@ -64,7 +64,7 @@ import_option = click.option(
     "imports",
     multiple=True,
     metavar="MODULE",
-    help="Import MODULE first, e.g. one that defines operators; may be repeated.",
+    help="Import MODULE before each case, e.g. one that defines operators; may be repeated.",
 )
 
 
@@ -73,22 +73,22 @@ class RunOptions:
     """The options of every command that measures."""
 
     place: str | None
-    """The store that is named."""
+    """The store given by `--store`."""
 
     tags: tuple[str, ...]
     resume: str | None
-    """The run to resume; options that it began with may not be repeated."""
+    """The run to resume. It keeps the options it was started with."""
 
     quiet: bool
     files: dict[str, Path | None]
-    """What is to be written, by format."""
+    """The files to write, by format."""
 
 
-def run_options(*fine_beside_resume: str) -> Decorator:
-    """Add the options of every command that measures; they arrive as the first argument.
+def run_options(*allowed_with_resume: str) -> Decorator:
+    """Add the options of every command that measures. The function gets them as `RunOptions`.
 
-    A run goes on with the options it began with, so with --resume none may be given again except
-    those that only say what is shown, and `fine_beside_resume`.
+    A resumed run keeps the options it was started with. So only options that change what is shown,
+    and those in `allowed_with_resume`, are accepted together with --resume.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., Any]:
@@ -99,15 +99,17 @@ def run_options(*fine_beside_resume: str) -> Decorator:
             files = files_in(own)
             if resume is not None:
                 shown = [f"{form}_file" for form in files]
-                _check_alone(["place", "resume", "quiet", *shown, *fine_beside_resume])
+                _check_alone(["place", "resume", "quiet", *shown, *allowed_with_resume])
             asked = RunOptions(place=place, tags=tags, resume=resume, quiet=quiet, files=files)
             function(asked, **own)
 
         options = combine(
             store_option,
-            click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the run."),
+            click.option(
+                "--tag", "tags", multiple=True, metavar="TAG", help="Name the run; may be repeated."
+            ),
             file_options,
-            click.option("--resume", metavar="RUN", help="Go on with a run that was cut short."),
+            click.option("--resume", metavar="RUN", help="Finish an interrupted run."),
             click.option("--quiet", is_flag=True, help="Show only the result and errors."),
         )
         return options(call)
@@ -126,7 +128,7 @@ def _check_alone(fine: list[str]) -> None:
 
 def refuse_beside_resume(given: str) -> NoReturn:
     raise InvalidArgumentError(
-        f"--resume goes on with the suites and options that the run began with; leave {given} out"
+        f"a resumed run keeps the suites and options it was started with; leave {given} out"
     )
 
 
@@ -138,11 +140,11 @@ def report_run(
     text_of: Callable[[Run], str] = lambda run: render(run, "text", width=columns()),
     write_more: Callable[[Run], bool] = lambda _run: True,
 ) -> None:
-    """Measure, show, write and exit with the code that says how it went; return if all is fine.
+    """Measure, print the report and write the files. Exit if anything failed, otherwise return.
 
-    `measure` is called with the store, the tags, the run to resume and a listener. `judge` may name
-    a code for a run that came to its end, such as a regression. `text_of` replaces the usual text.
-    `write_more` writes further files of a command, and returns whether it could.
+    `measure` is called with the store, the tags, the run to resume and a listener. `judge` may
+    return an exit code for a finished run, such as that for a regression. `text_of` replaces the
+    usual text. `write_more` writes further files of a command, and returns whether it could.
     """
     cut_short_by: TorchmarkError | RunInterruptedError | None = None
     try:
@@ -157,20 +159,20 @@ def report_run(
         with opened(asked.place, read_only=True) as store:
             run = store.run(error.run_id)
     if STANDARD_OUTPUT in asked.files.values():
-        pass  # what is written there stands alone
+        pass  # standard output then has only that document
     else:
         echo(text_of(run), nl=False)
     wrote_all = write_documents(
         asked.files,
         lambda form: render(run, form),
         remedy=lambda form: (
-            f"torchmark show {run.id} --{form} FILE{store_hint(asked.place)} writes it again"
+            f"write it again with: torchmark show {run.id} --{form} FILE{store_hint(asked.place)}"
         ),
         quiet=asked.quiet,
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:
-        _say_how_to_go_on(run, cut_short_by, asked.place)
+        _fail_with_resume_hint(run, cut_short_by, asked.place)
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
     code = judge(run)
@@ -180,7 +182,7 @@ def report_run(
         sys.exit(ExitCode.CASE_FAILED)
 
 
-def _say_how_to_go_on(
+def _fail_with_resume_hint(
     run: Run, cause: TorchmarkError | RunInterruptedError, place: str | None
 ) -> NoReturn:
     done = len(run.plan) - len(run.missing())
@@ -197,7 +199,7 @@ def _say_how_to_go_on(
 
 
 def metrics_of(*, time: bool, count: bool) -> list[Metric]:
-    """The metrics that are asked for; an error if counts are and there can be none."""
+    """Return the chosen metrics; raise an error if instructions cannot be counted here."""
     if count:
         check_counting()
     asked = {Metric.TIME: time, Metric.INSTRUCTIONS: count}
@@ -205,10 +207,10 @@ def metrics_of(*, time: bool, count: bool) -> list[Metric]:
 
 
 def counting_works() -> bool:
-    """A machine without valgrind still times, and says so."""
+    """Whether instructions can be counted here. If not, warn that only times are measured."""
     try:
         check_counting()
     except MissingToolError as error:
-        warn(f"times only: {error}")
+        warn(f"only times are measured: {error}")
         return False
     return True

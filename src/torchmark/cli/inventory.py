@@ -1,7 +1,7 @@
-"""What there is to measure and to measure with: `list`, `summary` and `doctor`.
+"""`list`, `summary` and `doctor`: show what can be measured, and with which tools.
 
-`list` shows the cases of suites and `summary` the operators of a trace, without running them;
-`doctor` shows the tools of this machine.
+`list` shows the cases of suites and `summary` the operators of a trace. Neither runs them. `doctor`
+shows the tools and the noise of this machine.
 """
 
 from __future__ import annotations
@@ -43,14 +43,20 @@ from torchmark_probe.loops.clocks import clock_facts, wall_clock
 
 @click.command("list")
 @click.argument("suites", metavar="[SUITE…]", nargs=-1)
-@click.option("-k", "pattern", metavar="PATTERN", default="", help="Only cases with these words.")
-@click.option("--json", "as_json", is_flag=True, help="Print the cases, statements too, as JSON.")
+@click.option(
+    "-k",
+    "pattern",
+    metavar="PATTERN",
+    default="",
+    help="List only cases with these words, e.g. 'add and not C++'.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the cases with their code as JSON.")
 def list_command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
-    """Show the cases of a suite: their ids and titles.
+    """List the cases of suites: their ids and titles.
 
-    A suite is the name of one that ships (standard, overrides), a Python file, a folder of
-    bench_*.py files, or a module; without one those of the settings are shown, or standard. A file
-    that cannot be loaded is reported, the others are shown, and the exit code is 3.
+    SUITE is `standard`, `overrides`, a Python file, a folder of bench_*.py files, a trace or a
+    module. The default is the suites in the settings, or `standard`. If a file cannot be loaded,
+    the error is printed, the other cases are listed, and the exit code is 3.
 
     \b
     torchmark list
@@ -62,9 +68,9 @@ def list_command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     loaded = load_suites(names)
     cases = selected(cases_of(loaded, facts=installed_facts()), pattern)
     failures = [failure for suite in loaded for failure in suite.failures]
-    if not cases and not failures:  # as `run` has it
+    if not cases and not failures:  # `run` refuses this too
         raise InvalidArgumentError(
-            f"no case of {', '.join(names)} is left to list; without -k all are shown"
+            f"no case of {', '.join(names)} is left to list; leave -k out to list all"
         )
     echo(_json(cases, failures) if as_json else _text(cases))
     for failure in failures:
@@ -74,7 +80,7 @@ def list_command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
 
 
 def _text(cases: Sequence[Case]) -> str:
-    # A reader of a pipe gets one line for each case, however long.
+    # In a pipe each case is one line, however long.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     lines = [_wrapped(_line(case), width) for case in cases]
     return "\n".join([*lines, *([""] if lines else []), count_cases(cases)])
@@ -93,7 +99,7 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 def count_cases(cases: Sequence[Case]) -> str:
-    """How many there are, by language and by runtime.
+    """Count the cases by language and by runtime.
 
     >>> count_cases([])
     'no cases'
@@ -149,13 +155,13 @@ def _as_json(case: Case) -> dict[str, Any]:
 
 @click.command("summary")
 @click.argument("trace", metavar="TRACE")
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole summary as JSON.")
 def summary_command(trace: str, as_json: bool) -> None:
-    """Show the operators of a trace: how often, on what, in which phase and module.
+    """Show the operators of a trace: how often each is called, in which phase and module.
 
-    TRACE is a file of torchmark capture, text with Operator: and cnt: lines, or the JSON of
-    PyTorch's ExecutionTraceObserver, compressed by gzip or not. Nothing is run, and torch is not
-    needed.
+    TRACE is a file from `torchmark capture`, a text file with Operator: and cnt: lines, or the JSON
+    file of PyTorch's ExecutionTraceObserver. It may be compressed with gzip. Nothing is run, and
+    torch is not needed.
 
     \b
     torchmark summary trace.jsonl.gz
@@ -169,23 +175,25 @@ def summary_command(trace: str, as_json: bool) -> None:
 
 
 class Finding(NamedTuple):
-    """One line of the report on this machine."""
+    """One line of `torchmark doctor`."""
 
     part: str
-    """What was looked for."""
+    """What was checked."""
 
     state: str
-    """"ok", "missing" or "look"."""
+    """"ok", "missing", or "look": it can be used, but something about it needs attention."""
 
     text: str
-    """What was found, or what the missing part would give and how to get it."""
+    """What was found, or what the missing part is for and how to install it."""
 
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Say what is on this machine and what each missing part would give.
+    """Check what torchmark finds on this machine, and what is missing.
 
-    The exit code is 4 if torch is missing, because nothing can be measured without it.
+    Each line has a part, its state (ok, missing or look), and what was found, or what the part is
+    for and how to install it. "look" means that the part works but needs attention. The exit code
+    is 4 if torch is missing, because nothing can be measured without it.
     """
     worst = ExitCode.FINE
     for finding in _examine_machine():
@@ -196,14 +204,14 @@ def doctor_command() -> None:
 
 
 def _examine_machine() -> Iterator[Finding]:
-    """Quick ones first; each is given as soon as it is known."""
+    """Yield each finding as soon as it is known, the quick ones first."""
     python = f"{platform.python_version()} at {sys.executable}"
     yield Finding("torchmark", "ok", f"{__version__}, Python {python}")
     yield from _torch()
-    counts = "would count instructions: apt-get install valgrind"
+    counts = "needed to count instructions: apt-get install valgrind"
     yield _describe_tool("valgrind", find_tool("valgrind"), counts)
     compiler = find_tool("g++") or find_tool("c++") or find_tool("clang++")
-    compiles = "would time C++ statements and let torch.compile work: apt-get install g++"
+    compiles = "needed for C++ statements and for torch.compile: apt-get install g++"
     yield _describe_tool("compiler", compiler, compiles)
     yield _py_spy()
     yield _cores()
@@ -226,7 +234,7 @@ def _torch() -> Iterator[Finding]:
     yield Finding(
         "clock",
         "ok" if facts.resolution < 1e-6 else "look",
-        f"steps of {facts.resolution * 1e9:.0f} ns, {facts.cost * 1e9:.0f} ns a reading",
+        f"resolution {facts.resolution * 1e9:.0f} ns, a reading takes {facts.cost * 1e9:.0f} ns",
     )
 
 
@@ -238,33 +246,36 @@ def _describe_tool(part: str, path: str | None, gives: str) -> Finding:
 
 def _py_spy() -> Finding:
     path = find_tool("py-spy")
-    draws = "would draw flame graphs: pip install 'torchmark[flame]'"
+    draws = "needed for flame graphs of times: pip install 'torchmark[flame]'"
     finding = _describe_tool("py-spy", path, draws)
     if path is None:
         return finding
     reason = why_py_spy_cannot_attach(path)
     if reason is None:
-        return finding._replace(text=f"{finding.text}, may attach to processes")
+        return finding._replace(text=f"{finding.text}, can attach to processes")
     version = first_line_of(path, "--version")
     remedy = "allow it with: sudo sysctl kernel.yama.ptrace_scope=0"
-    return Finding("py-spy", "look", f"{version} may not attach ({reason}); {remedy}")
+    return Finding("py-spy", "look", f"{version} cannot attach ({reason}); {remedy}")
 
 
 def _cores() -> Finding:
     machine = describe_machine()
     usable, load = machine["usable_cores"], machine["load"]
     busy = load > 0.5 * usable
-    advice = "; others use them, close what you can" if busy else ""
+    advice = "; other programs use them, close what you can" if busy else ""
     return Finding("cores", "look" if busy else "ok", f"{usable} usable, load {load:.2f}{advice}")
 
 
 def _noise() -> Finding:
     noise = measure_noise()
     if noise.disturbed == 1.0:
-        text = f"the core never had its best known pace; if it has become slower, remove {path()}"
+        text = (
+            "the core never reached its best known speed; other programs may use it: close them. "
+            f"If the machine has become slower, remove {path()}, which records that speed"
+        )
         return Finding("noise", "look", text)
     text = (
-        f"the core was slowed in {noise.disturbed:.0%} of a second, "
+        f"the core was slowed for {noise.disturbed:.0%} of one second, "
         f"otherwise steady within {noise.spread:.1%}"
     )
     return Finding("noise", "look" if noise.disturbed > 0.2 else "ok", text)

@@ -1,7 +1,7 @@
-"""`torchmark overrides`: what it costs that torch's functions can be overridden.
+"""`torchmark overrides`: measure what it costs that torch's functions can be overridden.
 
-`ladder` measures here what each kind of input costs over a plain Tensor. `report` compares two
-environments and fills a folder for a pull request.
+`ladder` measures the cost of each kind of input over a plain Tensor, in this environment. `report`
+compares two environments, and writes a folder of files for a pull request.
 """
 
 from __future__ import annotations
@@ -45,25 +45,29 @@ MARKDOWN, PAGE, ZIP = "report.md", "report.html", "report.zip"
 _OURS = re.compile(
     r"report\.(md|html|zip)|(base|branch|difference)-.*\.(svg|png)|\.torchmark-.*\.part"
 )
-"""The files of a report, and what a killed process leaves of one."""
+"""The files of a report, and the unfinished files that a killed process leaves."""
 
 
-@click.group("overrides", epilog="torchmark overrides COMMAND --help tells more.")
+@click.group(
+    "overrides", epilog="Run `torchmark overrides COMMAND --help` for the options of a command."
+)
 def overrides_command() -> None:
-    """Measure what __torch_function__, __torch_dispatch__ and modes cost a call."""
+    """Measure what __torch_function__, __torch_dispatch__ and modes cost per call."""
 
 
 @overrides_command.command(
-    "ladder", short_help="Run the suite here, and show what each kind of input costs."
+    "ladder", short_help="Measure what each kind of input costs, in this environment."
 )
-@click.option("--count/--no-count", default=None, help="Count instructions too.  [if possible]")
+@click.option(
+    "--count/--no-count", default=None, help="Count instructions too.  [default: if valgrind works]"
+)
 @click.option("--run", "done", metavar="RUN", help="Show a stored run; measure nothing.")
 @run_options()
 def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> None:
-    """Time and count the suite `overrides`; show what each kind of input costs over a Tensor.
+    """Time and count the suite `overrides`, and show what each kind of input costs.
 
-    The run is stored like any other. --run shows the ladder of a stored run that has results of
-    this suite.
+    The cost is the difference from the same call with a plain Tensor. The run is stored like any
+    other. --run shows the ladder of a stored run with results of this suite.
 
     \b
     torchmark overrides ladder
@@ -73,7 +77,8 @@ def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> N
     if done is not None:
         if count is not None or asked.tags:
             raise InvalidArgumentError(
-                "--run shows what was measured; leave --count, --no-count, --tag and --resume out"
+                "--run shows a stored run and measures nothing; leave --count, --no-count, --tag "
+                "and --resume out"
             )
         _show(done, asked)
     metrics = metrics_of(time=True, count=counting_works() if count is None else count)
@@ -81,14 +86,14 @@ def ladder_command(asked: RunOptions, count: bool | None, done: str | None) -> N
 
 
 def _show(name: str, asked: RunOptions) -> None:
-    """The ladder of a run of any kind, and the exit code that says how the cases went."""
+    """Show the ladder of a run of any kind. Exit with the code for its failed cases."""
     with opened(asked.place, read_only=True) as store:
         run = keep_suite(store.run(name))
     option = store_hint(asked.place)
     if not run.results:
         raise InvalidArgumentError(
-            f"run {run.id} has no results of this suite; `torchmark run overrides{option}` makes "
-            "some"
+            f"run {run.id} has no results of the suite `overrides`; get some with "
+            f"`torchmark run overrides{option}`"
         )
     view = view_ladders(run)
     echo(render_view(view, "text", columns()), nl=False)
@@ -106,9 +111,9 @@ def _show(name: str, asked: RunOptions) -> None:
 
 
 @overrides_command.command(
-    "report", short_help="Compare two environments, with flame graphs of what got slower."
+    "report", short_help="Compare two environments, with flame graphs of slower cases."
 )
-@click.option("--base", metavar="CMD", help="Shell command that activates the base.")
+@click.option("--base", metavar="CMD", help="Shell command that activates the baseline.")
 @click.option("--branch", metavar="CMD", help="Shell command that activates the branch.")
 @click.option(
     "-o",
@@ -116,21 +121,25 @@ def _show(name: str, asked: RunOptions) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("overrides-report"),
     show_default=True,
-    help="The folder for the report; a new or an empty one.",
+    metavar="DIR",
+    help="Folder for the report; must be new or empty.",
 )
-@click.option("--all-flames", is_flag=True, help="Flame graphs of every case, not of slower ones.")
+@click.option(
+    "--all-flames", is_flag=True, help="Draw flame graphs of all cases, not only of slower ones."
+)
 @run_options("output")
 def report_command(
     asked: RunOptions, base: str | None, branch: str | None, output: Path, all_flames: bool
 ) -> None:
-    """Compare the cost of overrides in two environments, with flame graphs of what got slower.
+    """Compare the cost of overrides in two environments, with flame graphs of slower cases.
 
-    The folder then has report.md for the pull request, report.html with everything in it, an SVG
-    and a PNG of each flame graph, and report.zip with it all. Every result is stored at once: after
-    Ctrl-C or a crash, --resume measures what is missing and writes the folder.
+    The folder gets report.md for the pull request, report.html as one page with everything, an SVG
+    and a PNG file of each flame graph, and report.zip with all of these. Every result is stored as
+    soon as it exists: after Ctrl-C or a crash, --resume measures what is missing and writes the
+    folder.
 
     \b
-    torchmark overrides report --base "source activate main" --branch "source activate branch"
+    torchmark overrides report --base "source activate main" --branch "source activate pr"
     torchmark overrides report --resume latest
     """
     if asked.resume is None and (base is None or branch is None):
@@ -146,7 +155,7 @@ def report_command(
 
 
 def _describe(run: Run) -> str:
-    """A line where there is nothing to look at, and the whole report where there is."""
+    """One line if nothing got slower or failed, otherwise the whole report."""
     is_fine = run.state is RunState.FINISHED and not run.has_failures
     if is_fine and not judge(run, PAIR).has_regression:
         return f"No regressions: {view_of(run).summary}\n"
@@ -154,7 +163,7 @@ def _describe(run: Run) -> str:
 
 
 def _find_problem(run: Run) -> ExitCode | None:
-    """A flame graph that could not be made is the fault of the environment, not of a case."""
+    """If a flame graph could not be made, the environment is at fault, not a case."""
     is_failed = any(
         each.metric is Metric.PROFILE and each.status is Status.FAILED for each in run.results
     )
@@ -162,18 +171,20 @@ def _find_problem(run: Run) -> ExitCode | None:
 
 
 def find_folder(path: Path, *, may_hold_report: bool = False) -> Path:
-    """Made if it is not there: what somebody has in it must not be mixed with a report.
+    """The absolute path of the folder, which is created if needed. It must be empty.
 
-    A run that is resumed may find there what it had written when it was cut short.
+    With `may_hold_report` it may contain the files of a report, as after an interrupted run.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         names = [entry.name for entry in path.iterdir()]
     except OSError as error:
-        raise InvalidArgumentError(f"the report cannot go into {path}: {error.strerror}") from error
+        raise InvalidArgumentError(
+            f"the report cannot be written to {path}: {error.strerror}; name another folder with -o"
+        ) from error
     if any(not (may_hold_report and _OURS.fullmatch(name)) for name in names):
         raise InvalidArgumentError(
-            f"{path} has files in it; give another folder with -o, or empty it"
+            f"the folder {path} is not empty; empty it, or name another one with -o"
         )
     return path.resolve()
 
@@ -194,9 +205,9 @@ def _write(folder: Path, run: Run, option: str, *, quiet: bool) -> bool:
 
 
 def _write_folder(path: Path, run: Run) -> None:
-    """The report, an SVG and a PNG of each flame graph, and an archive of it all.
+    """Write the report, an SVG and a PNG file of each flame graph, and a ZIP file with all of them.
 
-    PNGs come last but for the archive: where they cannot be drawn, the rest is there.
+    The PNG files are drawn last, so the other files are there if drawing fails.
     """
     view = view_of(run)
     pictures = [picture for section in view.sections for picture in section.pictures]
@@ -219,7 +230,7 @@ def _write_folder(path: Path, run: Run) -> None:
 
 
 def _markdown(run: Run, view: View) -> str:
-    """The pictures stand one below the other: three side by side could not be read."""
+    """One picture below the other, because three side by side would be too small to read."""
     parts = ["## The cost of `__torch_function__`", render(run, "markdown").rstrip()]
     for section in view.sections:
         if section.pictures:

@@ -1,4 +1,4 @@
-"""`torchmark replay`: the operators of a captured model, run again and measured."""
+"""`torchmark replay`: run the operator calls of a captured model again, and measure them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _MODES = [mode.value for mode in ReplayMode]
 @click.argument("trace", metavar="[TRACE]", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "pattern", metavar="OP", default="", help="Replay only calls with these words.")
 @click.option("--top", type=int, default=20, show_default=True, metavar="N",
-              help="Show the N calls that take the most time.")  # fmt: skip
+              help="Show the N slowest calls in the text.")  # fmt: skip
 @click.option("--mode", type=click.Choice(_MODES),
-              help="Measure each call by itself (hot), or all in their order. [default: order, "
-              "unless the trace has none, or --backend or --count need hot]")  # fmt: skip
+              help="Repeat each call alone (hot), or run the calls of a step in order.  [default: "
+              "order, unless the trace has none, or --backend or --count need hot]")  # fmt: skip
 @click.option("--backend", "backends", default="eager", show_default=True, metavar="NAMES",
-              help=f"Backends that execute the calls: some of {_BACKENDS}.")  # fmt: skip
+              help=f"Backends to run the calls with, out of {_BACKENDS}.")  # fmt: skip
 @metric_options
-@click.option("--budget", type=float, default=BUDGET, show_default=True, metavar="S",
-              help="Measure each call for S seconds at most.")  # fmt: skip
+@click.option("--budget", type=float, default=BUDGET, show_default=True, metavar="SECONDS",
+              help="Time each call for at most SECONDS.")  # fmt: skip
 @click.option("--threads", type=int, metavar="N",
-              help="Run every call with N threads. [default: as the captured model]")  # fmt: skip
+              help="Run every call with N threads.  [default: as captured]")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N",
-              help="Seed from which inputs are made.")  # fmt: skip
-@click.option("--timeout", type=float, default=TIME_LIMIT, show_default=True, metavar="S",
-              help="Stop a call after S seconds.")  # fmt: skip
+              help="Seed of the random inputs.")  # fmt: skip
+@click.option("--timeout", type=float, default=TIME_LIMIT, metavar="SECONDS",
+              help=f"Stop a call after SECONDS.  [default: {TIME_LIMIT:g}]")  # fmt: skip
 @import_option
 @run_options()
 def replay_command(
@@ -53,10 +53,11 @@ def replay_command(
 ) -> None:
     """Run the operator calls of a trace again, and show where the time of a step goes.
 
-    Inputs are made from the record. Each distinct call runs in a process of its own: one that
-    cannot be replayed is a row with its reason. A trace is a file of `torchmark capture`, or one of
-    the other forms that `torchmark summary` reads. Every result is stored at once: after Ctrl-C or
-    a crash, --resume measures what is missing, without the trace.
+    The inputs of each call are made from the trace: same shapes, dtypes and strides, random
+    contents. Each distinct call first runs in its own process. A call that fails becomes a row with
+    the reason, and the others are still measured. TRACE is a file of `torchmark capture`, or
+    another form that `torchmark summary` reads. Every result is stored as soon as it exists: after
+    Ctrl-C or a crash, --resume measures what is missing, and does not need the trace.
 
     \b
     torchmark replay trace.jsonl.gz

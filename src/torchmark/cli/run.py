@@ -1,4 +1,4 @@
-"""`torchmark run`: suites of benchmarks, timed and counted, with every result in the store."""
+"""`torchmark run`: time and count the cases of suites, and store every result."""
 
 from __future__ import annotations
 
@@ -33,42 +33,60 @@ _NUMBERS = {
     "budget": check_positive,
     "timeout": check_positive,
 }
-"""Options that are numbers, as the settings and `torchmark.run` call them too."""
+"""Options that are numbers. The settings and `torchmark.run` use the same names."""
 
 
 @click.command("run")
 @click.argument("suites", metavar="[SUITE…]", nargs=-1)
 @click.option(
-    "-k", "pattern", metavar="PATTERN", default="", help="Run only cases with these words."
+    "-k",
+    "pattern",
+    metavar="PATTERN",
+    default="",
+    help="Run only cases with these words, e.g. 'add and not C++'.",
 )
 @metric_options
 @click.option("--no-cpp", is_flag=True, help="Leave out C++ cases.")
-@click.option("--quick", is_flag=True, help="Run the standard suite's quick part, in less time.")
-@click.option("--threads", type=int, metavar="N", help="Run every case with N threads.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Run a part of the standard suite; take fewer samples of each case.",
+)
+@click.option(
+    "--threads",
+    type=int,
+    metavar="N",
+    help="Run every case with N threads.  [default: as the case defines]",
+)
 @click.option(
     "--repeats", type=int, metavar="N", help="Repeat each case in N fresh processes.  [default: 1]"
 )
 @click.option(
     "--budget",
     type=float,
-    metavar="S",
-    help=f"Time each case for S seconds at most.  [default: {USUAL_LIMITS.max_run_time:g}]",
+    metavar="SECONDS",
+    help="Time each case for at most SECONDS, in all its processes together.  "
+    f"[default: {USUAL_LIMITS.max_run_time:g} per process]",
 )
 @click.option(
     "--detect",
     type=Percent(),
     metavar="X%",
-    help="Repeat each case until a change of X % between runs would be found.",
+    help="Repeat each case until a change of X % between two runs is detectable.",
 )
 @timeout_option
 @import_option
 @run_options()
 def run_command(asked: RunOptions, suites: tuple[str, ...], **options: Any) -> None:
-    """Time and count the cases of suites, in Python and C++.
+    """Time the cases of suites and count their instructions, in Python and C++.
 
-    A suite is the name of one that ships (standard, the default; overrides), a Python file, a
-    folder of bench_*.py files, or a module; `torchmark list` shows its cases. Every result is
-    stored at once: after Ctrl-C or a crash, --resume measures what is missing.
+    You get the time and the instructions of each case, with a warning where a result is doubtful.
+    Every result is stored as soon as it exists: after Ctrl-C or a crash, --resume measures what is
+    missing.
+
+    SUITE is `standard`, `overrides`, a Python file, a folder of bench_*.py files, a trace or a
+    module. The default is the suites in the settings, or `standard`. `torchmark list` shows the
+    cases of a suite.
 
     \b
     torchmark run --quick --html run.html
@@ -94,7 +112,7 @@ def _wanted(
     imports: tuple[str, ...],
     **numbers: float | None,
 ) -> dict[str, Any]:
-    """What was asked on the command line comes before what the settings say."""
+    """The arguments of `torchmark.run`: from the command line, otherwise from the settings."""
     wanted: dict[str, Any] = {
         "pattern": pattern,
         "metrics": _choose_metrics(settings, time=time, count=count),
@@ -116,5 +134,8 @@ def _choose_metrics(settings: RunSettings, *, time: bool, count: bool) -> list[M
         count = counting_works() if settings.count is None else settings.count
     metrics = metrics_of(time=time, count=count)
     if not metrics:
-        raise InvalidArgumentError("neither times nor counts are wanted; see run.time, run.count")
+        raise InvalidArgumentError(
+            "neither times nor counts would be measured; check run.time and run.count in the "
+            "settings, or give --time or --count"
+        )
     return metrics

@@ -1,4 +1,4 @@
-"""Between a command and the shell: exit codes, messages, shared options, files, the terminal.
+"""What the commands share: exit codes, messages, options, output files, the terminal.
 
 `torchmark --help` and `torchmark capture` import this module, so it imports nothing heavy.
 """
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STANDARD_OUTPUT = Path("-")
-"""What stands for standard output in place of a file."""
+"""The name of a file that means standard output."""
 
 _FORMATS = {
-    "json": "Write every sample and count as JSON; without FILE, print it.",
-    "csv": "Write a line for each result as CSV.",
-    "markdown": "Write tables for a pull request as Markdown.",
-    "html": "Write one page with everything in it.",
+    "json": "Write all samples and counts as JSON; without FILE, print them.",
+    "csv": "Write one line per result as CSV.",
+    "markdown": "Write the tables as Markdown, e.g. for a pull request.",
+    "html": "Write the report as one HTML page.",
 }
 
 _NARROWEST, _WIDEST = 60, 140
-"""Columns between which a table reads well."""
+"""The least and the most columns that text is laid out for."""
 
 
 class Percent(click.ParamType[float]):
-    """A share, given as "0.5%" or "0.5 %"; a number without the sign is not taken for either."""
+    """A percentage such as "0.5%" or "0.5 %". A number without the sign is refused."""
 
     name = "percent"
 
@@ -65,14 +65,14 @@ class Percent(click.ParamType[float]):
 
 
 class ExitCode(enum.IntEnum):
-    """The documented codes: scripts and CI can tell the causes apart."""
+    """The documented exit codes, by which scripts and CI can tell the causes apart."""
 
     FINE = 0
     REGRESSION = 1
-    """A regression was asked to fail on, and found; nothing else gives this code."""
+    """`--fail-on` was given, and such a change was found. Nothing else has this code."""
 
     USAGE = 2
-    """The call, a number in it, a file that it names or the settings are wrong."""
+    """An argument, a number or a file in it, or the settings are wrong."""
 
     CASE_FAILED = 3
     """A statement or a case failed."""
@@ -81,19 +81,19 @@ class ExitCode(enum.IntEnum):
     """torch, a tool, the store or the output cannot be used."""
 
     DEFECT = 70
-    """torchmark itself is at fault: sysexits.h calls it an internal software error."""
+    """A bug in torchmark; EX_SOFTWARE in sysexits.h."""
 
     HUNG_UP = 129
-    """SIGHUP, as shells have it: the terminal was closed."""
+    """SIGHUP, as in shells: the terminal was closed."""
 
     INTERRUPTED = 130
-    """Ctrl-C, as shells have it."""
+    """Ctrl-C, as in shells."""
 
     PIPE_CLOSED = 141
-    """The reader of the output has left, as shells have it."""
+    """The reader of the output closed the pipe, as in shells."""
 
     TERMINATED = 143
-    """SIGTERM, as shells have it: the job was cancelled."""
+    """SIGTERM, as in shells: the job was cancelled."""
 
 
 _STATEMENT_AT_FAULT = (
@@ -116,7 +116,7 @@ _ENVIRONMENT_AT_FAULT = (
 
 
 def code_of(error: TorchmarkError) -> ExitCode:
-    """The code for an error that ends a command."""
+    """Return the exit code for an error that ends a command."""
     if isinstance(error, _STATEMENT_AT_FAULT):
         return ExitCode.CASE_FAILED
     if isinstance(error, _ENVIRONMENT_AT_FAULT):
@@ -125,7 +125,7 @@ def code_of(error: TorchmarkError) -> ExitCode:
 
 
 def heed_signals() -> None:
-    """A cancelled job or a closed terminal ends a command like Ctrl-C; nohup's wish is left."""
+    """Let SIGTERM and SIGHUP end a command like Ctrl-C, unless they are ignored (nohup)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _raise_terminated)
@@ -136,7 +136,7 @@ def _raise_terminated(number: int, _frame: object) -> NoReturn:
 
 
 def end_of(interrupt: BaseException) -> tuple[str, ExitCode]:
-    """What to say of what cut a command short, and the code to leave with."""
+    """Return the message and the exit code for an interrupted command."""
     cause: BaseException | None = interrupt
     while cause is not None and not isinstance(cause, TerminatedError):
         cause = cause.__cause__
@@ -146,7 +146,7 @@ def end_of(interrupt: BaseException) -> tuple[str, ExitCode]:
 
 
 def message_of(error: TorchmarkError) -> str:
-    """What is wrong; of a statement that does not compile, its line with a caret."""
+    """Return the message; for a statement that does not compile, with its line and a caret."""
     if not isinstance(error, StatementSyntaxError):
         return str(error)
     lines = [f"{error.msg} (line {error.lineno or 1})"]
@@ -154,7 +154,7 @@ def message_of(error: TorchmarkError) -> str:
         text = error.text.rstrip("\n")
         lines.append(f"    {text}")
         start = max(0, (error.offset or 1) - 1)
-        # Where the error spans several lines only its start is shown.
+        # If the error spans several lines, only its start is shown.
         end = error.end_offset or 0
         width = max(1, end - 1 - start) if error.end_lineno in (None, error.lineno) else 1
         lines.append("    " + " " * start + "^" * min(width, max(1, len(text) - start)))
@@ -162,17 +162,17 @@ def message_of(error: TorchmarkError) -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print for people: whatever text is in it, the terminal stays as it is."""
+    """Print text without the control characters in it, which could change the terminal."""
     click.echo(printable(text), err=err, nl=nl)
 
 
 def warn(message: str) -> None:
-    """Say something beside the result."""
+    """Print a message on standard error, so that standard output has only the result."""
     echo(f"torchmark: {message}", err=True)
 
 
 def tell_written(file: Path, note: str = "", *, quiet: bool = False) -> None:
-    """Say where a file is that somebody asked for."""
+    """Say that a file was written, and where."""
     if not quiet:
         warn(f"written to {file}{f': {note}' if note else ''}")
 
@@ -186,19 +186,19 @@ store_option = click.option(
     "--store",
     "place",
     metavar="URL",
-    help="A file or URL; otherwise that of the settings, or the user's own.",
+    help="Store to use: a file or a URL.  [default: from the settings, or your own store]",
 )
 
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(["slower", "any"]),
-    help="Exit with 1 if a case is slower or takes more instructions; any: also if it is faster "
-    "or takes fewer.",
+    help="Exit with 1 if a case is slower or takes more instructions; with `any`, also if it is "
+    "faster or takes fewer.",
 )
 
 
 def find_regression(fail_on: str | None, compared: Iterable[Compared]) -> ExitCode | None:
-    """The code for a change that `fail_on_option` asks to fail on; None if there is none."""
+    """Return the exit code if there is a change that `fail_on_option` names, otherwise None."""
     is_found = fail_on is not None and any(
         each.has_regression or (fail_on == "any" and each.has_change) for each in compared
     )
@@ -206,7 +206,7 @@ def find_regression(fail_on: str | None, compared: Iterable[Compared]) -> ExitCo
 
 
 def combine(*options: Decorator) -> Decorator:
-    """Several options as one decorator; the help shows them in this order."""
+    """Combine options into one decorator. The help shows them in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -226,24 +226,24 @@ def _file_option(form: str, text: str) -> Decorator:
 
 
 file_options = combine(*(_file_option(form, text) for form, text in _FORMATS.items()))
-"""A file for each format; `files_in` collects them."""
+"""An output file for each format; `files_in` collects them."""
 
 
 def files_in(arguments: dict[str, Any]) -> dict[str, Path | None]:
-    """The files that were asked for, by format, taken out of the arguments of a command."""
+    """Take the output files out of the arguments of a command, and return them by format."""
     files = {form: arguments.pop(f"{form}_file") for form in _FORMATS}
     check_writable(files.values())
     return files
 
 
 def check_writable(files: Iterable[Path | None]) -> None:
-    """A run of minutes must not end in a file name that does not work."""
+    """Raise an error if a file cannot be written. It is called before minutes of measuring."""
     for file in filter(None, files):
         if file == STANDARD_OUTPUT:
             continue
         if not file.name or file.is_dir() or not can_be_written(file):
             raise InvalidArgumentError(
-                f"{file} cannot be written; is its folder there, and may this user write to both?"
+                f"{file} cannot be written; name a file in an existing folder that you can write to"
             )
 
 
@@ -251,12 +251,12 @@ def write_documents(
     files: Mapping[str, Path | None],
     render: Callable[[str], str],
     *,
-    remedy: Callable[[str], str] = lambda _form: "name another file",
+    remedy: Callable[[str], str] = lambda _form: "free some space, or name another file",
     quiet: bool = False,
 ) -> bool:
-    """Write the documents by the names of their forms, each as far as possible; whether all are.
+    """Write a document to each file, by format; return whether all could be written.
 
-    `remedy` says how to get one that could not be written.
+    A file that cannot be written is reported with its `remedy`, and the others are written.
     """
     wrote_all = True
     for form, file in files.items():
@@ -276,11 +276,11 @@ def write_documents(
 
 
 def opened(place: str | None, *, read_only: bool = False) -> Store:
-    """The store that the option names, or the settings of this directory, or the user's own.
+    """Open the store named by the option, else by the settings here, else the user's own store.
 
-    That one is made where it is missing, so that its list of runs is empty and no error.
+    The user's own store is created if it is missing, so that reading it is not an error.
     """
-    from torchmark.settings import settings_for  # noqa: PLC0415 - both take their time
+    from torchmark.settings import settings_for  # noqa: PLC0415 - slow to import
     from torchmark.store import default_path, open_store  # noqa: PLC0415
 
     named = place if place is not None else settings_for(Path.cwd()).store
@@ -289,27 +289,27 @@ def opened(place: str | None, *, read_only: bool = False) -> Store:
 
 
 def store_hint(place: str | None) -> str:
-    """What the commands that a hint names need to find the store that the option names."""
-    from torchmark.settings import settings_for  # noqa: PLC0415 - both take their time
+    """Return the `--store` option that the command in a hint needs to find the same store."""
+    from torchmark.settings import settings_for  # noqa: PLC0415 - slow to import
     from torchmark.store.database import name_of, option_for, url_of  # noqa: PLC0415
 
     return option_for(name_of(url_of(place or settings_for(Path.cwd()).store)))
 
 
 def tell_damage(store: Store) -> bool:
-    """Say what of the store could not be read; whether there is such."""
+    """Report what could not be read from the store; return whether there was anything."""
     for each in store.damage:
         warn(f"damaged: {each}")
     return bool(store.damage)
 
 
 def columns() -> int:
-    """The width of the terminal; 80 where the output goes elsewhere."""
+    """Return the width of the terminal, or 80 if the output goes elsewhere."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return 80
     return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 
 def import_from_here() -> None:
-    """Modules beside the user can be imported, as with timeit."""
+    """Make modules in the current directory importable, as timeit does."""
     sys.path.insert(0, os.curdir)

@@ -1,4 +1,4 @@
-"""`torchmark time` and `torchmark count`: statements in, a report out."""
+"""`torchmark time` and `torchmark count`: measure statements and print a report."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from torchmark.report.formats import text
 _USUAL_START = "25 to 60 s"
 
 _SHOWN_OUTPUT = 2000
-"""Characters of the output of a statement that failed."""
+"""Characters shown of the output of a failed statement: its end."""
 
-_TOLD = ("failures", "skipped")
-"""Sections of a report that standard error has already."""
+_ON_STANDARD_ERROR = ("failures", "skipped")
+"""Sections left out of the report, because standard error has them."""
 
 _statement_options = combine(
     click.argument("texts", metavar="STMT [STMT…]", nargs=-1, required=True),
@@ -44,11 +44,21 @@ _statement_options = combine(
         "-s",
         "--setup",
         multiple=True,
-        help="Run before each statement; its names are local. Several are joined as lines.",
+        metavar="CODE",
+        help="Run CODE once before each statement; its names are local. Several are joined as "
+        "lines.",
     ),
-    click.option("--threads", default=1, show_default=True, help="Threads that torch may use."),
-    click.option("--save", is_flag=True, help="Store the run, so that it can be shown again."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Name the stored run."),
+    click.option(
+        "--threads", default=1, show_default=True, metavar="N", help="Threads that torch may use."
+    ),
+    click.option("--save", is_flag=True, help="Store the run for `torchmark show` and others."),
+    click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        help="Name the stored run; may be repeated. Needs --save.",
+    ),
     store_option,
 )
 
@@ -58,42 +68,49 @@ _statement_options = combine(
 @click.option(
     "--global-setup",
     default="",
-    help="Run once before all; its names are global. C++: includes and functions.",
+    metavar="CODE",
+    help="Run CODE once before all statements; its names are global. In C++: includes and "
+    "functions.",
 )
 @click.option(
     "--language",
     type=click.Choice(["py", "cpp"]),
     default="py",
     show_default=True,
-    help="C++ is compiled first, all statements together; the setup runs for every sample.",
+    help="Language of the statements and the setup. C++ statements are compiled first, all "
+    "together, and the setup runs once per process.",
 )
 @click.option(
     "--min-run-time",
     default=0.2,
     show_default=True,
-    help="Seconds of samples per statement; a noisy machine takes up to ten times as long.",
+    metavar="SECONDS",
+    help="Seconds of samples per statement; up to ten times as many on a noisy machine.",
 )
-@click.option("--description", help="Title of the column.")
+@click.option("--description", metavar="TEXT", help="Title of the time column.")
 @click.option(
     "--timeout",
     default=300.0,
-    show_default=True,
-    help="Stop a statement whose setup or run takes more than so many seconds.",
+    metavar="SECONDS",
+    help="Stop a statement whose setup or run takes longer than SECONDS.  [default: 300]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every sample as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the run with every sample as JSON.")
 def time_command(
     min_run_time: float, description: str | None, timeout: float, as_json: bool, **options: Any
 ) -> None:
     """Time one statement, or compare several.
 
-    Several statements are measured in rounds, one short block of each in random order, so that
-    a busy machine slows all of them alike. torch is imported for you. They run in a process of
-    their own: one that crashes or hangs has failed, and the others are measured without it. What
-    they print is kept with the results (--json, --save).
+    You get the median time of one run with its 95 % interval. Further statements are compared with
+    the first: each gets a ratio and a verdict.
+
+    Several statements are measured in rounds: one short block of each, in random order, so that a
+    busy machine slows all of them equally. torch is imported for you. The statements run in a
+    separate process: if one raises, crashes or hangs, the others are still measured. What they
+    print is kept with the results (--json, --save).
 
     \b
     torchmark time "x + x" --setup "x = torch.ones(64)"
-    torchmark time "x.sum(0)" "torch.sum(x, 0)" "x.T.sum(1)" -s "x = torch.ones(64, 64)"
+    torchmark time "x.sum(0)" "torch.sum(x, 0)" -s "x = torch.ones(64, 64)"
     """
 
     def measure(statements: Statements, **keeping: Any) -> Run:
@@ -107,12 +124,32 @@ def time_command(
 
 @click.command("count")
 @_statement_options
-@click.option("--global-setup", default="", help="C++ only: includes and functions.")
-@click.option("--language", type=click.Choice(["py", "cpp"]), default="py", show_default=True)
-@click.option("--number", default=100, show_default=True, help="Count this many runs.")
-@click.option("--functions", default=10, show_default=True, help="Show this many functions.")
 @click.option(
-    "--timeout", default=300.0, show_default=True, help="Stop a statement after so many seconds."
+    "--global-setup",
+    default="",
+    metavar="CODE",
+    help="C++ only: includes and functions at the top of the file.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["py", "cpp"]),
+    default="py",
+    show_default=True,
+    help="Language of the statements and the setup.",
+)
+@click.option("--number", default=100, show_default=True, metavar="N", help="Count N runs.")
+@click.option(
+    "--functions",
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Show N functions of each statement.",
+)
+@click.option(
+    "--timeout",
+    default=300.0,
+    metavar="SECONDS",
+    help="Stop a statement after SECONDS.  [default: 300]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts of all functions as JSON.")
 def count_command(
@@ -120,7 +157,9 @@ def count_command(
 ) -> None:
     """Count the instructions of one statement, or compare several.
 
-    The count is exact: the same statement gives the same number again. Needs valgrind.
+    You get the number of instructions of one run, in total and by function. Further statements are
+    compared with the first. Counting a statement again gives the same number, however busy the
+    machine is. Needs valgrind, which takes 25 to 60 s to start.
 
     \b
     torchmark count "x + x" --setup "x = torch.ones(64)"
@@ -156,9 +195,9 @@ def _report_statements(
     tags: tuple[str, ...],
     place: str | None,
 ) -> None:
-    """Measure the statements and print what came of it; the errors of those that failed first."""
+    """Measure the statements. Print the errors of those that failed, then the report."""
     if not save and (tags or place is not None):
-        raise InvalidArgumentError("--tag and --store are for a run that is stored; add --save")
+        raise InvalidArgumentError("--tag and --store need a run that is stored; add --save")
     import_from_here()
     statements = Statements(
         texts=texts,
@@ -176,14 +215,14 @@ def _report_statements(
         echo(render(run, "json"), nl=False)
     elif len(failed) < len(run.results):
         view = view_of(run)
-        told = [section for section in view.sections if section.id not in _TOLD]
-        echo(text.render(replace(view, sections=tuple(told)), columns()), nl=False)
+        sections = tuple(each for each in view.sections if each.id not in _ON_STANDARD_ERROR)
+        echo(text.render(replace(view, sections=sections), columns()), nl=False)
     if failed:
         sys.exit(ExitCode.CASE_FAILED)
 
 
 def _describe_failure(result: Result) -> str:
-    """Which statement failed and why, with the end of what it printed."""
+    """Say which statement failed and why, with the end of its output."""
     texts = [f"{result.case.name} {result.status.value}: {result.reason}"]
     for name, printed in (("output", result.stdout), ("standard error", result.stderr)):
         end = printed[-_SHOWN_OUTPUT:].strip()

@@ -1,7 +1,7 @@
-"""The commands that read the store: `runs`, `show`, `export`, `compare`.
+"""The commands that read the store: `runs`, `show`, `export` and `compare`.
 
-They open it to read only. What is damaged is said on standard error, the rest is shown, and the
-exit code is 4. `schema` is among them because it tells the form of what they write.
+They open the store to read only. If a record is damaged, they say so on standard error, show the
+rest, and exit with 4. `schema` is here because it describes what they write.
 """
 
 from __future__ import annotations
@@ -62,27 +62,29 @@ from torchmark.store import RunSummary
 from torchmark.store.database import option_for
 
 _WIDE = 110
-"""Columns of a terminal from which on there is room for all that `runs` can tell."""
+"""A terminal with at least this many columns shows all columns of `runs`."""
 
 _LONGEST_SUITE = 14
-"""Characters of the name of a suite, where there is less room."""
+"""On a narrower terminal, the name of a suite is cut to this many characters."""
 
 _output_option = click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file instead of standard output.",
+    metavar="FILE",
+    help="Write to FILE instead of standard output.",
 )
 
 
 @click.command("runs")
 @store_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the newest N alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print the runs and their environments.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the newest N.")
+@click.option("--json", "as_json", is_flag=True, help="Print runs and environments as JSON.")
 def runs_command(place: str | None, limit: int | None, as_json: bool) -> None:
-    """List the runs of the store, the oldest first: of every command that measures.
+    """List stored runs of all commands, the oldest first.
 
-    A host or a torch that all of them share is named in the last line, unless the terminal is wide.
+    You get the id, date, kind, suite, state and tags of each run. If all runs have the same host or
+    torch, the last line names it, except on a wide terminal.
     """
     with opened(place, read_only=True) as store:
         runs, where = store.runs(), store.where
@@ -92,8 +94,8 @@ def runs_command(place: str | None, limit: int | None, as_json: bool) -> None:
     elif runs:
         echo(render_view(_view(shown, len(runs), where), "text", columns()), nl=False)
     elif not store.damage:
-        hint = f"`torchmark run{option_for(where)}` makes one"
-        echo(f"There are no runs in {where} yet; {hint}.", err=True)
+        hint = f"`torchmark run{option_for(where)}` creates one"
+        echo(f"No runs in {where} yet; {hint}.", err=True)
     if tell_damage(store):
         sys.exit(ExitCode.ENVIRONMENT)
 
@@ -108,7 +110,7 @@ def _view(runs: Sequence[RunSummary], total: int, where: str) -> View:
     }
     names = [name for name in values[0] if name not in shared]
     table = Table(
-        # An id in two lines is no id, so it and the date are laid out like figures.
+        # Ids and dates are laid out like numbers, which are never wrapped.
         columns=tuple(Column(name, Kind.NUMBER if name in _WHOLE else Kind.TEXT) for name in names),
         rows=tuple(Row(cells=cells_of(Cell(text=each[name]) for name in names)) for each in values),
     )
@@ -127,7 +129,7 @@ _WHOLE = ("run", "date")
 
 
 def _values(run: RunSummary, is_wide: bool) -> dict[str, str]:
-    """What the columns show, by their names."""
+    """Return the text of each column, by its name."""
     return {
         "run": run.id,
         "date": run.started[:16].replace("T", " ") if is_wide else run.started[5:10],
@@ -153,7 +155,7 @@ def _facts_of(run: RunSummary, *path: str) -> str:
 
 
 def _state(run: RunSummary) -> str:
-    """A run that was killed could not say so; that nobody carries it out tells it."""
+    """The state of a run. A killed run is stored as running, but no process owns it."""
     hosts = {each.fact("machine", "host") for each in run.environments}
     is_here = platform.node() in hosts
     if run.state is RunState.RUNNING and is_here and not is_owned(run.id):
@@ -164,15 +166,15 @@ def _state(run: RunSummary) -> str:
 @click.command("show")
 @click.argument("name", metavar="[RUN]", default="latest")
 @pattern_option
-@sort_option("suite", "name", "time", text="Order of the cases; time: the slowest first.")
+@sort_option("suite", "name", "time", text="Order of the cases; `time` is slowest first.")
 @store_option
 @file_options
 def show_command(name: str, pattern: str, sort: str, place: str | None, **arguments: Any) -> None:
-    """Show a run of any kind again, or write it in other formats.
+    """Show a stored run of any kind, or write it in other formats.
 
-    RUN is an id, the beginning of one, a tag, or `latest`. Without a file to write, the report is
-    printed as the command that made the run printed it. A result whose record is damaged is shown
-    as failed, and the exit code is then 4.
+    RUN is an id, the beginning of an id, a tag, or `latest` (the default). Without an option that
+    names a file, you get the report that the command printed when it made the run. A result whose
+    record is damaged is shown as failed, and the exit code is then 4.
 
     \b
     torchmark show
@@ -198,15 +200,19 @@ def show_command(name: str, pattern: str, sort: str, place: str | None, **argume
     "form",
     type=click.Choice(list(FORMATS)),
     required=True,
-    help="json: every sample, count and output; csv: a line for each result; html: one page.",
+    help="json: all samples, counts and outputs; csv: one line per result; html: one page.",
 )
 @_output_option
 @store_option
 def export_command(name: str, form: str, output: Path | None, place: str | None) -> None:
-    """Write a run of any kind as JSON, CSV, Markdown, text or an HTML page.
+    """Write a stored run of any kind as JSON, CSV, Markdown, text or HTML.
 
-    RUN is an id, the beginning of one, a tag, or `latest`. A result whose record is damaged is
-    written as failed, and the exit code is then 4.
+    RUN is an id, the beginning of an id, a tag, or `latest` (the default). A result whose record is
+    damaged is written as failed, and the exit code is then 4.
+
+    \b
+    torchmark export --format json -o run.json
+    torchmark export before --format csv
     """
     with opened(place, read_only=True) as store:
         _print_or_write(render(store.run(name), form), output)
@@ -230,13 +236,14 @@ def _print_or_write(text: str, output: Path | None) -> None:
         write_whole(output, text.encode())
     except OSError as error:
         raise OutputFileError(
-            f"{output} cannot be written: {error.strerror}; make room, or name another with -o"
+            f"{output} cannot be written: {error.strerror}; free some space, or name another file "
+            "with -o"
         ) from error
     tell_written(output)
 
 
 class _Percent(click.FloatRange):
-    """A number from 0 on; click's own range lets NaN pass."""
+    """A finite number of at least 0. FloatRange of click accepts NaN and infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -259,17 +266,17 @@ _PERCENT = _Percent(min=0)
     "--threshold",
     type=_PERCENT,
     metavar="PCT",
-    help=f"Ignore changes smaller than this.  [default: {TIME_THRESHOLD * 100:g} for times, "
+    help=f"Ignore changes smaller than PCT %.  [default: {TIME_THRESHOLD * 100:g} for times, "
     f"{RATIO_THRESHOLD * 100:g} for the ratios of A/B runs, {COUNT_THRESHOLD * 100:g} for counts]",
 )
-@click.option("--count-threshold", type=_PERCENT, metavar="PCT", help="The same, for counts alone.")
+@click.option("--count-threshold", type=_PERCENT, metavar="PCT", help="The same, for counts only.")
 @pattern_option
 @sort_option(
     "suite",
     "name",
     "time",
     "change",
-    text="Order of the cases; time: the slowest first; change: what got slower most first.",
+    text="Order of the cases; `time` is slowest first, `change` is largest slowdown first.",
 )
 @file_options
 def compare_command(
@@ -283,14 +290,19 @@ def compare_command(
     sort: str,
     **arguments: Any,
 ) -> None:
-    """Compare two runs case by case; the second is compared with the first.
+    """Compare two stored runs case by case; the second is compared with the first.
 
-    Counts are exact. Times of two runs were not taken together, so small changes of them are
-    unclear or mean nothing; `torchmark ab` finds those. Of two A/B runs the ratios are compared.
+    You get the change of each time and count, with a verdict. Counts are exact. The times of two
+    runs were not measured together, so a small change of a time can be noise: use `torchmark ab` to
+    find small changes. For A/B runs, the ratios are compared.
 
-    With --fail-on the exit code is 1 if such a change was found, otherwise 3 if a case failed
-    that had not failed before. A run is not compared with itself: that is an error. Results whose
-    records are damaged are not compared, and the exit code is then 4 if it is not 1.
+    With --fail-on, the exit code is 1 if such a change was found, otherwise 3 if a case failed
+    that did not fail before. A run cannot be compared with itself. Results with damaged records
+    are left out; the exit code is then 4, unless it is 1.
+
+    \b
+    torchmark compare before latest
+    torchmark compare before after --sort change --fail-on slower
     """
     files = files_in(arguments)
     thresholds = _thresholds(threshold, count_threshold, settings_for(Path.cwd()).thresholds)
@@ -321,7 +333,7 @@ def compare_command(
 
 
 def _thresholds(both: float | None, count: float | None, settings: ThresholdSettings) -> Thresholds:
-    """The option for one metric, else that for all, else the settings, else the default."""
+    """Take for each metric its option, else the common option, else the settings or the default."""
     return Thresholds(
         time=_share((both, settings.time), TIME_THRESHOLD),
         count=_share((count, both, settings.count), COUNT_THRESHOLD),

@@ -1,4 +1,4 @@
-"""`torchmark sweep`: a model over input scales and job configs, into one CSV."""
+"""`torchmark sweep`: measure a model over input scales and job configs, into one CSV file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from torchmark.report import view_of
 from torchmark.report.formats.vega import png_of
 
 _PICTURES = ("scaling", "speedup", "roofline")
-"""The charts that stand beside the page as PNG."""
+"""The charts of the page that are also written as PNG files."""
 
 
 @click.command("sweep")
@@ -45,7 +45,11 @@ _PICTURES = ("scaling", "speedup", "roofline")
     "--where", default="", metavar="EXPR", help="Measure only cases for which EXPR is true."
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="DIM=SIZES", help="Give a dimension other sizes."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="DIM=SIZES",
+    help="Give a dimension other sizes; may be repeated.",
 )
 @click.option(
     "--sample", type=int, metavar="N", help="Measure a random subset of N points (fixed seed)."
@@ -55,19 +59,19 @@ _PICTURES = ("scaling", "speedup", "roofline")
     "phases",
     multiple=True,
     type=click.Choice([phase.value for phase in Phase]),
-    help="What one run does; may be repeated.  [default: forward]",
+    help="What one run computes; may be repeated.  [default: forward]",
 )
 @click.option(
-    "--kernels", is_flag=True, help="Also write calls and time by kernel to a second CSV."
+    "--kernels", is_flag=True, help="Also write calls and time by kernel to a second CSV file."
 )
 @timeout_option
 @run_options()
 def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> None:
-    """Measure a model over input scales and job configs: pt, compile and ort; fp32, fp16, ….
+    """Measure a model at many sizes, in several dtypes and backends (pt, compile, ort).
 
-    SPEC.py defines model, model_init_params, input_params, input_scales and job_configs. Rows are
-    written while they come, to the file of --csv or else to SPEC.csv in this directory. The same
-    command goes on with a sweep that was cut short.
+    SPEC.py defines model, model_init_params, input_params, input_scales and job_configs. Each row
+    is written as soon as it is measured, to the file of --csv or to SPEC.csv in the current
+    directory. To continue a sweep that was interrupted, run the same command again.
 
     \b
     torchmark sweep linear.py --csv linear.csv --html linear.html
@@ -77,7 +81,7 @@ def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> 
     import_from_here()
     csv = asked.files["csv"]
     if csv != STANDARD_OUTPUT:
-        del asked.files["csv"]  # the sweep itself writes it, while rows come
+        del asked.files["csv"]  # the sweep writes it itself, row by row
     wanted: dict[str, Any] = {}
     if asked.resume is None:
         wanted = _wanted(spec_file, csv, **options)
@@ -101,7 +105,7 @@ def _wanted(
     """The options under the names that `torchmark.sweep` has for them."""
     if spec_file is None:
         raise InvalidArgumentError(
-            "name the SPEC.py to sweep, or a run to go on with by --resume RUN"
+            "name the SPEC.py to sweep, or a run to continue with --resume RUN"
         )
     if csv is None:
         csv = Path(f"{spec_file.stem}.csv")
@@ -116,7 +120,7 @@ def _wanted(
 
 
 def _write_pictures(run: Run, page: Path | None, *, quiet: bool) -> bool:
-    """Say where the rows are, and draw the charts of the page beside it; whether that worked."""
+    """Print where the rows are, and draw the charts of the page; return whether that worked."""
     csv = run.settings.get("csv")
     if csv is not None:
         rows = Path(os.path.relpath(csv))
@@ -133,11 +137,11 @@ def _write_pictures(run: Run, page: Path | None, *, quiet: bool) -> bool:
                 write_whole(picture, png_of(chart))
                 tell_written(picture, f"a picture of {page}", quiet=quiet)
     except MissingToolError as error:
-        warn(f"no pictures beside the page: {error}")
+        warn(f"the charts are not written as PNG files: {error}")
     except OSError as error:
         warn(
-            f"the pictures beside {page} cannot be written: {error.strerror}; the same command "
-            "draws them again"
+            f"the PNG files of {page} cannot be written: {error.strerror}; run the same command "
+            "to write them again"
         )
         return False
     return True

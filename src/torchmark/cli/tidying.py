@@ -1,4 +1,4 @@
-"""The commands that tidy the store: `tag`, `untag`, `rm`."""
+"""The commands that change the store: `tag`, `untag` and `rm`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from torchmark.store import artifact_folder
 @click.argument("tag", metavar="TAG")
 @store_option
 def tag_command(name: str, tag: str, place: str | None) -> None:
-    """Give a run a name by which the other commands know it, such as `before`.
+    """Name a stored run, e.g. `before`. Other commands accept the name as RUN.
 
-    RUN is an id, the beginning of one, a tag, or `latest`. A tag is of one run: it moves from the
-    run that had it. The id of a run cannot be a tag.
+    RUN is an id, the beginning of an id, a tag, or `latest`. A tag belongs to one run: if another
+    run has it, it moves. The id of a run cannot be a tag.
+
+    \b
+    torchmark tag latest before
     """
     with opened(place) as store:
         run_id = store.id_of(name)
@@ -32,7 +35,7 @@ def tag_command(name: str, tag: str, place: str | None) -> None:
 @click.argument("tag", metavar="TAG")
 @store_option
 def untag_command(tag: str, place: str | None) -> None:
-    """Take a name from the run that has it; the run stays."""
+    """Remove a name from its run. The run is kept."""
     with opened(place) as store:
         echo(f"{store.untag(tag)} no longer has the tag {tag}")
 
@@ -41,9 +44,9 @@ def untag_command(tag: str, place: str | None) -> None:
 @click.argument("names", metavar="RUN [RUN…]", nargs=-1, required=True)
 @store_option
 def rm_command(names: tuple[str, ...], place: str | None) -> None:
-    """Remove runs, their results and their files.
+    """Remove stored runs with their results and files.
 
-    RUN is an id, the beginning of one, a tag, or `latest`. If one of them is not known, none is
+    RUN is an id, the beginning of an id, a tag, or `latest`. If one of them is unknown, no run is
     removed.
     """
     with opened(place) as store:

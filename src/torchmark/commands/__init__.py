@@ -1,1 +1,1 @@
-"""What the commands do, callable from Python: each plans, measures, stores and returns a run."""
+"""The commands as Python functions: each plans a run, measures it, stores it and returns it."""

@@ -1,4 +1,4 @@
-"""`torchmark ab`: environments or statements compared, every case with a verdict."""
+"""`torchmark ab`: compare environments or statements, and give every case a verdict."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from torchmark.model.units import ordered_unique
 Measure: TypeAlias = Callable[
     [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, object]
 ]
-"""Measures what a run lacks in these environments, on these cores."""
+"""Measures the missing results of a run in these environments, on these cores."""
 
 DETECT_BUDGET = 120.0
-"""Seconds that a case gets at most where a size of change is to be detectable."""
+"""Seconds per case at most, if the size of the change to detect is given."""
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
 
 _SAME_FILES = {"Python from": ("executable",), "torch from": ("torch_file",)}
-"""Facts that must be the same when a run is resumed, beside those that decide for every run: a
-relative path in a command leads elsewhere in another directory."""
+"""Facts that must also be the same when an `ab` run is resumed: in another directory, a relative
+path in a command means another environment."""
 
 _REMEDY = "resume it in the directory where it began, or start a new run"
 
@@ -96,22 +96,26 @@ def ab(
 ) -> FunctionsCompared | Run:
     """Compare two functions, or the cases of suites or statements in two or more environments.
 
-    *Functions* take no arguments and run in forks of this process; each is called once here first,
-    so what it raises is raised here. In the forks torch runs on one thread. Where things lie in
-    this process is part of the result; a comparison of environments launches fresh processes and
-    is free of that.
+    *Functions* take no arguments and run in forks of this process. Each is called once here first,
+    so that its exceptions are raised here. In the forks, torch has one thread. All forks have the
+    memory layout of this process, so the layout is part of the result. A comparison of environments
+    launches fresh processes and does not have this limit.
 
-    *Environments* are the shell commands that activate them: `A`, `B`, or any number by name in
-    `environments`, each compared with the first. One that is left out is this environment. Cases
-    are those of `suites` (narrowed down by `pattern`, without C++ unless `cpp`), or `statements`
-    that run in both, or `a_stmt` in A and `b_stmt` in B. A case gets `budget` seconds (10) at most;
-    with `detect` (0.005 is half a per cent) as long as it takes until such a change would be
-    found, and `budget` (120) bounds that. What takes more than `timeout` seconds in one process is
-    a failed case. Every result is in the store the moment it
-    exists, and the `Run` with all of them is returned. `imports` names modules that every
-    process of the environments imports before it builds a case, such as one that defines
-    operators. `resume` names a run that was cut short: it
-    activates the same environments and measures what is missing.
+    *Environments* are given by the shell commands that activate them: `A` and `B`, or any number
+    by name in `environments`. Each is compared with the first. If `A` or `B` is left out, it is the
+    environment of this process. The cases are those of `suites` (only those that match `pattern`;
+    without C++ if `cpp` is false), or `statements` that run in both environments, or `a_stmt` in A
+    and `b_stmt` in B.
+
+    Each case is timed for at most `budget` seconds (default: 10). With `detect`, it is timed until
+    a change of that size would be found (0.005 is 0.5 %), for at most `budget` seconds (default:
+    120). A case that takes more than `timeout` seconds in one process fails. `imports` names
+    modules that every process of the environments imports before it builds a case, for example a
+    module that defines operators.
+
+    Every result is in the store as soon as it exists. The `Run` with all results is returned.
+    `resume` names a run that was interrupted: its environments are activated again, and the missing
+    results are measured.
 
     >>> import torch
     >>> x = torch.ones(300, 300)
@@ -120,7 +124,7 @@ def ab(
     """
     if a is None and b is None:
         return _compare_environments(**options)
-    return compare_functions(a, b, **options)  # type: ignore[arg-type]  # None is refused there
+    return compare_functions(a, b, **options)  # type: ignore[arg-type]  # it refuses None
 
 
 def _compare_environments(
@@ -157,7 +161,7 @@ def _compare_environments(
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
     names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
-    path = ["", *folders_of(names)]  # what lies beside the user, and beside the suites
+    path = ["", *folders_of(names)]  # modules in the current folder and next to the suites
     modules = check_modules(imports)
     with use_store(store) as kept, activate(commands, path, imports=modules) as sides:
         said = _patch(sides, patch)
@@ -174,7 +178,8 @@ def _compare_environments(
                 )
         if not plan:
             raise InvalidArgumentError(
-                "no case is left to compare; `torchmark list` shows what the suites have"
+                "no case is left to compare; check the suites and the pattern of -k (`torchmark "
+                "list` shows the cases of suites)"
             )
         run = begin_run(
             kept,
@@ -201,7 +206,7 @@ def _compare_environments(
 
 
 def _effort(budget: float | None, detect: float | None, timeout: float) -> Effort:
-    """What every case gets: so many seconds, or as many as the wanted size of change takes."""
+    """The budget and the time limit of every case, and the size of the change to detect."""
     limit = check_positive("timeout", timeout)
     if detect is None:
         seconds = BUDGET if budget is None else check_positive("budget", budget)
@@ -209,8 +214,8 @@ def _effort(budget: float | None, detect: float | None, timeout: float) -> Effor
     least = ALLOWANCE
     if check_positive("detect", detect) <= least:
         raise InvalidArgumentError(
-            f"a change of {detect * 100:g} % cannot be told from what environments differ for "
-            f"nothing (up to {least * 100:g} %); ask for more"
+            f"detect must be above {least * 100:g} %, not {detect * 100:g} %: two environments can "
+            "differ by that much although their code is the same"
         )
     seconds = DETECT_BUDGET if budget is None else check_positive("budget", budget)
     return Effort(budget=seconds, detect=detect, timeout=limit)
@@ -224,7 +229,7 @@ def resume_comparison(
     measure: Measure,
     modules: Sequence[str] = (),
 ) -> Run:
-    """Go on with a run that was cut short, in the same environments."""
+    """Measure what is missing in a run that was interrupted, in the same environments."""
     with use_store(store) as kept:
         run = find_run(kept, name, kind)
         commands = {each.name: each.command for each in run.environments}
@@ -240,7 +245,7 @@ def remove_timers(
     B: str | None = None,  # noqa: N803
     environments: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Remove what `patch` put into the environments; a sentence for each."""
+    """Remove the Timers that `patch` put into the environments; return a sentence for each."""
     with activate(name_commands(A, B, environments or {})) as sides:
         return [remove_timer_from(side.environment) for side in sides]
 
@@ -248,23 +253,23 @@ def remove_timers(
 def name_commands(
     a: str | None, b: str | None, more: Mapping[str, str], *, one_is_enough: bool = False
 ) -> dict[str, str]:
-    """Shell commands by the names of the environments; the first is what others are compared with.
+    """The shell commands by the names of the environments. The first is the baseline.
 
-    Two statements are compared in one environment unless two are given: then `one_is_enough`.
+    With `one_is_enough`, a missing B is the environment of A: two statements need only one.
     """
     commands: dict[str, str] = {}
     if a is not None or b is not None or not more:
         if a is None and b is None and not one_is_enough:
             raise InvalidArgumentError(
-                "say what is to be compared: A and B (one that is left out is this environment), "
-                "or two named environments, or a statement for A and one for B"
+                "say what to compare: A and B (if you leave one out, it is the current "
+                "environment), two or more named environments, or a statement for A and one for B"
             )
         second = b if b is not None else (a if one_is_enough else None)
         commands = {"A": a or "", "B": second or ""}
     names = [*commands, *more]
     if len(names) < 2 or len(set(names)) < len(names):
         raise InvalidArgumentError(
-            f"a comparison needs two environments with different names, got {', '.join(names)}"
+            f"a comparison needs two environments with different names, not {', '.join(names)}"
         )
     return {**commands, **more}
 
@@ -276,7 +281,7 @@ def activate(
     modules: Sequence[str] = (),
     imports: Sequence[str] = (),
 ) -> Generator[list[UnderTest], None, None]:
-    """The environments that the shell commands lead to; their processes end with it."""
+    """Open the environments that the shell commands activate; close them at the end."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(contextlib.closing(side))
@@ -285,7 +290,7 @@ def activate(
 
 
 def describe(sides: Sequence[UnderTest], progress: Listener | None) -> tuple[Environment, ...]:
-    """What each environment says of itself: all import torch at once, before anything is begun."""
+    """Start all environments at once, and return their descriptions."""
     tell = progress or (lambda _news: None)
     text = f"starting {', '.join(side.name for side in sides)}"
     tell(Stage(text=text))
@@ -296,7 +301,7 @@ def describe(sides: Sequence[UnderTest], progress: Listener | None) -> tuple[Env
 
 
 def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = False) -> list[str]:
-    """What a reader should know of the environments before the figures, each sentence once."""
+    """Notes about the environments that the report shows before the results, without duplicates."""
     remarks = [
         remark
         for other in sides[1:]
@@ -308,9 +313,10 @@ def note_environments(sides: Sequence[UnderTest], *, statements_differ: bool = F
 def measure_pairs(
     sides: Sequence[UnderTest], run: Run, division: Division
 ) -> Generator[Progress | Run, None, tuple[Run, list[Result]]]:
-    """Each environment compared with the first; the run itself where there is more to note.
+    """Compare each environment with the first, and yield the run when it gets a new note.
 
-    Returns the run and what was measured. Ctrl-C leaves what was measured of the cases under way.
+    Return the run and its new results. On Ctrl-C, the cases that are being measured give partial
+    results.
     """
     first, *others = sides
     results: list[Result] = []
@@ -357,13 +363,13 @@ def _pair_statements(
     statements: Sequence[str], a: str | None, b: str | None
 ) -> list[tuple[str, str | None]]:
     if (a is None) != (b is None):
-        raise InvalidArgumentError("the statements of A and B come together, or not at all")
+        raise InvalidArgumentError("give a statement for both A and B, or for neither")
     pairs: list[tuple[str, str | None]] = [(stmt, None) for stmt in statements]
     return [*pairs, *([(a, b)] if a is not None else [])]
 
 
 def _load_all(names: Sequence[str]) -> list[LoadedSuite]:
-    """A suite with a file that cannot be loaded is an error: half of it is not compared."""
+    """The suites. If a file of a suite cannot be loaded, its error is raised."""
     loaded = load_suites(names)
     for suite in loaded:
         for failure in suite.failures:
@@ -372,21 +378,23 @@ def _load_all(names: Sequence[str]) -> list[LoadedSuite]:
 
 
 def _patch(sides: Sequence[UnderTest], names: Collection[str]) -> list[str]:
-    """Put the Timer into environments; "A" and "B" are the first two, whatever their names."""
+    """Add the Timer to the named environments. "A" and "B" mean the first two, by any name."""
     of_name = {**{side.name: side for side in sides}, **dict(zip("AB", sides, strict=False))}
     unknown = [name for name in names if name not in of_name]
     if unknown:
-        raise InvalidArgumentError(f"there is no environment {unknown[0]} to patch")
+        raise InvalidArgumentError(
+            f"there is no environment {unknown[0]} to patch; choose from {', '.join(of_name)}"
+        )
     return [put_timer_into(of_name[name].environment) for name in names]
 
 
 def _choose_metrics(
     wanted: Sequence[Metric | str] | None, environments: Sequence[Environment]
 ) -> tuple[Sequence[Metric], list[str]]:
-    """What was asked for, or all that can be had here; and a note where that is not all."""
+    """The wanted metrics, or all that work here; with a note if counting does not."""
     if wanted is not None:
         return [Metric(metric) for metric in wanted], []
     counting = environments[0].facts["counting"]
     if counting == WORKS:
         return COUNT_AND_TIME, []
-    return (Metric.TIME,), [f"times only: {counting}"]
+    return (Metric.TIME,), [f"only times are measured: {counting}"]

@@ -1,4 +1,4 @@
-"""`torchmark flame`: where the time, or the instructions, of one statement go."""
+"""`torchmark flame`: collect the stacks of one statement or two, and draw them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from torchmark.report.figures import seconds_text
 _PICTURES = (".svg", ".png")
 _TEXTS = (".folded", ".txt", ".json")
 ENDINGS = (*_PICTURES, *_TEXTS)
-"""Of the files that a flame graph is written to; the ending decides the format."""
+"""The endings of files that a flame graph can be written to. The ending decides the format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiling:
-    """How statements are looked at."""
+    """How statements are profiled."""
 
     native: bool = False
     """Whether frames of C and C++ are shown too."""
 
     instructions: bool = False
-    """Whether callgrind counts, instead of py-spy sampling."""
+    """Whether callgrind counts instructions, instead of py-spy taking samples."""
 
     seconds: int = 3
-    """How long a loop is sampled."""
+    """How long the loop is sampled."""
 
     timeout: float = TIME_LIMIT
-    """Seconds that a case may take until its loop is warm, or is counted."""
+    """Seconds after which a case must be warm, or counted."""
 
     @property
     def unit(self) -> str:
@@ -57,10 +57,10 @@ class StatementStacks:
 
     stacks: Sequence[Stack]
     amount: str
-    """What all of it comes to."""
+    """The time or the instructions of one run, as text."""
 
     note: str = ""
-    """How it was seen."""
+    """How many samples there are, as text; empty for counts."""
 
     @property
     def figures(self) -> str:
@@ -68,18 +68,18 @@ class StatementStacks:
 
     @property
     def has_one_frame(self) -> bool:
-        """Whether nothing can be seen below the statement itself."""
+        """Whether the graph shows nothing below the statement itself."""
         return len({frame for stack in self.stacks for frame in stack.frames}) == 1
 
 
 def check_possible(cases: Sequence[Case], how: Profiling) -> None:
-    """An error for what can be known to fail before anything is started."""
+    """Raise for mistakes that can be found before anything is started."""
     for each in cases:
         if each.skip is not None:
             raise InvalidArgumentError(f"{each.title} is skipped here: {each.skip}")
         if each.language is Language.CPP and not (how.native or how.instructions):
             raise InvalidArgumentError(
-                f"{each.title}: C++ shows only with --native or --instructions"
+                f"{each.title} is a C++ case; add --native or --instructions to draw it"
             )
     if how.instructions:
         check_counting()
@@ -90,7 +90,7 @@ def check_possible(cases: Sequence[Case], how: Profiling) -> None:
 def collect_stacks(
     cases: Sequence[Case], how: Profiling, progress: Callable[[str], None]
 ) -> list[StatementStacks]:
-    """The stacks of every case, one after the other."""
+    """The stacks of every case, one case after the other."""
 
     @contextlib.contextmanager
     def tell(text: str) -> Iterator[None]:
@@ -119,14 +119,14 @@ def _stacks_of(
     progress("importing torch")
     zygote = workers.start(case.num_threads, under_callgrind=False)
     if how.instructions:
-        zygote.run(ready, time_limit=how.timeout)  # what fails does so in seconds here
-        progress("starting the counter, 25 to 60 s")
+        zygote.run(ready, time_limit=how.timeout)  # a failing case fails here, in seconds
+        progress("starting callgrind, which takes 25 to 60 s")
         zygote = workers.start(case.num_threads, under_callgrind=True)
         progress(f"counting {case.name}")
         stacks, instructions = counted_stacks(zygote, ready, time_limit=how.timeout)
         amount = f"{instructions:,.0f} instructions a run"
         return StatementStacks(name=case.title, stacks=stacks, amount=amount)
-    progress(f"looking at {case.name} for {how.seconds} s")
+    progress(f"sampling {case.name} for {how.seconds} s")
     recording = record(
         zygote, ready, seconds=how.seconds, native=how.native, time_limit=how.timeout
     )
@@ -139,7 +139,7 @@ def _stacks_of(
 
 
 def read_stacks(file: Path) -> StatementStacks:
-    """The stacks in a file of folded text."""
+    """The stacks in a file of folded stacks."""
     try:
         stacks = parse_stacks(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as error:
@@ -148,24 +148,24 @@ def read_stacks(file: Path) -> StatementStacks:
 
 
 def check_ending(file: Path, *, is_difference: bool) -> None:
-    """An error unless the ending is one that can be written."""
+    """Raise unless the file has an ending that can be written."""
     ending = file.suffix.lower()
     if ending not in ENDINGS:
         raise InvalidArgumentError(
-            f"{file}: the ending decides the format: .svg and .png are pictures, .folded and .txt "
-            "folded stacks, .json is for speedscope"
+            f"{file}: the ending decides the format; use .svg or .png for a picture, .folded or "
+            ".txt for folded stacks, or .json for speedscope"
         )
     if is_difference and ending not in _PICTURES:
         raise InvalidArgumentError(
-            f"{file}: a difference is a picture, .svg or .png; write the stacks of each statement "
-            "with a call of its own"
+            f"{file}: a difference is a picture, .svg or .png; to save stacks, run the command for "
+            "each statement without --against"
         )
 
 
 def render_flame(file: Path, seen: Sequence[StatementStacks], unit: str) -> bytes:
-    """The content of the file for the stacks of a statement, or for its difference from a second.
+    """The content of the file: the stacks of one statement, or the difference between two.
 
-    What the first has more is what grew.
+    In a difference, red frames are those where the first statement takes more than the second.
     """
     branch, *bases = seen
     ending = file.suffix.lower()

@@ -1,4 +1,4 @@
-"""Two functions of a program compared with the rigour of `torchmark ab`."""
+"""Compare two functions of a program with the method of `torchmark ab`."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ class FunctionsCompared:
     """How the second function compares with the first."""
 
     a: str
-    """The name of the first."""
+    """The name of the first function."""
 
     b: str
-    """The name of the second."""
+    """The name of the second function."""
 
     a_seconds: float
-    """One call of the first."""
+    """Seconds of one call of the first function."""
 
     effect: Effect
-    """The ratio with all that is known of it."""
+    """The ratio with its interval, verdict and detectable change."""
 
     @property
     def verdict(self) -> Verdict:
-        """Of the second: faster, slower, same or unclear."""
+        """Whether the second function is faster, slower, the same or unclear."""
         return self.effect.verdict
 
     @property
     def b_seconds(self) -> float:
-        """One call of the second."""
+        """Seconds of one call of the second function."""
         return self.a_seconds * self.ratio
 
     @property
     def ratio(self) -> float:
-        """The time of the second over that of the first."""
+        """The time of the second function divided by that of the first."""
         return self.effect.ratio
 
     @property
     def interval(self) -> Interval:
-        """Where the ratio lies, at the level of the verdict (`effect.level`)."""
+        """The interval of the ratio, at the level of the verdict (`effect.level`)."""
         return self.effect.interval
 
     def __str__(self) -> str:
@@ -78,11 +78,11 @@ def compare_functions(
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
 ) -> FunctionsCompared:
-    """Compare two functions without arguments, in forks of this process."""
+    """Compare two functions without arguments, in forks of this process; see `torchmark.ab`."""
     effort = Effort(budget=check_positive("budget", budget), timeout=time_limit, seed=seed)
     for name, function in (("a", a), ("b", b)):
         if not callable(function):
-            raise InvalidArgumentError(f"{name} is no function: {function!r}")
+            raise InvalidArgumentError(f"{name} must be a function, got {function!r}")
         function()
     planned = PlannedResult(case=Case(label=("ab",), stmt="function()"), metric=Metric.TIME)
     case = CaseTiming(planned=planned, ready=(a, b))

@@ -1,4 +1,4 @@
-"""`torchmark overrides report`: what a pull request on overrides has to show, in one command."""
+"""`torchmark overrides report`: measure what a pull request on overrides has to show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from torchmark.model.run import Effort, Progress, Run, RunKind
 PAIR = ("base", "branch")
 
 EFFORT = Effort(budget=0.0, replicates=9, pair_seconds=0.05, hurry=True)
-"""Nine replicates of each of the 21 cases in a minute: what is looked for is 2 % and more."""
+"""Nine replicates of each of the 21 cases take a minute. They find changes of 2 % and more."""
 
 
 def report(
@@ -49,11 +49,11 @@ def report(
     resume: str | None = None,
     progress: Listener | None = None,
 ) -> Run:
-    """Compare the cost of overrides in two environments, with the stacks of what got slower.
+    """Compare the cost of overrides in two environments, and profile the cases that got slower.
 
-    `base` and `branch` are shell commands that activate them. Stacks for flame graphs are taken of
-    the cases that got slower, or of every case with `all_flames`. `resume` names a run that was cut
-    short; it activates the same environments and measures what is missing.
+    `base` and `branch` are the shell commands that activate the environments. The profiles are
+    stacks for flame graphs; with `all_flames`, every case has them. `resume` names a run that was
+    interrupted: its environments are activated again, and the missing results are measured.
     """
     if resume is not None:
         return resume_comparison(
@@ -79,17 +79,17 @@ def report(
 def _measure(
     sides: Sequence[UnderTest], run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
-    """Times of every case, then the stacks of those that are worth a flame graph."""
+    """Time every case, then take the stacks of the cases that need a flame graph."""
     run, results = yield from measure_pairs(sides, run, division)
     run, wanted = _plan_profiles(run, results)
     if wanted:
         yield run
-        with on_cores(division.everything):  # nothing is timed any more
+        with on_cores(division.everything):  # no times are taken from here on
             yield from profile_cases(sides[0], sides[1], wanted, effort_of(run))
 
 
 def _plan_profiles(run: Run, new: Sequence[Result]) -> tuple[Run, list[WantedProfile]]:
-    """The run with the flame graphs in its plan, and those of them that are not there yet."""
+    """The run with the flame graphs in its plan, and the missing ones among them."""
     replaced = {each.key for each in new}
     before = [each for each in run.results if each.key not in replaced]
     run = msgspec.structs.replace(run, results=(*before, *new))

@@ -1,4 +1,4 @@
-"""From suites or statements to the plan of a run: what is measured, where, and what cannot be."""
+"""Make the plan of a run from suites or statements: what is measured where, and what is skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from torchmark.settings import Settings
 
 
 def default_suites(settings: Settings) -> tuple[str, ...]:
-    """Those of the settings, whose paths start from their file; otherwise the standard suite."""
+    """Return the suites in the settings, or the standard suite.
+
+    Paths in the settings are relative to the settings file.
+    """
     if settings.file is None or not settings.suites:
         return ("standard",)
     folder = settings.file.parent
@@ -34,7 +37,7 @@ def default_suites(settings: Settings) -> tuple[str, ...]:
 
 
 def installed_facts() -> EnvironmentFacts:
-    """What can be said of torch here without importing it."""
+    """Return the version of torch that is installed here, without importing torch."""
     try:
         return EnvironmentFacts(torch=importlib.metadata.version("torch"))
     except importlib.metadata.PackageNotFoundError:
@@ -42,9 +45,9 @@ def installed_facts() -> EnvironmentFacts:
 
 
 def load_suites(names: Iterable[str], *, time_limit: float = LOAD_SECONDS) -> list[LoadedSuite]:
-    """Load suites by name, and let their cases import modules from the same folder.
+    """Load suites by name, and let their cases import modules from the folders of the suites.
 
-    A file that takes longer than the limit to load has failed.
+    A file that takes longer than `time_limit` to load counts as failed.
     """
     wanted = ordered_unique(names)
     let_cases_import(wanted)
@@ -52,14 +55,14 @@ def load_suites(names: Iterable[str], *, time_limit: float = LOAD_SECONDS) -> li
 
 
 def let_cases_import(suites: Iterable[str]) -> None:
-    """A setup may import a file beside its suite; children look where this process does."""
+    """Let setups import files from the folder of their suite; child processes inherit the path."""
     sys.path += [folder for folder in folders_of(suites) if folder not in sys.path]
 
 
 def folders_of(suites: Iterable[str]) -> list[str]:
-    """Where the files of the suites lie, each folder once.
+    """Return the folders of the files of the suites, each once.
 
-    A trace has no setups of its own: what lies beside it is not for them.
+    A trace has no setups, so its folder is not among them.
     """
     paths = [path for path in map(Path, suites) if path.is_dir() or path.suffix == ".py"]
     return ordered_unique(
@@ -72,7 +75,7 @@ def select_cases(
     workers: Workers,
     **choice: Any,
 ) -> tuple[Case, ...]:
-    """The cases that were asked for, with the skips that hold in the workers' environment.
+    """Return the chosen cases, with the skips that apply in the environment of the workers.
 
     `choice` are the options of `choose_cases`.
     """
@@ -92,10 +95,10 @@ def choose_cases(
     quick: bool = False,
     threads: int | None = None,
 ) -> tuple[Case, ...]:
-    """The cases that were asked for, with the skips that these facts lead to.
+    """Return the chosen cases, with the skips that follow from the facts.
 
-    `pattern` is that of `-k`. `quick` takes the standard suite's quick subset in place of all of
-    it. `threads` is for every case, in place of what the definitions say.
+    `pattern` is that of `-k`. `quick` keeps only the quick subset of the standard suite. `threads`
+    replaces the number of threads of every case.
     """
     cases = cases_of(suites, facts=facts)
     if quick:
@@ -105,8 +108,8 @@ def choose_cases(
     if not cpp:
         cases = tuple(case for case in cases if case.language is not Language.CPP)
     if threads is not None:
-        alike = (replace(case, num_threads=threads) for case in cases)
-        cases = tuple({case.id: case for case in alike}.values())
+        changed = (replace(case, num_threads=threads) for case in cases)
+        cases = tuple({case.id: case for case in changed}.values())
     return selected(cases, pattern)
 
 
@@ -120,7 +123,7 @@ def plan_suites(
     cpp: bool = True,
     backtest: bool = False,
 ) -> list[PlannedResult]:
-    """Every case of the suites, with the reason where it cannot run in one of the two."""
+    """Plan every case of the suites; skip it if it cannot run in one of the environments."""
     cases = [select_cases(suites, side.workers, pattern=pattern, cpp=cpp) for side in (a, b)]
     plan = []
     for in_a, in_b in zip(*cases, strict=True):
@@ -134,7 +137,7 @@ def plan_suites(
 
 
 def _reason_against(case: Case, side: UnderTest, backtest: bool) -> str | None:
-    """Why the case cannot run in the environment."""
+    """Return why the case cannot run in the environment, or None if it can."""
     from torchmark.engine.under_test import WORKS  # noqa: PLC0415 - `list` needs no engine
 
     version, cpp = str(side.facts()["torch"]), side.describe().facts["cpp"]
@@ -152,7 +155,7 @@ def plan_statements(
     setup: str,
     metrics: Sequence[Metric],
 ) -> list[PlannedResult]:
-    """Statements for both environments, or one for A and another for B; each once."""
+    """Plan each statement once: for both environments, or one for A and another for B."""
     plan: dict[ResultKey, PlannedResult] = {}
     for stmt, other in statements:
         case = Case(label=(), stmt=stmt, setup=setup)
@@ -161,6 +164,7 @@ def plan_statements(
             planned = PlannedResult(case=case, metric=metric, environments=pair, other=in_b)
             if plan.setdefault(planned.key, planned) != planned:
                 raise InvalidArgumentError(
-                    f"{stmt!r} is compared with itself and with {other!r}; make two runs of it"
+                    f"{stmt!r} would be compared with itself and with {other!r}, but a run has "
+                    "one result for each statement of A; use two runs"
                 )
     return list(plan.values())

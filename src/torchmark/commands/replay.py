@@ -1,4 +1,4 @@
-"""`torchmark replay`: the operator calls of a captured model, run again and measured."""
+"""`torchmark replay`: run the operator calls of a captured model again, and measure them."""
 
 from __future__ import annotations
 
@@ -55,14 +55,15 @@ def replay(
 ) -> Run:
     """Run the operator calls of a trace again, and return the run with their times and counts.
 
-    `pattern` has words of the calls that are meant. In mode "hot" each distinct call is measured by
-    itself, in mode "order" all calls of a step in their order; without a mode it is order where
-    that is possible. `backends` are some of "eager", "compile" and "ort", `metrics` some of "time"
-    and "instructions". `budget` is in seconds of measured blocks for each call; `threads` are those
-    of the model where nothing else is said; `top` is how many calls the report shows as text.
-    `imports` names modules that define operators of the trace: every process imports them first.
-    Every result is in the store the moment it is final. `resume` names a run that was cut short: it
-    goes on with the options it began with, and without its trace.
+    `pattern` selects calls by their words. In mode "hot", each distinct call is repeated alone. In
+    mode "order", all calls of a step run in their order. The default is "order" where it is
+    possible. `backends` are some of "eager", "compile" and "ort", and `metrics` some of "time" and
+    "instructions". `budget` is the time in seconds to measure each call for. `threads` are those of
+    the captured model by default. `top` is the number of calls that the report shows as text.
+    `imports` names modules that define operators of the trace; every process imports them first.
+
+    Every result is in the store as soon as it is final. `resume` names a run that was interrupted:
+    the missing results are measured with its options, and the trace is not needed.
     """
     with use_store(store) as kept:
         if resume is not None:
@@ -105,7 +106,7 @@ def replay(
 
 
 def _threads_of(trace: Trace) -> int:
-    """Those that the model ran with, as far as there are cores here; one where nobody knows."""
+    """As many as the model ran with, but not more than the cores here; 1 if it is not known."""
     plain = trace.plain_steps
     return 1 if plain is None else min(plain.threads, len(usable_cores()))
 
@@ -117,7 +118,7 @@ def _members(what: str, values: Sequence[Member | str], kind: type[Member]) -> t
 def _measure(
     zygotes: ReplayZygotes, run: Run, division: Division
 ) -> Generator[Progress | Run, None, None]:
-    """What the run lacks; first of all what the machine can do, which times are held against."""
+    """Measure the missing results, after the speed of the machine that times are compared with."""
     settings = settings_of(run)
     cores = division.cores_for(settings.threads)
     if run.speeds is None and any(each.metric is Metric.TIME for each in run.missing()):
@@ -138,7 +139,7 @@ def _measure(
 def _add_alternatives(
     run: Run, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Generator[Progress | Run, None, None]:
-    """The run with what was tried in place of calls that take much of the time."""
+    """The run with the measured alternatives to calls that take much of the time."""
     text = "measuring alternatives"
     yield Stage(text=text)
     found = tuple(measure_alternatives(run, zygote, effort, cores))

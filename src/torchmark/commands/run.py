@@ -1,4 +1,4 @@
-"""`torchmark run`: the cases of suites, timed and counted in this environment."""
+"""`torchmark run`: time and count the cases of suites in this environment."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ TIME_AND_COUNT = (Metric.TIME, Metric.INSTRUCTIONS)
 
 PILOT_LIMITS = Limits(precision=0.02, min_run_time=0.03, max_run_time=0.1)
 PILOT_PROCESSES = 10
-"""Their spread is known to a quarter. They count as well: what is achieved is then within 1.5 times
-of the forecast in nine cases of ten."""
+"""Enough to know their spread to within a quarter. They are part of the result. The change that is
+then detectable is within 1.5 times the forecast in nine of ten cases."""
 
 MOST_PROCESSES = 100
-"""For one case, unless a budget says otherwise: minutes."""
+"""Processes of one case, unless there is a budget; they take minutes."""
 
 _START = 3.0
 _OF_A_BUILD = 0.3
 _COUNTER_START = 25.0
 _OF_A_COUNT = 0.5
-"""Seconds: importing torch, building a C++ case, starting the counter, and counting a case. On two
-cores the standard suite takes 6.1 min, and 7.1 with C++ built anew (docs/performance.md)."""
+"""Seconds to import torch, build a C++ case, start the counter and count a case. On two cores the
+standard suite takes 6.1 min, and 7.1 min if C++ has to be built (docs/method/performance.md)."""
 
 _LONG = 120.0
-"""Seconds after which a run is long: how to stop it and what is shorter is then said."""
+"""If a run will take more seconds, hints say how to stop it and what is shorter."""
 
 
 def run(
@@ -95,18 +95,23 @@ def run(
 ) -> Run:
     """Time and count the cases of suites, and return the run with its results.
 
-    A suite is the name of one that ships (standard, overrides), a Python file, a folder of
-    `bench_*.py` files, a trace or a module. `pattern` has words of the cases that are meant, as of
-    `-k`; `metrics` are some of "time" and "instructions"; `quick` takes the standard suite's quick
-    part in less time; `threads` is for every case, otherwise each has its own number; `repeats`
-    fresh processes measure each case, which may take `timeout` seconds. A case is timed until its
-    median is precise; `budget` bounds the seconds of measured blocks, all its processes together
-    (2 s in each otherwise). `detect` (0.005 is half a per cent) lets a short pilot choose the
-    repeats of every case, so that a change of that size between two such runs would be found with
-    80 % power; `budget` then bounds how many they are (100 otherwise). `imports` names modules that
-    every process imports before it builds a case, such as one that defines operators. Every result
-    is in the store the moment it exists. `resume` names a run that was cut short: it goes on with
-    the suites and options it began with. `kind` says which command's report the run gets.
+    A suite is `standard`, `overrides`, a Python file, a folder of `bench_*.py` files, a trace or a
+    module. `pattern` selects cases by words, like `-k`; `cpp=False` leaves out C++ cases.
+    `metrics` are "time", "instructions" or both. `quick` runs a part of the standard suite and
+    takes fewer samples of each case. `threads` replaces the number of threads of every case.
+    `imports` names modules that every process imports before it builds a case, for example a module
+    that defines operators.
+
+    Each case is measured in `repeats` fresh processes, and timed until its median is precise. A
+    case that takes more than `timeout` seconds in one process fails. `budget` limits the seconds of
+    measured blocks per case, in all its processes together (default: 2 per process). With `detect`,
+    a short pilot chooses the number of processes of each case, so that a change of that size
+    between two runs is found with 80 % power (0.005 is 0.5 %). `budget` then limits the number of
+    processes (default: 100).
+
+    Every result is in the store as soon as it exists. `resume` names a run that was interrupted:
+    its missing results are measured, with the suites and options it was started with. `kind` is the
+    command whose report the run gets.
     """
     seconds = None if budget is None else check_positive("budget", budget)
     effort = Effort(
@@ -116,7 +121,7 @@ def run(
         timeout=timeout,
     )
     wanted = [Metric(metric) for metric in metrics]
-    # Before a worker imports torch: a suite that cannot be read is told at once.
+    # Before a worker imports torch, so that a suite that cannot be read is reported at once.
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     _check_loaded(loaded)
     choice: dict[str, Any] = {"pattern": pattern, "cpp": cpp, "quick": quick, "threads": threads}
@@ -157,16 +162,16 @@ def run(
 
 
 def _limits(budget: float | None, repeats: int, *, quick: bool, detects: bool) -> Limits:
-    """When the sampling of a case stops in one process; its budget is for all of them together."""
+    """Return the limits of sampling in one process; the budget is for all processes together."""
     limits = QUICK_LIMITS if quick or detects else USUAL_LIMITS
-    if budget is None or detects:  # which bounds the number of processes
+    if budget is None or detects:  # with `detect`, the budget limits the number of processes
         return limits
     most = budget / repeats
     return limits._replace(min_run_time=min(limits.min_run_time, most), max_run_time=most)
 
 
 def most_processes(budget: float | None) -> int:
-    """That a case gets to make a change detectable: its pilot's, and what the budget has left.
+    """Return the most processes of a case with `detect`: its pilot and what the budget allows.
 
     >>> most_processes(None), most_processes(11.0), most_processes(0.1)
     (100, 30, 10)
@@ -178,10 +183,10 @@ def most_processes(budget: float | None) -> int:
 
 
 def _check_loaded(suites: Sequence[LoadedSuite]) -> None:
-    """Where no file of the suites can be loaded there is nothing to run, nor to store."""
+    """Raise an error if no file of the suites can be loaded; then there is nothing to store."""
     failures = [str(failure) for suite in suites for failure in suite.failures]
     if failures and not any(suite.parts for suite in suites):
-        raise InvalidArgumentError("nothing can be run:\n" + "\n".join(failures))
+        raise InvalidArgumentError("no suite can be loaded:\n" + "\n".join(failures))
 
 
 def announce(
@@ -191,7 +196,7 @@ def announce(
     effort: Effort,
     store: Store,
 ) -> Iterator[str]:
-    """What a run will do, how long that may take and where results go, before it starts."""
+    """Say what a run will do, how long it may take, and where results go, before it starts."""
     measured = [case for case in cases if case.skip is None]
     if not measured:
         return
@@ -200,7 +205,7 @@ def announce(
     how_long = (
         f"about {duration_text(seconds)}"
         if effort.detect is None
-        else "a pilot will say how long it takes"
+        else "a pilot will estimate how long it takes"
     )
     yield (
         f"{', '.join(suites)}: {number_text(len(measured), 'case')}, "
@@ -211,15 +216,15 @@ def announce(
     if seconds > _LONG:
         resume = f"torchmark run --resume latest{option_for(store.where)}"
         yield (
-            f"Ctrl-C stops it and keeps what is measured by then; {resume} goes on. "
-            "torchmark run --quick takes a minute or two; torchmark --help shows the commands."
+            f"Ctrl-C stops the run and keeps its results; `{resume}` continues it. "
+            "`torchmark run --quick` takes a minute or two. `torchmark --help` lists all commands."
         )
 
 
 def seconds_for(
     cases: Sequence[Case], metrics: Sequence[Metric], effort: Effort, cores: int
 ) -> float:
-    """Roughly what a run takes: with two cores or more, cases are counted while others are timed.
+    """Estimate how long a run takes. With two cores or more, counting and timing run in parallel.
 
     >>> python = Case(label=("add",), stmt="x + 1")
     >>> cpp = Case(label=("add",), stmt="x + 1;", language=Language.CPP)
@@ -234,10 +239,11 @@ def seconds_for(
 
 
 def plan_results(cases: Sequence[Case], metrics: Sequence[Metric]) -> list[PlannedResult]:
-    """Every metric of every case; an error if there is none."""
+    """Plan every metric of every case; raise an error if there are no cases."""
     if not cases:
         raise InvalidArgumentError(
-            "no case is left to run; `torchmark list` shows what the suites have"
+            "no case is left to run; check the suites and the pattern of -k (`torchmark list` "
+            "shows the cases of suites)"
         )
     return [PlannedResult(case=case, metric=metric) for case in cases for metric in metrics]
 
@@ -262,8 +268,8 @@ def _measure(
 def _measure_after_pilot(
     run: Run, execution: Execution, wanted: float
 ) -> Generator[Progress | Run, None, None]:
-    """Every case in as many processes as the wanted size of change needs; the pilot's count too."""
-    text = f"pilot: what {wanted * 100:g} % will take"
+    """Measure each case in as many processes as the size of change needs, pilot included."""
+    text = f"pilot: estimating the processes needed to detect {wanted * 100:g} %"
     yield Stage(text=text)
     pilots = {each.key: each for each in _take_pilot(execution)}
     yield Stage(text=text, is_over=True)
@@ -291,7 +297,7 @@ def _add_pilot(result: Result, pilots: Mapping[ResultKey, Result]) -> Result:
 
 
 def _take_pilot(execution: Execution) -> Iterator[Result]:
-    """The time of every case in a few processes, quickly: how far do processes differ?"""
+    """Time every case briefly in a few processes, to learn how much processes differ."""
     quick = msgspec.structs.replace(execution.effort, limits=PILOT_LIMITS, repeats=PILOT_PROCESSES)
     timed = [each for each in execution.plan if each.metric is Metric.TIME]
     workers = execution.workers.another()
@@ -306,7 +312,7 @@ def _tell_forecast(
     wanted: float,
     most: int,
 ) -> str:
-    """How long the wanted size of change will take, and where it will not be reached."""
+    """Say how long detecting the change will take, and how many cases will not reach it."""
     longer = (QUICK_LIMITS.min_run_time - PILOT_LIMITS.min_run_time) * PILOT_PROCESSES
     seconds = sum(
         (each.seconds + longer) * (forecasts[key].processes / PILOT_PROCESSES - 1)
@@ -318,15 +324,15 @@ def _tell_forecast(
     if not late:
         return told
     return (
-        f"{told}; {len(late)} of {len(pilots)} cases will not get there in {most} "
-        f"processes (forecast: {max(late) * 100:.1f} % or less)"
+        f"{told}; {len(late)} of {len(pilots)} cases will not reach it in {most} "
+        f"processes (they will detect {max(late) * 100:.1f} %)"
     )
 
 
 def _add_files_that_failed(
     store: Store, run: Run, suites: Iterable[LoadedSuite], metric: Metric
 ) -> None:
-    """A row for each file that could not be loaded."""
+    """Store a failed result for each file that could not be loaded."""
     for suite in suites:
         for failure in suite.failures:
             store.add(run.id, failed_result(Case(label=(failure.file,), stmt=""), metric, failure))

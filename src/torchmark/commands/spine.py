@@ -1,8 +1,8 @@
-"""What every command that measures shares: the way from a plan to a run in the store.
+"""What every command that measures shares: the way from a plan to a stored run.
 
-A run is begun or taken up again, carried out, and ended. Every result is in the store before
-anybody hears of it. Whatever cuts a run short (Ctrl-C, a full disk, an environment that is gone)
-leaves it in the store as interrupted, and `resume` goes on with what is missing.
+A run is begun or resumed, carried out, and finished. Every result is in the store before anyone
+hears of it. If something ends a run early (Ctrl-C, a full disk, a broken environment), the store
+keeps it as interrupted, and `resume` measures what is missing.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from torchmark.store import Store, new_run_id, open_store
 from torchmark.store.database import option_for
 
 Place: TypeAlias = Store | str | os.PathLike[str] | None
-"""A store, its path or URL; None for that of the settings here, or the user's own."""
+"""A store, or its path or URL. None is the store in the settings, or the user's own."""
 
 Listener: TypeAlias = Callable[["Run | Progress"], None]
-"""Hears of the run when it begins, then of all that happens in it."""
+"""Hears of the run when it begins, then of everything that happens in it."""
 
 
 _SECONDS = 2.0
-"""Between two times that the file is written."""
+"""The least time between two writes of a live file."""
 
 _SHARE = 0.1
-"""Of the time at most that writing takes: a rendering grows with the run."""
+"""The most that writing a live file may take, as a share of the time: files grow with the run."""
 
 
 @contextlib.contextmanager
 def use_store(place: Place) -> Iterator[Store]:
-    """The store that is meant; one that was handed in stays open."""
+    """Open the store and close it at the end. A store that was passed in stays open."""
     if isinstance(place, Store):
         yield place
         return
@@ -65,9 +65,9 @@ def begin_run(
     tags: Iterable[str] = (),
     results: Iterable[Result] = (),
 ) -> Run:
-    """A new run in the store, with all that is needed to take it up again.
+    """Create a run in the store, with everything that resuming it needs.
 
-    Settings may hold records of msgspec; they are kept as the plain JSON that these encode to.
+    Settings may contain msgspec records. They are stored as plain JSON.
     """
     run = Run(
         id=new_run_id(),
@@ -85,11 +85,11 @@ def begin_run(
 
 
 def find_run(store: Store, name: str, kind: RunKind) -> Run:
-    """The run to be taken up again; an error if it is of another kind, or somebody measures it."""
+    """Return the run to resume; raise an error if it has another kind or is being measured."""
     run = store.run(name)
     if run.kind is not kind:
         remedy = (
-            ", which is stored whole and never resumed; call it again"
+            ", which cannot be resumed; run the command again"
             if run.kind in (RunKind.TIME, RunKind.COUNT)
             else "; resume it with "
             f"torchmark {run.kind.value} --resume {run.id}{option_for(store.where)}"
@@ -100,19 +100,19 @@ def find_run(store: Store, name: str, kind: RunKind) -> Run:
 
 
 def effort_of(run: Run) -> Effort:
-    """How much the run does for each case, as it was said when it began."""
+    """Return the effort that the run was started with."""
     try:
         return msgspec.convert(run.settings["effort"], Effort)
     except (KeyError, msgspec.ValidationError) as error:
         raise InvalidArgumentError(
-            f"run {run.id} does not say how its cases were measured, so it cannot be resumed; "
+            f"run {run.id} has no record of how its cases are measured, so it cannot be resumed; "
             "start a new run"
         ) from error
 
 
 @contextlib.contextmanager
 def reserve_cores(threads: int) -> Iterator[Division]:
-    """Cores for cases of up to so many threads; this process keeps off those that take times."""
+    """Reserve cores for cases of up to `threads` threads. This process moves to the other cores."""
     with reserve_lanes(usable_cores(), threads) as division, on_cores(division.others):
         yield division
 
@@ -123,11 +123,11 @@ def carry_out(
     measure: Callable[[Run], Generator[Progress | Run, None, object]],
     progress: Listener | None = None,
 ) -> Run:
-    """Measure what the run lacks and return the run with all its results.
+    """Measure the missing results of the run, and return the run with all results.
 
-    `measure` yields what happens; a `Run` among it is the same run with more known of it (notes,
-    speeds), and replaces the record in the store. It is called where cores are reserved, so that
-    a display which `progress` starts does not run where times are taken.
+    `measure` yields what happens. A `Run` that it yields is the same run with more facts (notes,
+    speeds), and replaces the record in the store. Call this function while cores are reserved, so
+    that a display which `progress` starts does not run on a core where times are taken.
     """
     tell = progress or (lambda _news: None)
     state = RunState.INTERRUPTED
@@ -160,12 +160,13 @@ def carry_out(
 def _keep_all(
     news: Generator[Progress | Run, None, object], keep: Callable[[Progress | Run], None]
 ) -> None:
-    """Store each result as it arrives; after Ctrl-C, also those that were still held back."""
+    """Store each result as it arrives. After Ctrl-C, also store results that were held back."""
     try:
         for each in news:
             keep(each)
     except KeyboardInterrupt as interrupt:
-        # It may have come while something was kept. Where it came in there, this raises it again.
+        # Ctrl-C may have come inside `keep`, so the generator is told. If it came inside the
+        # generator, that has ended, and `throw` raises the interrupt again.
         with contextlib.suppress(StopIteration):
             keep(news.throw(interrupt))
         for each in news:
@@ -181,7 +182,7 @@ def carry_out_on_cores(
     *,
     threads: int | None = None,
 ) -> Run:
-    """Carry out the run on reserved cores: for so many threads, or for all cases of its plan."""
+    """Carry out the run on reserved cores: for `threads` threads, or as many as its cases need."""
     widest = max((each.case.num_threads for each in run.plan), default=1)
     with reserve_cores(widest if threads is None else threads) as division:
         return carry_out(run, store, lambda started: measure(started, division), progress)
@@ -190,8 +191,8 @@ def carry_out_on_cores(
 def add_speeds(
     run: Run, zygote: Zygote, dtypes: Iterable[str], cores: Collection[int]
 ) -> Generator[Stage | Run, None, Run]:
-    """The run with what this machine can do at best, which its times are held against."""
-    text = "measuring what this machine can do at best"
+    """Measure the peak speeds of this machine, with which the times of the run are compared."""
+    text = "measuring the peak speeds of this machine"
     yield Stage(text=text)
     run = msgspec.structs.replace(run, speeds=measure_speeds(zygote, dtypes, cores))
     yield run
@@ -200,11 +201,11 @@ def add_speeds(
 
 
 class LiveFile:
-    """A file that has what a run knows so far, written at most every two seconds and at the end.
+    """A file with the results of a run so far, written at most every two seconds and at the end.
 
-    What kills the process leaves the rows that were there. The store has them too: the file is a
-    rendering of the run, and is never read back. All that is heard is told to `listener`; without a
-    file nothing else is done.
+    If the process is killed, the file keeps the last version. It is a rendering of the run in the
+    store, and is never read. Everything that is heard is passed on to `listener`. Without a file,
+    nothing else is done.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class LiveFile:
             return
         start = self._clock()
         run = msgspec.structs.replace(self._run, results=tuple(self._results.values()))
-        with contextlib.suppress(OSError):  # whoever writes it in the end says what is wrong
+        with contextlib.suppress(OSError):  # the command reports errors when it writes the file
             write_whole(self._file, render(run, self._form).encode())
         took = self._clock() - start
         self._next = start + took + max(_SECONDS, took / _SHARE)

@@ -1,9 +1,8 @@
-"""`torchmark time` and `torchmark count`: a few statements, measured here and now.
+"""`torchmark time` and `torchmark count`: measure a few statements.
 
-The statements run in processes of their own, forked from a zygote: times are taken in one of them,
-round by round, so that statements can be compared; each is counted in another. A statement that
-fails is a result that says why. Both make a run. It is stored if a store is given, before it is
-returned.
+The statements run in processes forked from a zygote. All are timed in one process, in rounds, so
+that they can be compared; each is counted in another. A statement that fails gives a result with
+the reason. Both functions return a run; if they get a store, they store the run first.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from torchmark_probe.loops.snippets import PythonLoop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """Statements that share all else."""
+    """Statements with the same setup, language and number of threads."""
 
     texts: Sequence[str]
     setup: str = "pass"
     global_setup: str = ""
-    """C++: what stands at the top of the file; Python: run once before all that are timed."""
+    """C++: code at the top of the file. Python: code that is run once before all statements."""
 
     language: Language = Language.PYTHON
     threads: int = 1
@@ -60,9 +59,10 @@ def time_statements(
     store: Store | None = None,
     tags: Iterable[str] = (),
 ) -> Run:
-    """Time the statements in rounds in one process; `description` is the title of the column.
+    """Time the statements in rounds in one process.
 
-    `timeout` is for a setup and for a run: a statement that takes longer has failed.
+    A statement whose setup or run takes more than `timeout` seconds fails. `description` is the
+    title of the time column.
     """
     check_positive("min_run_time", min_run_time)
     limits = Limits(USUAL_LIMITS.precision, min_run_time, 10 * min_run_time)
@@ -72,7 +72,7 @@ def time_statements(
         **({"description": description} if description else {}),
     }
     cases = _make_cases(statements)
-    # What the statement finds here it finds there: a library that is preloaded, a cache at home.
+    # The statements get the environment variables of this process, e.g. LD_PRELOAD and HOME.
     launch = Launch(environment=tuple(sorted(os.environ.items())))
     with ZygotePool() as pool:
         zygote = Workers(launch, pool).start(statements.threads, under_callgrind=False)
@@ -90,10 +90,10 @@ def count_statements(
     store: Store | None = None,
     tags: Iterable[str] = (),
 ) -> Run:
-    """Count the instructions of the statements; reports show so many functions of each."""
+    """Count the instructions of the statements. Reports show `functions` functions of each."""
     if statements.language is Language.PYTHON and statements.global_setup:
         raise InvalidArgumentError(
-            f"global_setup is for C++ statements, got {statements.global_setup!r}; "
+            f"global_setup is for C++ statements only, got {statements.global_setup!r}; "
             "for a Python statement put it into setup"
         )
     effort = Effort(
@@ -123,7 +123,7 @@ def count_statements(
 
 
 def name_statements(statements: Sequence[str]) -> list[str]:
-    r"""Statements on one line each; one that is given again is told apart by its number.
+    r"""Name each statement by its text on one line; a repeated one gets a number.
 
     >>> name_statements(["x = 1\ny = x", "pass", "pass"])
     ['x = 1; y = x', 'pass', 'pass #2']
@@ -138,13 +138,13 @@ def name_statements(statements: Sequence[str]) -> list[str]:
 
 
 def _make_cases(statements: Statements) -> list[Case]:
-    """A case for each statement; an error if one does not compile as Python."""
+    """Make a case for each statement; raise an error if Python code does not compile."""
     is_cpp = statements.language is Language.CPP
-    check_count("num_threads", statements.threads)
+    check_count("threads", statements.threads)
 
     def as_written(source: str) -> str:
         text = trimmed(source)
-        return "" if is_cpp and text == "pass" else text  # which is no C++, and means nothing
+        return "" if is_cpp and text == "pass" else text  # the default setup is Python
 
     cases = []
     for text, name in zip(statements.texts, name_statements(statements.texts), strict=True):
@@ -164,7 +164,7 @@ def _make_cases(statements: Statements) -> list[Case]:
 
 
 def _prepare(cases: Sequence[Case], zygote: Zygote) -> list[Ready]:
-    """What the zygote is given; C++ is compiled, and what does not compile is an error."""
+    """Prepare the cases for the zygote. C++ is compiled; raise an error if it does not compile."""
     if cases[0].language is Language.PYTHON:
         return [with_torch(case) for case in cases]
     statements = [CppStatement(case.stmt, case.setup, case.global_setup) for case in cases]
@@ -177,7 +177,7 @@ def _prepare(cases: Sequence[Case], zygote: Zygote) -> list[Ready]:
 
 
 def _make_run(kind: RunKind, results: Sequence[Result], settings: dict[str, Any]) -> Run:
-    """A run that is not stored has no id."""
+    """Make a finished run. It has no id until it is stored."""
     return Run(
         id="",
         kind=kind,
@@ -190,7 +190,7 @@ def _make_run(kind: RunKind, results: Sequence[Result], settings: dict[str, Any]
 
 
 def _save(run: Run, zygote: Zygote, store: Store | None, tags: Iterable[str]) -> Run:
-    """The run as the store has it, if there is one to keep it; the zygote says where it ran."""
+    """Store the run, if there is a store. The zygote describes the environment."""
     if store is None:
         return run
     here = describe_environment(zygote.start())

@@ -1,7 +1,7 @@
-"""`torchmark sweep`: a model over input scales and job configs, in this environment.
+"""`torchmark sweep`: measure a model over input scales and job configs, in this environment.
 
-The run in the store is the only truth; the CSV is a rendering of it. The path of the CSV names the
-run: the same sweep into the same file goes on with it, also where the file is gone.
+The run in the store holds the results, and the CSV file is written from it. The path of the file
+identifies the run: the same sweep into the same file continues the run, even if the file is gone.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from torchmark.store import Store
 from torchmark_probe.zygote import warmup
 
 _LONG = 600.0
-"""Seconds after which a sweep is long: how to make it shorter is then said."""
+"""Seconds after which a sweep is long, so a message says how to make it shorter."""
 
 
 def sweep(
@@ -84,16 +84,16 @@ def sweep(
 ) -> Run:
     """Measure a model over input scales and job configs, and return the run with its results.
 
-    `spec` is a Python file that defines the five names; its cases are measured in processes of
-    their own. Without it the five names are arguments, the model may be anything that can be
-    called, and cases are measured in this process, as `Timer` does. `valid` says which points there
-    are, as a function of dimensions or an expression as text; a file has it as a name of its own.
-    `set` gives dimensions other sizes. A case in a process of its own may take `timeout` seconds
-    (300); one that takes longer has failed.
+    `spec` is a Python file that defines the five names, and its cases are measured in processes of
+    their own. Without it, the five names are arguments, the model may be any callable, and cases
+    are measured in this process, as by `Timer`. `valid` selects the valid points: a function of
+    dimensions, or an expression as text. A file defines `valid` as one more name. `set` gives
+    dimensions other sizes. A case in its own process fails after `timeout` seconds (default: 300).
 
-    With `csv` rows are in that file while they come, and a call with the same file goes on with the
-    run that wrote it: what is measured is kept, what failed or was skipped is tried again. `resume`
-    names a run that was cut short; a sweep from Python needs its five names again.
+    With `csv`, each row is in that file as soon as it is measured. A call with the same file
+    continues the run that wrote it: it keeps what was measured, and tries what failed or was
+    skipped again. `resume` names a run that was interrupted. If that run was started from Python,
+    pass the five names again.
     """
     tell = progress or (lambda _news: None)
     named = {
@@ -118,10 +118,11 @@ def sweep(
     elif valid is None:
         read = read_sweep(Path(spec), sizes=sizes)
     else:
-        raise InvalidArgumentError(f"write valid in {os.fspath(spec)}, next to input_scales")
+        raise InvalidArgumentError(f"define valid in {os.fspath(spec)}, next to input_scales")
     if timeout is not None and read.file is None:
         raise InvalidArgumentError(
-            "timeout needs a SPEC.py: a sweep from Python runs in this process, which nobody stops"
+            "timeout needs a SPEC.py: a sweep from Python runs in this process, and nothing can "
+            "stop it"
         )
     limit = None if timeout is None else check_positive("timeout", timeout)
     drawn = None if sample is None else check_count("sample", sample)
@@ -166,7 +167,7 @@ class Sweep:
     valid: Any = None
 
     def __post_init__(self) -> None:
-        spec_of(**vars(self))  # a mistake is told at once
+        spec_of(**vars(self))  # raises for a mistake now, not in run()
 
     def run(
         self,
@@ -199,24 +200,24 @@ class Sweep:
 
 
 def _spec_of_run(run: Run, named: Mapping[str, Any]) -> SweepSpec:
-    """The spec of a run that goes on; an error if its model is not what it was."""
+    """The spec of a run that is resumed; raises if the code of its model has changed."""
     file = run.settings.get("spec")
     if file is None and named["model"] is None:
         raise InvalidArgumentError(
-            f"run {run.id} was measured from Python, which alone has its model; call "
-            f"torchmark.sweep(model=…, resume={run.id!r}) with the names it began with"
+            f"run {run.id} was started from Python, so its model is not stored; call "
+            f"torchmark.sweep(model=…, resume={run.id!r}) with the same five names"
         )
     read = spec_of(**named) if file is None else read_sweep(Path(file))
     if read.model_source != run.plan[0].case.setup:
         raise InvalidArgumentError(
-            f"the code of {read.model_name} has changed since run {run.id} began; start a new run"
+            f"the code of {read.model_name} has changed since run {run.id} started; start a new run"
         )
     return read
 
 
 @contextlib.contextmanager
 def _workers_for(spec: SweepSpec) -> Iterator[Workers | None]:
-    """Zygotes for a model that a file makes; None for one of this process."""
+    """Zygotes for a model that is defined in a file; None for a model of this process."""
     if spec.file is None:
         yield None
         return
@@ -235,7 +236,7 @@ def _environment(workers: Workers | None, threads: int) -> Environment:
 def _announcements(
     spec: SweepSpec, cases: Sequence[SweepCase], phases: Sequence[Phase], file: Path | None
 ) -> Iterator[str]:
-    """How much it is and how long it may take, before it starts."""
+    """The size of the sweep, and about how long it takes."""
     seconds = seconds_for(spec, cases)
     configs = len(configs_with_phases(spec, phases))
     into = f", into {file}" if file is not None else ""
@@ -247,8 +248,8 @@ def _announcements(
     )
     if seconds > _LONG:
         yield (
-            "That is long: --sample N measures a random subset of N points, --where and --set "
-            "leave some out; a sweep that is cut short by Ctrl-C goes on with the same command."
+            "This takes long. --sample N measures a random subset of N points, --where and --set "
+            "select some. To continue after Ctrl-C, run the same command again."
         )
 
 
@@ -256,17 +257,17 @@ def _known_text(run: Run, cases: Sequence[SweepCase]) -> str:
     missing = {each.case.id for each in run.missing() if each.metric is Metric.TIME}
     there = sum(case.id not in missing for case, _ in cases)
     without_kernels = len({each.case.id for each in run.missing()} - missing)
-    added = f"; the kernels of {without_kernels} are added" if without_kernels else ""
+    added = f"; kernels are measured for {without_kernels} of them" if without_kernels else ""
     return (
-        f"{there} of {len(cases)} rows are in the store already{added}; to measure them anew, "
-        f"name another --csv or remove the run: torchmark rm {run.id}"
+        f"{there} of {len(cases)} rows are in the store already{added}; to measure them again, "
+        f"use another --csv or remove the run: torchmark rm {run.id}"
     )
 
 
 def _carry_out(
     run: Run, spec: SweepSpec, workers: Workers | None, store: Store, tell: Listener
 ) -> Run:
-    """Measure what the run lacks; its files have what there is, however it ends."""
+    """Measure the missing results. However it ends, the files have all results so far."""
     named = run.settings.get("csv")
     file = None if named is None else Path(named)
     with LiveFile(file, "csv", tell) as live:
@@ -293,7 +294,7 @@ def _measure(
 
 
 def _wanted_cases(run: Run) -> list[WantedCase]:
-    """What the run lacks, a case at a time, in the order of the plan."""
+    """The cases with missing results, in the order of the plan."""
     metrics: dict[str, set[Metric]] = {}
     for each in run.missing():
         metrics.setdefault(each.case.id, set()).add(each.metric)

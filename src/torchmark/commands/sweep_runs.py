@@ -1,11 +1,11 @@
-"""Which run a sweep belongs to, and its CSV files: renderings of the run.
+"""Find the run that a sweep continues, and write the CSV files from a run.
 
-The path of the CSV names the run. It goes on if it wants the same cases, and nothing else that is
-not done. Otherwise a new run begins with the rows that the file has, so that one file may hold
-several choices of sizes.
+The path of the CSV file identifies the run. The run continues if the sweep wants the same cases,
+and all other results in the plan of the run are done. Otherwise a new run starts with the rows of
+the file, so one file can hold several choices of sizes.
 
-The store has every row, so a file is only read to see whether it holds rows that nobody else has:
-those of another machine or another store, or of another model. Such a file is left as it is.
+The store has every row. The file is read only to find rows that the store does not have: of another
+machine, another store or another model. Such a file is not overwritten.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from torchmark.report.views.sweep import COLUMNS, case_table, dim_columns, kerne
 from torchmark.store import Store
 
 _OLDER_COLUMNS = COLUMNS[: COLUMNS.index("warnings")]
-"""All that files of earlier versions have: no warnings, and no column for each dimension."""
+"""The columns of files of earlier versions: no warnings, and no column for each dimension."""
 
-_REMEDY = "name another --csv, or remove it to measure anew"
+_REMEDY = "use another --csv, or remove the file to measure again"
 
 
 def find_or_begin(
@@ -49,9 +49,9 @@ def find_or_begin(
     options: Mapping[str, Any],
     tags: Sequence[str],
 ) -> Run:
-    """The run of this sweep; an error if the file has rows that would be lost.
+    """The run of this sweep. Raise if the file has rows that would be lost.
 
-    A run that goes on keeps its time limit unless another is given.
+    A run that continues keeps its time limit unless `timeout` is given.
     """
     metrics = (Metric.TIME, Metric.PROFILE) if kernels else (Metric.TIME,)
     wanted = [PlannedResult(case=case, metric=metric) for metric in metrics for case, _ in cases]
@@ -92,7 +92,7 @@ def find_or_begin(
 
 
 def _run_of_file(store: Store, here: Environment, file: str | None) -> Run | None:
-    """The latest sweep that was written there in this environment."""
+    """The latest sweep in this environment that was written to this file."""
     for summary in reversed(store.runs()):
         is_here = any(each.id == here.id for each in summary.environments)
         if file is None or summary.kind is not RunKind.SWEEP or not is_here:
@@ -105,7 +105,7 @@ def _run_of_file(store: Store, here: Environment, file: str | None) -> Run | Non
 
 
 def _goes_on(run: Run, wanted: Sequence[PlannedResult], spec: str | None) -> bool:
-    """Whether all that is wanted is planned there, and all else that is planned is done."""
+    """Whether all wanted results are in the plan, and all other planned results are done."""
     keys = {each.key for each in wanted}
     done = {each.key for each in run.results if each.status is Status.DONE}
     planned = {each.key for each in run.plan}
@@ -113,12 +113,12 @@ def _goes_on(run: Run, wanted: Sequence[PlannedResult], spec: str | None) -> boo
 
 
 def kernels_file(file: Path) -> Path:
-    """Where the kernels of a sweep stand: beside its rows."""
+    """The file for the kernels of a sweep, next to its rows."""
     return file.with_name(f"{file.name.removesuffix('.csv')}.kernels.csv")
 
 
 def write_files(run: Run, file: Path) -> None:
-    """Write the rows of the run, and its kernels where they were asked for."""
+    """Write the rows of the run, and the kernels if the run measures them."""
     contents = {file: render_csv(case_table(rows_of(run), run.settings["dims"]))}
     if any(each.metric is Metric.PROFILE for each in run.plan):
         contents[kernels_file(file)] = render_csv(kernel_table(run))
@@ -127,18 +127,18 @@ def write_files(run: Run, file: Path) -> None:
             write_whole(path, text.encode())
         except OSError as error:
             raise OutputFileError(
-                f"{path} cannot be written: {error.strerror}; the store has all rows, and the "
-                "same command writes them again"
+                f"{path} cannot be written: {error.strerror}; the store has all rows, and running "
+                "the same command writes them again"
             ) from error
 
 
 def check_file(
     file: Path, known: Run | None, cases: Sequence[SweepCase], environment: str
 ) -> frozenset[str]:
-    """The ids of the cases whose rows the file has; an error if it has rows that `known` lacks.
+    """The ids of the cases whose rows the file has. Raise if it has rows that `known` lacks.
 
-    `known` is the run whose rows the file should hold. Rows without a measurement, and the end of a
-    line that was cut short, are no loss.
+    `known` is the run whose rows the file should hold. Rows without a measurement and an incomplete
+    last line may be lost.
     """
     rows = [row for row in _rows_in(file) if row["status"] == RowStatus.MEASURED.value]
     medians = {row.case_id: repr(row.median_s) for row in rows_of(known)} if known else {}
@@ -148,39 +148,41 @@ def check_file(
     for row in rows:
         if row["model"] != model or set(_dims_in(row)) != names:
             raise InvalidArgumentError(
-                f"{file} has rows of {row['model']} over {', '.join(sorted(_dims_in(row)))}, and "
-                f"this is {model} over {', '.join(sorted(names))}; name another --csv"
+                f"{file} has rows of {row['model']} over {', '.join(sorted(_dims_in(row)))}, but "
+                f"this is {model} over {', '.join(sorted(names))}; use another --csv"
             )
         if ids.get(_place_in(row), row["case_id"]) != row["case_id"]:
             raise InvalidArgumentError(
-                f"{file} has rows of another {model}: its code or its inputs have changed since; "
+                f"{file} has rows of another {model}, whose code or inputs have changed since; "
                 f"{_REMEDY}"
             )
         if row["environment"] != environment:
             raise InvalidArgumentError(
-                f"{file} was measured in another environment ({row['environment']}, and this is "
-                f"{environment}): another torch, Python or processor; name another --csv"
+                f"{file} was measured in another environment ({row['environment']}, but this is "
+                f"{environment}): another torch, Python or processor; use another --csv"
             )
         if medians.get(row["case_id"]) != row["median_s"]:
             raise InvalidArgumentError(
                 f"{file} has rows that the store does not have: they come from another store or "
-                f"were changed; name that store with --store, {_REMEDY}"
+                f"were changed; name that store with --store, or {_REMEDY}"
             )
     return frozenset(row["case_id"] for row in rows)
 
 
 def _rows_in(file: Path) -> list[dict[str, str]]:
-    """The lines of a file by column; none if there is no file, or it ends within its heading."""
+    """The rows of a file by column; none if the file is missing or ends within its heading."""
     if not file.exists():
         return []
     if not file.is_file():
         raise InvalidArgumentError(
-            f"{file} is no ordinary file: rows are kept in it while they come; name another --csv"
+            f"{file} is not a regular file, so rows cannot be kept in it; use another --csv"
         )
     try:
         text = file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{file} is no CSV of a sweep: {error}; {_REMEDY}") from error
+        raise InvalidArgumentError(
+            f"{file} is not the CSV file of a sweep: {error}; {_REMEDY}"
+        ) from error
     if "\n" not in text and _is_beginning(text):
         return []
     lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
@@ -188,19 +190,19 @@ def _rows_in(file: Path) -> list[dict[str, str]]:
     for number, cells in enumerate(rows, start=2):
         if len(cells) != len(heading):
             raise InvalidArgumentError(
-                f"{file}, line {number} is no row: it has {len(cells)} cells in place of "
+                f"{file}, line {number} is not a row: it has {len(cells)} cells instead of "
                 f"{len(heading)}; {_REMEDY}"
             )
     found = [dict(zip(heading, cells, strict=True)) for cells in rows]
     if not _is_heading(heading, found):
         raise InvalidArgumentError(
-            f"{file} is there and has other columns than a sweep; name another --csv, or remove it"
+            f"{file} has other columns than a sweep; use another --csv, or remove the file"
         )
     return found
 
 
 def _is_beginning(text: str) -> bool:
-    """Whether it may be all that there is of a heading."""
+    """Whether the text may be the beginning of a heading that was cut off."""
     start = ",".join(_OLDER_COLUMNS)
     return start.startswith(text) or text.startswith(start)
 

@@ -1,1 +1,1 @@
-"""What people write becomes cases: definitions, suites, sweeps, recorded calls and fuzzers."""
+"""Turns what users write into cases: definitions, suites, sweeps, recorded calls and fuzzers."""

@@ -1,9 +1,9 @@
-"""A suite becomes flat cases: language × runtime × passes × threads, for each point of a grid.
+"""Expands a suite into cases: language × runtime × passes × threads, for each point of a grid.
 
-A suite is a nest of labels: dictionaries whose leaves are definitions, or lists of them. The order
-of the cases is that of the suite; within a definition parameters change slowest, then the language
-(Python, C++), the runtime (eager, TorchScript, compiled), the passes, and threads fastest. What
-runs is text, so expansion needs no torch.
+A suite is a nest of labels: dictionaries whose leaves are definitions or lists of definitions. The
+cases have the order of the suite. Within a definition, parameters change slowest, then the language
+(Python, C++), the runtime (eager, TorchScript, compiled), the passes, and threads fastest. Cases
+are text, so expansion does not need torch.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Definition = TimerArgs | GroupedBenchmark
 Suite = Definition | Mapping[Any, Any] | list[Any] | tuple[Any, ...]
 """A definition, a list of them, or a dictionary from labels (a str, or a tuple of them) to suites.
 
-The recursive type would be exact, but dictionaries do not vary in their keys, so that one of
-`dict[tuple[str, ...], GroupedBenchmark]` would not be accepted inside of it."""
+The exact recursive type would not accept a nested `dict[tuple[str, ...], GroupedBenchmark]`,
+because dictionaries are invariant in their keys."""
 
 Label = tuple[str, ...]
 
 
 def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, Definition]]:
-    """All definitions of a suite, in order, each with the labels above it.
+    """Yield all definitions of a suite, in order, each with the labels above it.
 
-    Several in one list are numbered, as nothing else would tell them apart.
+    Definitions in the same list are numbered, to give them different labels.
 
     >>> suite = {"Pointwise": {("Math", "add"): [TimerArgs("x + 1"), TimerArgs("x + x")]}}
     >>> [" / ".join(label) for label, _ in label_definitions(suite)]
@@ -58,13 +58,13 @@ def label_definitions(suite: Suite, label: Label = ()) -> Iterator[tuple[Label, 
     else:
         raise DefinitionError(
             f"{_place(label)} holds {reprlib.repr(suite)}, of type {type(suite).__name__}, which "
-            "is not a definition: a suite has TimerArgs, GroupedStmts, GroupedModules, "
-            "GroupedVariants, lists and dictionaries of them"
+            "is not a definition: a suite consists of TimerArgs, GroupedStmts, GroupedModules and "
+            "GroupedVariants, and lists and dictionaries of them"
         )
 
 
 def holds_a_definition(value: object) -> bool:
-    """Whether there is a definition in the value, however wrong the rest may be."""
+    """Whether the value contains a definition, even if the rest is invalid."""
     if isinstance(value, Mapping):
         return any(holds_a_definition(part) for part in value.values())
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,8 @@ def _label_of(key: object, above: Label) -> Label:
     parts = () if key is None else key if isinstance(key, tuple) else (key,)
     if not all(isinstance(part, str) and part.strip() for part in parts):
         raise DefinitionError(
-            f"{_place(above)} has the label {key!r}; a label is a str or a tuple of them"
+            f"{_place(above)} has the label {key!r}; a label must be a str or a tuple of them, "
+            "and not empty"
         )
     return parts
 
@@ -86,7 +87,7 @@ def _place(label: Label) -> str:
 
 
 def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tuple[Case, ...]:
-    """All cases of a suite; those that a definition wants left out say why in `skip`.
+    """Return all cases of a suite; a case to be skipped has the reason in `skip`.
 
     >>> from torchmark.define.grouped import GroupedStmts
     >>> suite = {"Math": {"add": GroupedStmts("x + 1", "x + 1;", num_threads=(1, 2))}}
@@ -102,14 +103,14 @@ def materialize(suite: Suite, *, facts: EnvironmentFacts = NOTHING_KNOWN) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionalCase:
-    """A case, and where it is left out."""
+    """A case with the conditions under which it is skipped."""
 
     case: Case
     skip: tuple[SkipCondition, ...] = ()
 
 
 def expand(suite: Suite) -> tuple[ConditionalCase, ...]:
-    """All cases of a suite, before anything is known of the environment."""
+    """Return all cases of a suite, before anything is known about the environment."""
     cases: dict[str, ConditionalCase] = {}
     for label, definition in label_definitions(suite):
         skip = check_skips(definition.skip)
@@ -121,12 +122,12 @@ def expand(suite: Suite) -> tuple[ConditionalCase, ...]:
 
 
 def judge_skips(cases: Iterable[ConditionalCase], facts: EnvironmentFacts) -> tuple[Case, ...]:
-    """The cases, with the reason for which each is left out there, if there is one."""
+    """Return the cases, each with its reason to be skipped in this environment, if any."""
     return tuple(replace(each.case, skip=skip_reason(each.skip, facts)) for each in cases)
 
 
 def features_asked(cases: Iterable[ConditionalCase]) -> frozenset[str]:
-    """The features of torch on which a skip depends: what EnvironmentFacts needs."""
+    """Return the features of torch that skip conditions depend on, for EnvironmentFacts."""
     return frozenset(
         condition.missing for each in cases for condition in each.skip if condition.missing
     )
@@ -136,7 +137,7 @@ def _cases_of(label: Label, definition: Definition) -> Iterator[Case]:
     if isinstance(definition, GroupedBenchmark):
         yield from _expand_group(label, definition)
         return
-    assert isinstance(definition.language, Language), "TimerArgs has looked the name up"
+    assert isinstance(definition.language, Language), "TimerArgs has converted the name"
     for threads in check_threads(definition.num_threads):
         yield Case(
             label=label,
@@ -170,17 +171,17 @@ def _expand_group(label: Label, benchmark: GroupedBenchmark) -> Iterator[Case]:
 
 
 def _setup(setup: str, language: Language) -> str:
-    """A setup that does nothing: `pass` is that in Python, and is no C++."""
+    """Replace an empty setup: by `pass` in Python, by nothing in C++."""
     if language is Language.PYTHON:
         return setup or "pass"
     return "" if setup == "pass" else setup
 
 
 def _ways(benchmark: GroupedBenchmark) -> list[tuple[Language, Runtime]]:
-    """The languages, each with its runtimes.
+    """Return the combinations of language and runtime that the definition asks for.
 
-    A scripted model runs in C++ wherever the setup in C++ makes its inputs, also if the
-    definition has no statement or module in C++.
+    A scripted model also runs in C++ if there is a C++ setup to make its inputs, even without a
+    C++ statement or module.
     """
     has_python = benchmark.py_fwd_stmt is not None
     has_cpp = benchmark.cpp_fwd_stmt is not None

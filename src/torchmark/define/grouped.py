@@ -1,8 +1,8 @@
-"""Definitions: GroupedBenchmark, one for all the ways to run the same computation, and TimerArgs.
+"""Definitions: GroupedBenchmark (one computation, run in several ways) and TimerArgs.
 
-The three makers of GroupedBenchmark are what people call, by the names GroupedStmts, GroupedModules
-and GroupedVariants. TimerArgs is what Timer takes, and nothing derived from it. A definition is
-text and plain values; nothing here needs torch.
+Users call the three constructors of GroupedBenchmark by the names GroupedStmts, GroupedModules and
+GroupedVariants. TimerArgs has the arguments of Timer; nothing is derived from it. Definitions are
+text and plain values, so this module does not need torch.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from torchmark.model.case import Language, find_language, trimmed
 
 @dataclass(frozen=True, slots=True)
 class TimerArgs:
-    """One statement as Timer takes it; several numbers of threads make several cases.
+    """One statement, with the arguments of Timer; several numbers of threads make several cases.
 
     >>> TimerArgs("y = x + 1", setup="x = torch.ones(4)", num_threads=(1, 2)).num_threads
     (1, 2)
     """
 
     stmt: str
-    """What is run again and again."""
+    """The statement that is measured."""
 
     setup: str = "pass"
-    """What runs once before."""
+    """Code that runs once before."""
 
     global_setup: str = ""
-    """C++: what stands at the top of the file."""
+    """C++ only: code at the top of the file."""
 
     num_threads: int | tuple[int, ...] = 1
-    """Threads that torch may use: a number, or several."""
+    """Numbers of threads that torch may use: one number or several."""
 
     language: Language | str = Language.PYTHON
-    """A Language, or "py" or "cpp" as Timer takes them."""
+    """A Language, or "py" or "cpp" as for Timer."""
 
     skip: SkipCondition | tuple[SkipCondition, ...] | None = None
-    """Where it is left out: what skip_if returns, one or several."""
+    """When to skip it: one or several results of skip_if."""
 
     def __post_init__(self) -> None:
         for name in ("stmt", "setup", "global_setup"):
@@ -55,18 +55,18 @@ class TimerArgs:
         object.__setattr__(self, "num_threads", threads[0] if len(threads) == 1 else threads)
         object.__setattr__(self, "skip", check_skips(self.skip))
         if self.global_setup and self.language is Language.PYTHON:
-            raise DefinitionError("global_setup is for C++; put Python's into setup")
+            raise DefinitionError("global_setup is for C++ only; put Python code into setup")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedSetup:
-    """What runs before the statements of a group, by language."""
+    """Code that runs before the statements of a group, by language."""
 
     py_setup: str = ""
-    """Python: makes what the statement reads."""
+    """Python: makes the variables that the statement reads."""
 
     cpp_setup: str = ""
-    """C++: the same, as local variables."""
+    """C++: makes the same, as local variables."""
 
     global_setup: str = ""
     """C++: includes, helper functions and types, at the top of the file."""
@@ -81,7 +81,7 @@ _NO_SETUP = GroupedSetup()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedBenchmark:
-    """A computation in Python, in C++ or in both, and which variants of it are wanted.
+    """A computation in Python, C++ or both, with the variants to measure.
 
     >>> benchmark = GroupedStmts("y = x * w", "auto y = x * w;", signature="f(x, w) -> y")
     >>> benchmark.py_fwd_stmt, benchmark.cpp_fwd_stmt, benchmark.num_threads
@@ -90,45 +90,45 @@ class GroupedBenchmark:
 
     py_fwd_stmt: str | None
     cpp_fwd_stmt: str | None
-    """The forward pass in either language; None if there is none."""
+    """The forward pass in each language; None if the language is not used."""
 
     setup: GroupedSetup = _NO_SETUP
 
     py_model_setup: str | None = None
     cpp_model_setup: str | None = None
-    """Defines `model` in either language; None for a definition from statements."""
+    """Code that defines `model` in each language; None for a definition with statements."""
 
     signature: Signature | None = None
-    """What the forward pass reads and makes; None if nobody needs to know."""
+    """What the forward pass reads and computes; None if no variant needs it."""
 
     torchscript: bool = False
-    """Whether the scripted form is run too."""
+    """Whether to measure the scripted form too."""
 
     losses: tuple[str, ...] = ()
-    """The outputs whose sum is differentiated; empty if there is no backward pass."""
+    """Outputs whose sum is differentiated; empty without a backward pass."""
 
     compile: bool = False
-    """Whether the form that torch.compile makes is run too."""
+    """Whether to measure the form compiled by torch.compile too."""
 
     num_threads: tuple[int, ...] = (1,)
     """Numbers of threads that torch may use."""
 
     params: Grid = ()
-    """Names and their values; every combination is run."""
+    """Names and their values; every combination is measured."""
 
     skip: tuple[SkipCondition, ...] = ()
-    """Where it is left out: any of these suffices."""
+    """Skipped if any of these conditions holds."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.setup, GroupedSetup):
             raise DefinitionError(
-                "setup is a GroupedSetup, such as GroupedSetup('x = torch.ones(4)'); got a "
+                "setup must be a GroupedSetup, such as GroupedSetup('x = torch.ones(4)'), not a "
                 f"{type(self.setup).__name__}"
             )
 
     @property
     def autograd(self) -> bool:
-        """Whether the backward pass is run too."""
+        """Whether to measure the backward pass too."""
         return bool(self.losses)
 
     @classmethod
@@ -146,15 +146,15 @@ class GroupedBenchmark:
         params: Mapping[str, Iterable[Value]] | None = None,
         skip: SkipCondition | Iterable[SkipCondition] | None = None,
     ) -> GroupedBenchmark:
-        """Statements as they are timed. `autograd` may name the output to differentiate.
+        """Define a benchmark by its statements. `autograd` may name the output to differentiate.
 
-        TorchScript, torch.compile and autograd need the signature: it says what is read and made.
+        TorchScript, torch.compile and autograd need the signature, which names inputs and outputs.
         """
         if py_stmt is None and cpp_stmt is None:
             raise DefinitionError("GroupedStmts needs py_stmt, cpp_stmt or both")
         if py_stmt is None and (torchscript or compile):
             raise DefinitionError(
-                "torchscript and compile need py_stmt: that is what is scripted and compiled"
+                "torchscript and compile need py_stmt, because they script and compile it"
             )
         parsed = _parse(signature, torchscript=torchscript, compile=compile, autograd=autograd)
         return cls(
@@ -185,13 +185,13 @@ class GroupedBenchmark:
         params: Mapping[str, Iterable[Value]] | None = None,
         skip: SkipCondition | Iterable[SkipCondition] | None = None,
     ) -> GroupedBenchmark:
-        """Code that defines `model`; the statement that calls it follows from the signature.
+        """Define a benchmark by code that defines `model`; the signature says how to call it.
 
-        In C++ `model` is a module holder such as torch::nn::Linear, whose forward is called.
+        In C++, `model` is a module holder such as torch::nn::Linear; its forward is called.
         """
         if signature is None:
             raise DefinitionError(
-                'GroupedModules needs a signature, such as "f(x) -> y": it says how to call model'
+                'GroupedModules needs a signature, such as "f(x) -> y", to know how to call model'
             )
         _check_model(py_model_setup, cpp_model_setup, needs_python=torchscript or compile)
         parsed = Signature.parse(signature)
@@ -223,7 +223,7 @@ class GroupedBenchmark:
         params: Mapping[str, Iterable[Value]] | None = None,
         skip: SkipCondition | Iterable[SkipCondition] | None = None,
     ) -> dict[tuple[str, ...], GroupedBenchmark]:
-        """A benchmark for each line of the blocks, by label; see torchmark.define.variants."""
+        """Return a benchmark for each line of the blocks; see torchmark.define.variants."""
         python = parse_block(py_block, Language.PYTHON)
         cpp = parse_block(cpp_block, Language.CPP)
         setup = GroupedSetup(python.setup, cpp.setup, cpp.global_setup)
@@ -260,13 +260,15 @@ def _parse(signature: str | None, **needs: object) -> Signature | None:
 
 
 def _losses(signature: Signature | None, autograd: bool | str) -> tuple[str, ...]:
-    """What is summed and differentiated: the output that `autograd` names, or all tensors."""
+    """Return the outputs to differentiate: the one that `autograd` names, or all tensors."""
     if not autograd:
         return ()
-    assert signature is not None, "whoever asks for autograd has been asked for a signature"
+    assert signature is not None, "_parse has checked that autograd comes with a signature"
     tensors = tuple(output.name for output in signature.outputs if output.type == TENSOR)
     if not tensors:
-        raise DefinitionError(f'autograd needs a tensor to differentiate; "{signature}" gives none')
+        raise DefinitionError(
+            f'autograd needs a tensor to differentiate; "{signature}" has none as its output'
+        )
     if autograd is True:
         return tensors
     if autograd not in tensors:
@@ -282,7 +284,7 @@ def _check_model(python: str | None, cpp: str | None, *, needs_python: bool) -> 
         raise DefinitionError("GroupedModules needs py_model_setup, cpp_model_setup or both")
     if python is None and needs_python:
         raise DefinitionError(
-            "torchscript and compile need py_model_setup: that is what is scripted and compiled"
+            "torchscript and compile need py_model_setup, because they script and compile its model"
         )
     for name, source in (("py_model_setup", python), ("cpp_model_setup", cpp)):
         if source is not None and "model" not in source:
@@ -290,11 +292,11 @@ def _check_model(python: str | None, cpp: str | None, *, needs_python: bool) -> 
 
 
 def check_threads(num_threads: int | Iterable[int]) -> tuple[int, ...]:
-    """One number of threads or several, as a tuple without repetitions."""
+    """Return one or several numbers of threads as a tuple; duplicates are an error."""
     given = tuple(num_threads) if hasattr(num_threads, "__iter__") else (num_threads,)
     numbers = tuple(check_count("num_threads", number) for number in given)
     if not numbers or len(set(numbers)) < len(numbers):
         raise DefinitionError(
-            f"num_threads needs at least one number and none twice, got {num_threads!r}"
+            f"num_threads needs at least one number and no duplicates, got {num_threads!r}"
         )
     return numbers

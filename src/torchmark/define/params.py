@@ -1,8 +1,8 @@
-"""A grid of values: every combination becomes a benchmark of its own.
+"""A grid of values: every combination becomes a separate benchmark.
 
-The values are names at the top of the setup, `n = 4` in Python and `const auto n = 4;` in C++, so
-statements and setups of both languages read them like any other variable. A global setup, which
-stands outside of the function, does not see them.
+The values become variables at the top of the setup: `n = 4` in Python, `const auto n = 4;` in C++.
+Statements and setups of both languages can use them. A C++ global setup cannot, because it is
+outside of the function.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from torchmark.define.signature import RESERVED
 from torchmark.errors import DefinitionError
 
 Value = bool | int | float | str | tuple[int, ...]
-"""What can be written as a literal in both languages; a tuple is a shape."""
+"""Values that can be written as a literal in both languages; a tuple is a shape."""
 
 Grid = tuple[tuple[str, tuple[Value, ...]], ...]
-"""Each name with its values, in the order in which they were given."""
+"""Each name with its values, in the order given."""
 
 Point = tuple[tuple[str, Value], ...]
 """Each name with one of its values."""
 
 _INT64 = range(-(2**63) + 1, 2**63)
-"""Literals that C++ reads as they stand; the least of all is no literal there."""
+"""Integers that can be literals in C++; the smallest 64-bit integer cannot."""
 
 
 _MOST_POINTS = 10_000
-"""Combinations of a definition, each of which becomes several cases: more are refused before they
-are made."""
+"""Maximum number of combinations of a definition, each of which becomes several cases. This is
+checked before any are made."""
 
 
 def check_grid(params: Mapping[str, Iterable[Value]] | None) -> Grid:
-    """The grid, if every value can be written in Python and C++ and none stands twice."""
+    """Return the grid; raise if a value is a duplicate or cannot be written in Python and C++."""
     grid = tuple(
         (_check_name(name), _check_values(name, values)) for name, values in (params or {}).items()
     )
     number = math.prod(len(values) for _, values in grid)
     if number > _MOST_POINTS:
         raise DefinitionError(
-            f"params have {number:,} combinations, and at most {_MOST_POINTS:,} are expanded; give "
-            "fewer values, or measure a model with `torchmark sweep --sample`"
+            f"params have {number:,} combinations, and at most {_MOST_POINTS:,} are supported; "
+            "give fewer values, or measure a model with `torchmark sweep --sample`"
         )
     return grid
 
 
 def points(grid: Grid) -> Iterator[Point]:
-    """All combinations, the last name changing fastest; a single empty one without names.
+    """Yield all combinations, the last name changing fastest; without names, one empty one.
 
     >>> list(points((("n", (1, 4)), ("m", (2,)))))
     [(('n', 1), ('m', 2)), (('n', 4), ('m', 2))]
@@ -74,27 +74,31 @@ def _cpp_literal(value: Value) -> str:
     if isinstance(value, tuple):
         return f"std::vector<int64_t>{{{', '.join(map(str, value))}}}"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # the escapes of JSON are those of C++ too
+        return json.dumps(value, ensure_ascii=False)  # JSON's escapes are valid in C++
     return repr(value)
 
 
 def _check_name(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
-        raise DefinitionError(f"a parameter is named like a variable, not {name!r}")
+        raise DefinitionError(
+            f"a parameter needs a variable name that is not reserved, not {name!r}"
+        )
     return name
 
 
 def _check_values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise DefinitionError(f"params[{name!r}] is a list of values, got {values!r}")
-    some = list(itertools.islice(values, _MOST_POINTS + 1))  # a range may have billions
+        raise DefinitionError(f"params[{name!r}] must be a list of values, not {values!r}")
+    some = list(itertools.islice(values, _MOST_POINTS + 1))  # a range may be huge
     if len(some) > _MOST_POINTS:
-        raise DefinitionError(f"params[{name!r}] has more than {_MOST_POINTS:,} values: the most")
+        raise DefinitionError(
+            f"params[{name!r}] has more than {_MOST_POINTS:,} values, the maximum"
+        )
     checked = tuple(_check_value(name, value) for value in some)
-    texts = [repr(value) for value in checked]  # 1, 1.0 and True are equal, but not the same
+    texts = [repr(value) for value in checked]  # 1, 1.0 and True are equal but differ as literals
     if not checked or len(set(texts)) < len(texts):
         raise DefinitionError(
-            f"params[{name!r}] needs at least one value and none twice, got {shown(checked)}"
+            f"params[{name!r}] needs at least one value and no duplicates, got {shown(checked)}"
         )
     return checked
 
@@ -107,8 +111,8 @@ def _check_value(name: str, value: object) -> Value:
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise DefinitionError(
-        f"params[{name!r}] has {shown(value)}; a value is a bool, an int of 64 bits, a finite "
-        "float, a str or a tuple of ints, as these can be written in Python and in C++"
+        f"params[{name!r}] has {shown(value)}; a value must be a bool, a 64-bit int, a finite "
+        "float, a str or a tuple of ints, so that it can be written in Python and C++"
     )
 
 

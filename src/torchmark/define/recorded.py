@@ -1,11 +1,10 @@
-"""The calls of a trace as what is measured: a suite, or the plan of a replay.
+"""Turns the calls of a trace into cases: for a suite, or for the plan of a replay.
 
-Each distinct call is a case, labelled by its operator and its arguments. A case holds the record of
-its call as text in the setup, where the probe makes inputs like the recorded ones; so its id
-follows from what it runs, and is the same for the same call of another trace. A call with recorded
-values names their file as well. In a suite, a call
-with something that no trace can hold is a case too, skipped with its reason. A replay has a case
-for each call and each backend.
+Each distinct call is a case, labelled by its operator and arguments. A case has the record of its
+call as text in the setup, where the probe makes inputs like the recorded ones. So the id of a case
+only depends on what it runs, and is equal for the same call in another trace. A call with recorded
+values also names their file. In a suite, a call with something that no trace can store is a skipped
+case with a reason. A replay has a case for each call and backend.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ run = by_backend({backend!r}, {record!r}, {seed}{values})
 
 
 def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
-    """What measures each distinct call, by label, in the order of the trace."""
+    """Return the definition for each distinct call, by label, in the order of the trace."""
     seen: Counter[Label] = Counter()
     found: dict[Label, TimerArgs] = {}
     for call in trace.calls:
@@ -58,7 +57,7 @@ def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
         if seen[label] > 1:
             label = (label[0], f"{label[1]} #{seen[label]}")
         opaque = _first_opaque([*call.args, *call.kwargs.values()])
-        reason = f"a trace cannot hold its argument of type {opaque}"
+        reason = f"a trace cannot store its argument of type {opaque}"
         found[label] = TimerArgs(
             _STMT,
             setup=_SETUP.format(text=call_text(call), values=_values_argument(call, trace.values)),
@@ -68,7 +67,7 @@ def definitions_of(trace: Trace) -> dict[Label, TimerArgs]:
 
 
 def _values_argument(call: RecordedCall, file: str) -> str:
-    """For the call of the probe that makes inputs; without values it is what it was before."""
+    """The argument for the probe that names the file of values; empty without values."""
     return f", values={file!r}" if file and has_exact_values(call) else ""
 
 
@@ -103,10 +102,10 @@ def plan_replay(
     threads: int = 1,
     seed: int = 0,
 ) -> tuple[ReplaySettings, list[PlannedResult]]:
-    """What is asked of a trace: the settings of the run, and its results in their order.
+    """Return the settings of a replay, and its planned results in order.
 
-    `name` is what the file of the trace is called, `pattern` has words of the calls that are meant.
-    Without a mode calls run in their order, unless something needs each call by itself.
+    `name` is the trace's file name, `pattern` has words that select calls. Without a mode, calls
+    are replayed in order, unless the backends or metrics need each call alone.
     """
     needs_hot = "" if mode is not None else _why_not_in_order(trace, backends, metrics)
     if mode is None:
@@ -147,12 +146,12 @@ def plan_replay(
 def _why_not_in_order(
     trace: Trace, backends: tuple[Backend, ...], metrics: tuple[Metric, ...]
 ) -> str:
-    """Empty where the calls can run in their order."""
+    """Say why the calls cannot be replayed in order; empty if they can."""
     if not trace.steps:
         return "the trace has no order"
     if backends != (Backend.EAGER,):
-        return "other backends than eager need that"
-    return "counts need that" if Metric.INSTRUCTIONS in metrics else ""
+        return "backends other than eager need this"
+    return "counts need this" if Metric.INSTRUCTIONS in metrics else ""
 
 
 def _check_together(
@@ -163,20 +162,20 @@ def _check_together(
     counts = Metric.INSTRUCTIONS in metrics
     if mode is ReplayMode.ORDER and (backends != (Backend.EAGER,) or counts):
         raise InvalidArgumentError(
-            "mode order takes times with eager alone: what a call leaves in the caches for the "
-            "next is what it shows; use mode hot for counts and other backends"
+            "mode order measures only times, and only with eager, because it runs the calls of a "
+            "step one after the other; use mode hot for counts and other backends"
         )
     if counts and Backend.EAGER not in backends:
         raise InvalidArgumentError(
-            "only eager calls are counted: to compile or to export under callgrind takes minutes; "
-            "add eager to the backends"
+            "only eager calls are counted, because compiling and exporting take minutes under "
+            "callgrind; add eager to the backends"
         )
 
 
 def _usual_step(trace: Trace, name: str) -> Step:
-    """The step that was repeated the most, of those the last: the first one sets things up.
+    """Return the step that was repeated most often, and of several the last, after the set-up.
 
-    What comes after the last whole step is none: it has less than half of the calls of another.
+    A step with less than half of the calls of another is ignored: it is the incomplete last one.
     """
     if not trace.steps:
         raise InvalidArgumentError(f"{name}: the trace has no order of calls; use mode hot")
@@ -188,16 +187,18 @@ def _usual_step(trace: Trace, name: str) -> Step:
 def _select_calls(
     trace: Trace, asked: ReplaySettings, step: Step | None, pattern: str
 ) -> list[tuple[TracedCall, dict[Backend, Case]]]:
-    """The calls that the words mean, with their cases; an error if there are none."""
+    """Return the selected calls with their cases; raise if there are none."""
     calls = _calls_of(trace, asked, step)
     if not calls:
-        raise InvalidArgumentError(f"{asked.trace}: the trace has no calls, so nothing to replay")
+        raise InvalidArgumentError(
+            f"{asked.trace}: the trace has no calls, so there is nothing to replay"
+        )
     first = [cases[asked.backends[0]] for _, cases in calls]
     meant = {case.id for case in selected(first, pattern)}
     if not meant:
         raise InvalidArgumentError(
-            f"none of the {len(calls)} distinct calls has the words {pattern!r}; "
-            f"`torchmark summary {asked.trace}` shows them"
+            f"none of the {len(calls)} distinct calls matches {pattern!r}; "
+            f"`torchmark summary {asked.trace}` lists them"
         )
     return [each for each, case in zip(calls, first, strict=True) if case.id in meant]
 
@@ -205,7 +206,7 @@ def _select_calls(
 def _calls_of(
     trace: Trace, asked: ReplaySettings, step: Step | None
 ) -> list[tuple[TracedCall, dict[Backend, Case]]]:
-    """Every distinct call of the trace, or of the step, with its case for each backend."""
+    """Return every distinct call of the trace or step, with its case for each backend."""
     pairs = trace.counts if step is None else Counter(zip(step.calls, step.places, strict=True))
     places: dict[int, Counter[CallPlace]] = {}
     for (number, at), count in pairs.items():
@@ -235,7 +236,7 @@ def _calls_of(
 
 
 def _call_place(place: Place) -> CallPlace:
-    """Without its count; threads and compiled code make no difference."""
+    """The place without its count; threads and compiled code are ignored."""
     return CallPlace(
         phase=place.phase,
         module=place.module,
@@ -246,7 +247,7 @@ def _call_place(place: Place) -> CallPlace:
 
 
 def hot_case(label: Sequence[str], record: str, asked: ReplaySettings) -> Case:
-    """What measures a call by itself, with eager, on drawn values; `record` is its text."""
+    """Return a case that measures a call alone, with eager, on random values."""
     by_itself = msgspec.structs.replace(asked, mode=ReplayMode.HOT)
     return _case_of(label, record, "", Backend.EAGER, by_itself)
 
@@ -267,7 +268,7 @@ def _case_of(
 
 
 def _pass_case(ids: Sequence[str], asked: ReplaySettings) -> Case:
-    """The whole step as a case; what it runs are the cases with these ids, in this order."""
+    """Return the case for the whole step, which runs the cases with these ids in this order."""
     digest = hashlib.sha256(" ".join(ids).encode()).hexdigest()
     return Case(
         label=("whole step", f"{len(ids):,} calls in their order"),
@@ -279,6 +280,6 @@ def _pass_case(ids: Sequence[str], asked: ReplaySettings) -> Case:
 
 
 def _params(backend: Backend, asked: ReplaySettings) -> tuple[tuple[str, str], ...]:
-    """A call in its order does not take the time that it takes by itself, so it is another case."""
+    """Return the params; a call replayed in order has another time, so it is another case."""
     mode = (("mode", asked.mode.value),) if asked.mode is ReplayMode.ORDER else ()
     return (("backend", backend.value), *mode)

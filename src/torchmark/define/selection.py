@@ -1,11 +1,11 @@
-"""`-k PATTERN`: the cases that a person means, by parts of their titles or by their ids.
+"""`-k PATTERN`: selects cases by parts of their titles, or by their ids.
 
     any     = all ("or" all)*
     all     = each (["and"] each)*
     each    = "not" each | "(" any ")" | word
 
-A word is anything without blanks and parentheses, or anything in quotes. It is found anywhere in
-the title, in capitals or not, or it is the whole id.
+A word is anything without blanks and parentheses, or anything in quotes. It matches if the title
+contains it, in any case, or if it is the whole id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Condition = Callable[["_Names"], bool]
 
 _DEEPEST = 100
-"""Parentheses and `not` within each other: more than anybody writes by hand."""
+"""Maximum nesting of parentheses and `not`: more than anybody writes by hand."""
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<mark>[()])|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>[^\s()]+))"""
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 
 class _Names(NamedTuple):
-    """What a case is called, in lower case."""
+    """The names of a case in lower case."""
 
     title: str
     id: str
@@ -43,14 +43,14 @@ class _Token(NamedTuple):
 
     start: int
     is_plain: bool
-    """Not in quotes: a word like `or` or a parenthesis has its meaning."""
+    """Not in quotes, so that words like `or` and parentheses have their special meaning."""
 
     def means(self, *words: str) -> bool:
         return self.is_plain and self.text in words
 
 
 def selected(cases: Iterable[Case], pattern: str) -> tuple[Case, ...]:
-    """The cases that the pattern means, in their order; all of them if it is empty.
+    """Return the cases that match the pattern, in order; an empty pattern matches all.
 
     >>> from torchmark.model.case import Case
     >>> cases = [Case(label=("add", "float"), stmt="x"), Case(label=("add", "int"), stmt="x")]
@@ -62,7 +62,7 @@ def selected(cases: Iterable[Case], pattern: str) -> tuple[Case, ...]:
 
 
 class _Parser:
-    """Turns a pattern into a condition on the names of a case."""
+    """Parses a pattern into a condition on the names of a case."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -74,7 +74,7 @@ class _Parser:
             return lambda _: True
         condition = self._any()
         if not self._next.means(""):
-            self._fail("')' closes nothing")
+            self._fail("unmatched ')'")
         return condition
 
     @property
@@ -97,27 +97,27 @@ class _Parser:
     def _each(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
-            self._fail(f"more than {_DEEPEST} parentheses or nots within each other")
+            self._fail(f"more than {_DEEPEST} nested parentheses or nots")
         condition = self._one()
         self._depth -= 1
         return condition
 
     def _one(self) -> Condition:
         if self._next.means("", "and", "or", ")"):
-            self._fail("a word expected")
+            self._fail("expected a word")
         if self._accept("not"):
             part = self._each()
             return lambda names: not part(names)
         if self._accept("("):
             inside = self._any()
             if not self._accept(")"):
-                self._fail("')' expected")
+                self._fail("expected ')'")
             return inside
         word = self._tokens.popleft().text
         return lambda names: word in names.title or word == names.id
 
     def _accept(self, mark: str) -> bool:
-        """Whether this comes next; it is then behind us."""
+        """Consume the next token if it is this mark; return whether it was."""
         is_next = self._next.means(mark)
         if is_next:
             self._tokens.popleft()

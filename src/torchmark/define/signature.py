@@ -1,4 +1,4 @@
-"""Signatures: what a statement reads and what it makes, as in `f(x, w) -> y`.
+"""Signatures: what a statement reads and what it computes, as in `f(x, w) -> y`.
 
     signature = NAME "(" [variable ("," variable)* [","]] ")" "->" outputs
     outputs   = "None" | output ("," output)* [","]
@@ -6,8 +6,8 @@
     variable  = NAME [":" type]
     type      = NAME ("." NAME)* ["[" type ("," type)* "]"]
 
-Commas and parentheses mean what they mean in Python: `(y)` is y, `(y,)` is a tuple of one. A
-variable without a type is a Tensor, as in TorchScript.
+Commas and parentheses mean the same as in Python: `(y)` is y, `(y,)` is a tuple of one. A variable
+without a type is a Tensor, as in TorchScript.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import NoReturn
 from torchmark.errors import SignatureError
 
 TENSOR = "Tensor"
-"""The type of a variable that names none."""
+"""The type of a variable without a type."""
 
 OUTPUT_TYPES = (TENSOR, "int", "float", "bool")
-"""What an output may be: what C++ can take out of a scripted model."""
+"""Types that an output may have: those that C++ can take out of a scripted model."""
 
 RESERVED = frozenset({"torch", "model", "jit_model", "compiled_model", "ivalue_inputs"})
-"""Names that the statements made from a signature use themselves."""
+"""Names that torchmark uses in the statements it makes from a signature."""
 
 _DEEPEST = 100
-"""Brackets within each other: more than anybody writes by hand."""
+"""Maximum nesting of brackets: more than anybody writes by hand."""
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<mark>->|[(),:.\[\]])|(?P<other>\S)|$)")
 
@@ -49,12 +49,12 @@ class Variable:
 
 
 Output = Variable | tuple["Output", ...]
-"""What comes back: a variable, or a tuple of such, nested as the signature has it."""
+"""An output: a variable, or a tuple of outputs, nested as in the signature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a statement reads and what it makes.
+    """What a statement reads and what it computes.
 
     >>> signature = Signature.parse("f(x, n: int) -> y, (h, c)")
     >>> [variable.name for variable in signature.args], signature.py_output
@@ -62,17 +62,17 @@ class Signature:
     """
 
     name: str
-    """Of the function; nothing but the text of a scripted one shows it."""
+    """The function's name, which only appears in the source of scripted functions."""
 
     args: tuple[Variable, ...]
-    """What the setup has made."""
+    """Variables that the setup has made."""
 
     output: Output | None
-    """What the statement makes; None if it returns nothing."""
+    """What the statement computes; None if it returns nothing."""
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """The signature that the text says; a SignatureError points at what does not fit."""
+        """Parse a signature; a SignatureError points at the mistake."""
         return _Parser(text).signature()
 
     @property
@@ -82,7 +82,7 @@ class Signature:
 
     @property
     def py_output(self) -> str:
-        """The output as the left side of an assignment, which is also what `return` takes."""
+        """The output as the left side of an assignment, which also works after `return`."""
         return self._output_text(typed=False)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ def _text(output: Output, typed: bool) -> str:
 
 
 class _Parser:
-    """Reads one token ahead; every complaint knows where that token starts."""
+    """Reads one token ahead; errors have the position of that token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -135,11 +135,11 @@ class _Parser:
         self._mark("->")
         output = None if self._accept("None") else self._output_list(set(), end="")
         if self._ahead:
-            self._fail("the end expected")
+            self._fail("expected the end")
         return Signature(name=name, args=tuple(args.values()), output=output)
 
     def _output_list(self, seen: set[str], end: str) -> Output:
-        """Outputs between commas, up to the token `end`; one without a comma is no tuple."""
+        """Parse outputs between commas, up to the token `end`; one without a comma is no tuple."""
         parts = [self._output(seen)]
         is_tuple = False
         while self._accept(","):
@@ -161,16 +161,16 @@ class _Parser:
 
     def _variable(self, seen: Container[str], types: tuple[str, ...] | None = None) -> Variable:
         if self._is_name and self._ahead in seen:
-            self._fail(f"{self._ahead} stands here twice:", got=False)
+            self._fail(f"duplicate variable {self._ahead}:", got=False)
         if self._ahead in RESERVED:
-            self._fail(f"{self._ahead} is a name that torchmark uses itself:", got=False)
+            self._fail(f"the name {self._ahead} is reserved by torchmark:", got=False)
         name = self._name("a variable")
         if not self._accept(":"):
             return Variable(name=name)
         start, kind = self._start, self._type().removeprefix("torch.")
         if types is not None and kind not in types:
             self._start = start
-            self._fail(f"an output is one of {', '.join(types)}:", got=False)
+            self._fail(f"an output must be one of {', '.join(types)}:", got=False)
         return Variable(name=name, type=kind)
 
     def _type(self) -> str:
@@ -191,27 +191,27 @@ class _Parser:
     def _deeper(self) -> Iterator[None]:
         self._depth += 1
         if self._depth > _DEEPEST:
-            self._fail(f"more than {_DEEPEST} brackets within each other:", got=False)
+            self._fail(f"more than {_DEEPEST} nested brackets:", got=False)
         yield
         self._depth -= 1
 
     def _name(self, what: str) -> str:
         name = self._ahead
         if not self._is_name:
-            self._fail(f"{what} expected")
+            self._fail(f"expected {what}")
         if name == "None":
             self._fail(f"None is not {what}:", got=False)
         if keyword.iskeyword(name):
-            self._fail(f"{name} is a keyword of Python, {what} expected:", got=False)
+            self._fail(f"expected {what}, but {name} is a Python keyword:", got=False)
         self._advance()
         return name
 
     def _mark(self, mark: str) -> None:
         if not self._accept(mark):
-            self._fail(f"{mark!r} expected")
+            self._fail(f"expected {mark!r}")
 
     def _accept(self, text: str) -> bool:
-        """Whether this comes next; it is then behind us."""
+        """Consume the next token if it is this one; return whether it was."""
         is_next = self._ahead == text
         if is_next:
             self._advance()

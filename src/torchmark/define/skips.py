@@ -1,11 +1,11 @@
-"""What is left out, with a reason: definitions where a condition holds, and known breaks of torch.
+"""Decides what to skip and why: by conditions of definitions, and by known breaks of torch.
 
-The condition is data, and is judged by facts about the environment under test: that may have
-another torch than the interpreter that reads the definition, which may have none at all.
+A condition is data. It is evaluated with facts about the environment under test, which may have
+another torch than the interpreter that reads the definition, or the only torch.
 
-Known breaks are cases that do not work with an old torch; `--backtest` leaves them out. The table
-is data too, in known_breaks.toml beside this module: an entry names versions of torch, as `skip_if`
-does, and the cases that it means, by what they use, by language, runtime or passes.
+Known breaks are cases that do not work with an old torch; `--backtest` skips them. They are listed
+in known_breaks.toml next to this module. An entry names versions of torch, as `skip_if` does, and
+selects cases by the code they use, and by language, runtime or passes.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _TABLE = "known_breaks.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentFacts:
-    """What is known of the environment in which cases will run; what is not known skips nothing."""
+    """Facts about the environment in which cases will run; unknown facts do not skip anything."""
 
     torch: str | None = None
-    """The version of torch; None if it is not known."""
+    """The version of torch; None if unknown."""
 
     features: Mapping[str, bool] = field(default_factory=dict)
-    """Whether torch has an attribute, by its path ("torch.func.vmap"); a path that is missing
-    here is not known."""
+    """Whether torch has an attribute, by its path ("torch.func.vmap"). Paths that are not listed
+    are unknown."""
 
 
 NOTHING_KNOWN = EnvironmentFacts()
@@ -59,16 +59,16 @@ NOTHING_KNOWN = EnvironmentFacts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipCondition:
-    """When a definition is left out: where all that is said here holds."""
+    """A condition for skipping a definition: it holds if all of its fields do."""
 
     reason: str
-    """For the person who reads the results."""
+    """Shown to the readers of the results."""
 
     torch: str = ""
     """Versions, such as "<2.0" or ">=1.9,<2.0"; any if empty."""
 
     missing: str = ""
-    """The path of an attribute that torch does not have; not asked if empty."""
+    """Path of an attribute that torch lacks; ignored if empty."""
 
     def holds(self, facts: EnvironmentFacts) -> bool:
         if self.torch and (facts.torch is None or not _is_in(facts.torch, self.torch)):
@@ -77,10 +77,10 @@ class SkipCondition:
 
 
 def skip_if(*, reason: str, torch: str = "", missing: str = "") -> SkipCondition:
-    """Leave a definition out where torch has such a version and lacks such an attribute.
+    """Skip a definition if torch has one of these versions and lacks this attribute.
 
-    Versions are compared in as many numbers as the condition gives, so 2.1.2 is `==2.1` and not
-    `>2.1`; what follows the numbers, as in 2.14.0a0+git1234, does not count.
+    Versions are compared with as many numbers as the condition has, so 2.1.2 is `==2.1` and not
+    `>2.1`. Anything after the numbers, as in 2.14.0a0+git1234, is ignored.
 
     >>> condition = skip_if(torch="<2.0", reason="torch.compile is not there yet")
     >>> condition.holds(EnvironmentFacts(torch="1.13.1+cpu"))
@@ -89,30 +89,30 @@ def skip_if(*, reason: str, torch: str = "", missing: str = "") -> SkipCondition
     False
     """
     if not reason.strip():
-        raise DefinitionError("skip_if needs a reason: reports show it next to the case")
+        raise DefinitionError("skip_if needs a reason, which reports show next to the case")
     if not (torch or missing):
         raise DefinitionError('skip_if needs a condition: torch="<2.0" or missing="torch.func"')
     if torch:
         _comparisons(torch)
     if missing and not _FEATURE.fullmatch(missing):
         raise DefinitionError(
-            f'missing is the path of an attribute of torch, such as "torch.func.vmap", '
-            f"got {missing!r}"
+            f'missing must be the path of an attribute of torch, such as "torch.func.vmap", '
+            f"not {missing!r}"
         )
     return SkipCondition(reason=reason, torch=torch, missing=missing)
 
 
 def check_skips(skip: SkipCondition | Iterable[SkipCondition] | None) -> tuple[SkipCondition, ...]:
-    """One condition, several, or none, as a tuple."""
+    """Return one condition, several or none as a tuple."""
     conditions = (skip,) if isinstance(skip, SkipCondition) else tuple(skip or ())
     for condition in conditions:
         if not isinstance(condition, SkipCondition):
-            raise DefinitionError(f"skip takes what skip_if(...) returns, got {condition!r}")
+            raise DefinitionError(f"skip must be a result of skip_if(...), not {condition!r}")
     return conditions
 
 
 def skip_reason(conditions: Iterable[SkipCondition], facts: EnvironmentFacts) -> str | None:
-    """The reason of the first condition that holds."""
+    """Return the reason of the first condition that holds, if any."""
     return next((each.reason for each in conditions if each.holds(facts)), None)
 
 
@@ -144,13 +144,13 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 class KnownBreak(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of the table: with these versions of torch, these cases do not work."""
+    """An entry of the table: these cases do not work with these versions of torch."""
 
     torch: str
     reason: str
     uses: str | None = None
-    """Found in the text of the cases that are meant, as a regular expression; None, here and
-    below, means any."""
+    """A regular expression that is searched in the text of a case. None, here and below, matches
+    anything."""
 
     language: Literal["python", "cpp"] | None = None
     runtime: Runtime | None = None
@@ -158,11 +158,11 @@ class KnownBreak(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def condition(self) -> SkipCondition:
-        """The versions, and the reason."""
+        """The versions and the reason as a condition."""
         return skip_if(torch=self.torch, reason=self.reason)
 
     def means(self, case: Case) -> bool:
-        """Whether the entry is about such a case, whatever the torch."""
+        """Whether the entry applies to this case, regardless of the version of torch."""
         model = "" if case.model is None else case.model.source
         text = "\n".join([case.global_setup, case.setup, case.stmt, model])
         return (
@@ -178,13 +178,13 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def find_known_break(case: Case, torch_version: str) -> str | None:
-    """Why the case cannot work with this torch, as far as is known; None for one that may.
+    """Say why the case is known not to work with this torch; None if it may work.
 
     >>> from torchmark.model.case import Case
     >>> from torchmark.model.case import Language
     >>> case = Case(label=("guard",), stmt="c10::InferenceMode guard;", language=Language.CPP)
     >>> find_known_break(case, "1.8.1+cu102")
-    'c10::InferenceMode came with torch 1.9'
+    'c10::InferenceMode was added in torch 1.9'
     >>> find_known_break(case, "1.9.0a0+git1234")
     """
     facts = EnvironmentFacts(torch=torch_version)
@@ -193,12 +193,12 @@ def find_known_break(case: Case, torch_version: str) -> str | None:
 
 @cache
 def known_breaks() -> tuple[KnownBreak, ...]:
-    """The table that ships with torchmark."""
+    """Return the table that is part of torchmark."""
     return breaks_in(resources.files(__package__).joinpath(_TABLE).read_text(encoding="utf-8"))
 
 
 def breaks_in(text: str) -> tuple[KnownBreak, ...]:
-    """The entries of a table, in order; a KnownBreaksError says what is wrong with which."""
+    """Parse the entries of a table; a KnownBreaksError names the entry with a mistake."""
     try:
         table = msgspec.convert(tomllib.loads(text), _Table)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
@@ -211,7 +211,7 @@ def breaks_in(text: str) -> tuple[KnownBreak, ...]:
 def _check_entry(entry: KnownBreak, where: str) -> None:
     if not (entry.uses or entry.language or entry.runtime or entry.autograd):
         raise KnownBreaksError(
-            f"{where} means every case; say which by uses, language, runtime or autograd"
+            f"{where} matches every case; restrict it by uses, language, runtime or autograd"
         )
     try:
         skip_if(torch=entry.torch, reason=entry.reason)

@@ -1,16 +1,16 @@
-"""What a case runs: the setup and the statement of a definition in one language and runtime.
+"""Makes the text of a case: setup and statement of a definition in one language and runtime.
 
-In all of them the setup first names the values of the grid, then runs the definition's own setup,
-and the statement leaves its outputs in the variables that the signature names. What differs:
+In all of them, the setup first defines the values of the grid and then runs the definition's setup.
+The statement leaves its outputs in the variables that the signature names. The differences:
 
-- eager: the statement is the definition's;
-- TorchScript: the setup loads the saved model as `jit_model` and warms it up, the statement calls
-  it;
-- compiled: the setup makes `compiled_model` and does not call it, the statement does. So the first
-  run of the statement compiles, and whoever runs the case can time that run apart.
+- eager: the statement is the definition's.
+- TorchScript: the setup loads the saved model as `jit_model` and warms it up; the statement calls
+  it.
+- compiled: the setup makes `compiled_model` without calling it; the statement calls it. So the
+  first run of the statement compiles, and can be timed separately.
 
-The source of a ScriptedModel is run from a file of its own, because torch reads the text of what it
-scripts from there, and under MODULE_NAME, because the names of its classes are saved with it:
+The source of a ScriptedModel is run from a separate file, because torch reads the source of
+scripted code from there. It runs under MODULE_NAME, because the names of its classes are saved:
 
     names = runpy.run_path(file, run_name=MODULE_NAME)
     names["jit_model"].save(path)
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from torchmark.define.grouped import GroupedBenchmark
 
 MODULE_NAME = "torchmark_scripted"
-"""An identifier: runpy's own `<run_path>` can be saved, and cannot be loaded again."""
+"""An identifier: with runpy's own name `<run_path>`, a saved model cannot be loaded again."""
 
 _WARM_UP_CALLS = 3
-"""TorchScript's executor profiles the first call, optimises in the second, and runs what it has
-made from the third on."""
+"""TorchScript's executor profiles the first call, optimises in the second, and runs the optimised
+code from the third on."""
 
 _SCRIPT_HEAD = (
     "from typing import Dict, List, Optional, Tuple\n\nimport torch\nfrom torch import Tensor"
 )
-"""What a scripted function needs for the types that its signature may name."""
+"""What a scripted function needs for the types in its signature."""
 
 _IVALUE_TO = {TENSOR: "toTensor", "int": "toInt", "float": "toDouble", "bool": "toBool"}
 
@@ -59,7 +59,7 @@ class Snippet(NamedTuple):
     setup: str
 
     model: ScriptedModel | None = None
-    """What the setup loads, if it loads a model."""
+    """The model that the setup loads, if any."""
 
 
 def snippet_of(
@@ -69,7 +69,7 @@ def snippet_of(
     autograd: Autograd,
     point: Point,
 ) -> Snippet:
-    """The text of one case of a definition; the definition must have such a case."""
+    """Return the text of one case of a definition; the definition must have this case."""
     losses = benchmark.losses if autograd is Autograd.FORWARD_BACKWARD else ()
     if language is Language.PYTHON:
         return _in_python(benchmark, runtime, losses, point)
@@ -77,10 +77,10 @@ def snippet_of(
 
 
 def setup_with_model(case: Case, path: str) -> str:
-    """The setup, with the path where MODEL_PATH stands: inside of a literal in double quotes.
+    """Return the setup with MODEL_PATH replaced by the path, inside a double-quoted literal.
 
-    A C++ build is kept by its text, so a path that is the same in every run (named by the model's
-    id) saves compiling the case again.
+    C++ builds are cached by their text. So the path should be the same in every run, as it is if
+    the model's id names the file.
     """
     return case.setup.replace(MODEL_PATH, path.replace("\\", "\\\\").replace('"', '\\"'))
 
@@ -98,7 +98,7 @@ def _in_python(
     if runtime is Runtime.COMPILED:
         stmt = joined(py_call(_signature(benchmark), "compiled_model"), backward)
         return Snippet(stmt, joined(setup, _compilation(benchmark, point)))
-    assert benchmark.py_fwd_stmt is not None, "only a definition in Python has eager cases in it"
+    assert benchmark.py_fwd_stmt is not None, "a definition without Python has no such cases"
     stmt = joined(benchmark.py_fwd_stmt, backward)
     return Snippet(stmt, joined(setup, benchmark.py_model_setup or ""))
 
@@ -115,19 +115,19 @@ def _in_cpp(
         loop = f"for (int {count} = 0; {count} < {_WARM_UP_CALLS}; ++{count}) {{"
         warm_up = f"{loop}\n{indented(stmt)}\n}}"
         return Snippet(stmt, joined(setup, load, warm_up), _scripted_model(benchmark, point))
-    assert benchmark.cpp_fwd_stmt is not None, "only a definition in C++ has eager cases in it"
+    assert benchmark.cpp_fwd_stmt is not None, "a definition without C++ has no such cases"
     stmt = benchmark.cpp_fwd_stmt
-    if backward:  # the last semicolon may be left out otherwise
+    if backward:  # without it, the last semicolon may be missing
         end = "" if stmt.endswith((";", "}")) else "\n;"
         stmt = joined(stmt + end, backward)
     return Snippet(stmt, joined(setup, benchmark.cpp_model_setup or ""))
 
 
 def _scripted_model(benchmark: GroupedBenchmark, point: Point) -> ScriptedModel:
-    """The module that scripts the model, or the function that the statement makes up.
+    """Return the source that scripts the model, or the function made from the statement.
 
-    The definition's setup comes first, as in the eager form: it may import what the model uses,
-    or seed the generator that its weights are drawn from.
+    The definition's setup comes first, as in the eager form: it may import what the model uses, or
+    seed the generator that its weights are drawn from.
     """
     before = joined(_SCRIPT_HEAD, py_lines(point), benchmark.setup.py_setup)
     if benchmark.py_model_setup is not None:
@@ -147,8 +147,8 @@ def _compilation(benchmark: GroupedBenchmark, point: Point) -> str:
 
 
 def _function(benchmark: GroupedBenchmark, point: Point) -> str:
-    """The statement as a function; a scripted one cannot read the grid's values from outside."""
-    assert benchmark.py_fwd_stmt is not None, "what is scripted or compiled is Python"
+    """Return the statement as a function; a scripted one must define the grid's values itself."""
+    assert benchmark.py_fwd_stmt is not None, "only Python can be scripted or compiled"
     signature = _signature(benchmark)
     passed = {variable.name for variable in signature.args}
     inside = py_lines(tuple((name, value) for name, value in point if name not in passed))
@@ -157,16 +157,16 @@ def _function(benchmark: GroupedBenchmark, point: Point) -> str:
 
 
 def _signature(benchmark: GroupedBenchmark) -> Signature:
-    assert benchmark.signature is not None, "the definition has asked for it"
+    assert benchmark.signature is not None, "the definition has required it"
     return benchmark.signature
 
 
 def _backward(losses: tuple[str, ...]) -> str:
-    """The backward pass of the outputs with these names.
+    """Return the backward pass of the outputs with these names.
 
-    Only a scalar has a gradient of its own, and nothing but a run tells whether an output is one,
-    so it is always summed: the sum of a scalar is that scalar. It costs one small operation in
-    each pass, the same in all languages and runtimes of a definition, so that they still compare.
+    Only a scalar can be differentiated directly. Whether an output is a scalar is only known when
+    it runs, so it is always summed, which does not change a scalar. The sum adds one small
+    operation to each pass, in all languages and runtimes of a definition, so they stay comparable.
     """
     if not losses:
         return ""
@@ -175,19 +175,19 @@ def _backward(losses: tuple[str, ...]) -> str:
 
 
 def py_call(signature: Signature, model: str) -> str:
-    """`y = model(x)`, for modules, scripted and compiled ones alike."""
+    """Return `y = model(x)`, for plain, scripted and compiled models."""
     call = f"{model}({_names(signature.args)})"
     return call if signature.output is None else f"{signature.py_output} = {call}"
 
 
 def cpp_call(signature: Signature) -> str:
-    """`auto y = model->forward(x);`, with the tuples of C++ taken apart."""
+    """Return `auto y = model->forward(x);`, with C++ tuples unpacked."""
     call = f"model->forward({_names(signature.args)})"
     return _take_apart(signature, call, lambda value, index: f"std::get<{index}>({value})")
 
 
 def _cpp_scripted_call(signature: Signature) -> str:
-    """The same for a scripted model, which takes and returns values of any type, IValues."""
+    """Return the same for a scripted model, whose inputs and outputs are IValues."""
     inputs = f"std::vector<torch::jit::IValue> ivalue_inputs = {{{_names(signature.args)}}};"
     call = "jit_model.forward(std::move(ivalue_inputs))"
 
@@ -210,7 +210,7 @@ def _take_apart(
     element: Callable[[str, int], str],
     convert: Callable[[Variable, str], str] = lambda _, value: value,
 ) -> str:
-    """Declarations of all outputs of the call."""
+    """Return declarations of all outputs of the call."""
     if signature.output is None:
         return f"{call};"
     if isinstance(signature.output, Variable):
@@ -226,7 +226,7 @@ def _take_apart(
 def _paths(
     output: Output, value: str, element: Callable[[str, int], str]
 ) -> list[tuple[Variable, str]]:
-    """Each variable with the expression that takes it out of `value`."""
+    """Return each variable with the expression that takes it out of `value`."""
     if isinstance(output, Variable):
         return [(output, value)]
     return [

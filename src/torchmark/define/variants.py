@@ -7,11 +7,10 @@
     x + 1
     x.add_(1)
 
-A line `# @label` (C++: `// @label`) gives the lines below it a label. The labels Setup and
-Global_Setup are reserved: their lines run before every benchmark of the block, or stand at the top
-of a C++ file. Where there is a block in each language, lines at the same place below the same
-label belong together; an empty line or a comment holds the place of a statement that one of the
-languages does not have.
+A line `# @label` (C++: `// @label`) labels the lines below it. The labels Setup and Global_Setup
+are reserved: their lines run before every benchmark of the block, or go to the top of a C++ file.
+If there is a block in each language, lines at the same position below the same label belong
+together. An empty line or a comment stands for a statement that one of the languages does not have.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ Label = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A block, taken apart."""
+    """A parsed block."""
 
     setup: str = ""
     """Runs before every statement."""
 
     global_setup: str = ""
-    """C++: stands at the top of the file."""
+    """C++ only: goes to the top of the file."""
 
     lines: dict[Label, list[str]] = field(default_factory=dict)
-    """What stands below each label; a line without a statement is empty."""
+    """The lines below each label; empty strings for lines without a statement."""
 
 
 def parse_block(block: str, language: Language) -> Block:
-    """Sort the lines of a block by the labels above them.
+    """Group the lines of a block by the labels above them.
 
     >>> parse_block('''
     ...     # @view
@@ -67,16 +66,16 @@ def parse_block(block: str, language: Language) -> Block:
         trimmed("\n".join(sections.pop((name,), []))) for name in ("Setup", "Global_Setup")
     )
     if global_setup and language is Language.PYTHON:
-        raise DefinitionError("Global_Setup is for C++; put Python's lines under # @Setup")
+        raise DefinitionError("Global_Setup is for C++ only; put Python code under # @Setup")
     lines = {label: [_statement(line, comment) for line in section]
              for label, section in sections.items()}  # fmt: skip
     return Block(setup=setup, global_setup=global_setup, lines=lines)
 
 
 def variants_of(python: Block, cpp: Block) -> Iterator[tuple[Label, str | None, str | None]]:
-    """The label of each benchmark and its statements in Python and in C++, where there are such.
+    """Yield the label of each benchmark with its Python and C++ statements; None if missing.
 
-    Several under one label are numbered, as in the instruction-count suite of PyTorch.
+    Several under one label are numbered, as in PyTorch's instruction-count suite.
     """
     for label in dict.fromkeys([*python.lines, *cpp.lines]):
         places = itertools.zip_longest(

@@ -1,8 +1,8 @@
-"""What could stand in for calls that take much of a step: proposed, and measured next to them.
+"""Proposes alternatives to expensive calls of a step, and measures both sides.
 
-Only what is known to compute the same is proposed: contiguous inputs, float32 in place of fewer
-bits, torch's fused optimizers. Both sides are measured by themselves, one right after the other.
-Whether an alternative is worth a hint is decided where the report is made (`analyse.hints`).
+Only alternatives that compute the same are proposed: contiguous inputs, float32 instead of fewer
+bits, and torch's fused optimizers. Both sides are measured alone, one right after the other.
+`analyse.hints` decides later whether an alternative is worth a hint in the report.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _CLONE = {
 _LOW_PRECISION = ("float16", "bfloat16")
 
 _UPDATES = {"Adam": "addcdiv_", "AdamW": "addcdiv_", "Adagrad": "addcdiv_", "SGD": "add_"}
-"""The optimizers that torch has fused, and the operator that each runs once for a parameter."""
+"""The optimizers that torch has a fused version of, each with the operator that it runs once per
+parameter."""
 
 _OPTIMIZER_SETUP = """\
 from torchmark_probe.replay.optimizers import optimizer_step
@@ -46,7 +47,7 @@ step = optimizer_step({text!r})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """An alternative that is not measured yet."""
+    """An alternative that has not been measured yet."""
 
     change: Change
     calls: tuple[int, ...]
@@ -60,10 +61,10 @@ class Proposal:
 def measure_alternatives(
     run: Run, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Iterator[Alternative]:
-    """Those that could be measured; what fails is no alternative, and no failure of the replay.
+    """Measure the alternatives; skip those that fail, without failing the replay.
 
-    There are few, and intervals that touch are no hint: so each gets as long as a call with a large
-    share that is measured again.
+    There are few of them, and overlapping intervals give no hint. So each is measured as long as a
+    call with a large share that is measured again.
     """
     limits = limits_for(LONGER * effort.limits.max_run_time)
     effort = msgspec.structs.replace(effort, limits=limits)
@@ -95,7 +96,7 @@ def measure_alternatives(
 
 
 def propose(analysis: ReplayAnalysis) -> Iterator[Proposal]:
-    """For calls whose time could be noticed in a step."""
+    """Yield alternatives for calls that take a noticeable share of a step."""
     settings = analysis.settings
     optimizers: dict[str, list[CallRow]] = {}
     for row in analysis.calls:
@@ -132,7 +133,7 @@ def _propose_for_call(call: TracedCall, settings: ReplaySettings) -> Iterator[Pr
 
 
 def _contiguous(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same call on contiguous tensors; None if it is, or if others see where a tensor lies."""
+    """The same call on contiguous tensors; None if they are already, or if tensors share memory."""
     other = _without_outputs(record)
     strided = [tensor for tensor in _inputs(other) if "strides" in tensor]
     if not strided or any("storage" in tensor for tensor in strided):
@@ -144,14 +145,14 @@ def _contiguous(record: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _copies_of(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The calls that make those tensors contiguous."""
+    """The calls that make these tensors contiguous."""
     for tensor in _inputs(record):
         if "strides" in tensor:
             yield {**_CLONE, "args": [{"tensor": tensor}]}
 
 
 def _float32(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same call in float32; None if it has other types already, or is there to convert."""
+    """The same call in float32; None if it uses other dtypes or converts between dtypes."""
     other = _without_outputs(record)
     floats = [tensor for tensor in _inputs(other) if "float" in tensor["dtype"]]
     is_low = bool(floats) and all(tensor["dtype"] in _LOW_PRECISION for tensor in floats)
@@ -165,7 +166,7 @@ def _float32(record: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _without_outputs(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that may be changed; what comes back is not compared."""
+    """Return a copy of the record that may be changed, without the outputs to compare with."""
     copy: dict[str, Any] = json.loads(json.dumps(record))
     copy.pop("outputs", None)
     return copy
@@ -182,7 +183,7 @@ def _inputs(record: Mapping[str, Any]) -> list[Any]:
 def _propose_fused(
     name: str, calls: Sequence[TracedCall], settings: ReplaySettings
 ) -> Iterator[Proposal]:
-    """A step of the whole optimizer, as it is and fused."""
+    """Propose the fused version of a whole optimizer step."""
     operators = {call.op for call in calls}
     parameters = _parameters(calls, _UPDATES[name], settings.steps)
     if not parameters or any("_fused_" in op for op in operators):
@@ -201,7 +202,7 @@ def _propose_fused(
 
 
 def _options(name: str, operators: Collection[str]) -> dict[str, Any]:
-    """What the operators show of how the optimizer was made; rates make no difference."""
+    """Infer the optimizer's options from its operators; learning rates make no difference."""
     names = {op.split(".")[1].removeprefix("_foreach_") for op in operators}
     found: dict[str, Any] = {"foreach": any("_foreach_" in op for op in operators)}
     if names & {"maximum", "maximum_"}:
@@ -216,7 +217,7 @@ def _options(name: str, operators: Collection[str]) -> dict[str, Any]:
 def _parameters(
     calls: Sequence[TracedCall], update: str, steps: int
 ) -> list[tuple[Sequence[int], str, int]]:
-    """Shape, dtype and number of the parameters: the update runs once for each in a step."""
+    """Shape, dtype and number of the parameters; the update runs once per parameter and step."""
     found: Counter[tuple[tuple[int, ...], str]] = Counter()
     for call in calls:
         if call.op.split(".")[1].removeprefix("_foreach_") != update:
@@ -240,7 +241,7 @@ def _optimizer_case(
 
 
 def _sum_of(times: Sequence[TimeSummary]) -> TimeSummary:
-    """Of calls that are made one after the other."""
+    """Add up the times of calls that run one after another."""
     return TimeSummary(
         samples=min(each.samples for each in times),
         median=sum(each.median for each in times),

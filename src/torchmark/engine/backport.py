@@ -1,12 +1,12 @@
-"""A copy of the Timer inside an environment's torch, for people's own scripts there.
+"""A copy of the Timer inside an environment's torch, for the user's own scripts there.
 
-It is the folder `utils_backport`, beside torch's `utils`, which is left alone:
+The copy is the folder `utils_backport`, next to torch's `utils`, which is not changed:
 
     from torch.utils_backport.benchmark import Timer
 
-The folder is made under another name and renamed into place, so it is whole or not there, also
-when two processes patch at once. A file in it lists what torchmark wrote; what is not listed is
-somebody else's, and is never removed.
+The folder is created under another name and then renamed, so it is complete or missing, even if two
+processes patch at once. A file in it lists what torchmark wrote. Files that are not in the list
+belong to somebody else and are never removed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 FOLDER = "utils_backport"
 MARKER = "TORCHMARK"
-"""The file that makes the folder ours: a `_Marker` as JSON."""
+"""The file that marks the folder as torchmark's: a `_Marker` as JSON."""
 
 _STAGING = ".torchmark-utils_backport-"
-"""Begins the names of folders in torch that are there while something is written or removed."""
+"""Prefix of the temporary folders in torch that exist while files are written or removed."""
 
 _PROBE_FILES = (
     "__init__.py",
@@ -50,9 +50,9 @@ _PROBE_FILES = (
     "backport/__init__.py",
     "backport/timer.py",
 )
-"""What the Timer needs of the probe; these files name each other relatively."""
+"""The files of the probe that the Timer needs; they import each other by relative names."""
 
-_WAY_IN = '''"""Put here by torchmark; `torchmark ab --unpatch` removes it."""
+_WAY_IN = '''"""Written by torchmark; `torchmark ab --unpatch` removes it."""
 
 from {}torchmark_probe.backport import Language, Measurement, TaskSpec, Timer, timer
 
@@ -66,20 +66,20 @@ _WAYS_IN = {
     "benchmark/utils/common.py": _WAY_IN.format("..."),
     "benchmark/utils/timer.py": _WAY_IN.format("..."),
 }
-"""The names by which scripts know the parts of `torch.utils.benchmark`."""
+"""The module names that scripts use for the parts of `torch.utils.benchmark`."""
 
 
 def patch(environment: ActivatedEnvironment) -> str:
-    """Put the copy into the environment's torch, and say what was done.
+    """Copy the Timer into the environment's torch and return a line about what was done.
 
-    A copy of this version that is there stays.
+    An existing copy of this version is kept.
     """
     folder = _folder_of(environment)
     with _clear_errors(environment, folder, "written"), _only_one(folder.parent):
         found = _read_marker(folder)
         if found is None:
             said = (
-                f"the Timer is now in {folder}; scripts there begin with\n"
+                f"the Timer is now in {folder}; scripts in this environment import it with\n"
                 "  from torch.utils_backport.benchmark import Timer"
             )
         elif _holds(folder, _files()):
@@ -87,15 +87,15 @@ def patch(environment: ActivatedEnvironment) -> str:
         else:
             _refuse_strangers(folder, found)
             said = (
-                f"the Timer in {folder} was replaced; torchmark {found.torchmark} had written the "
-                "one before"
+                f"the Timer in {folder} was replaced (the previous one was written by torchmark "
+                f"{found.torchmark})"
             )
         _put(folder, _files())
     return f"{environment.name}: {said}"
 
 
 def unpatch(environment: ActivatedEnvironment) -> str:
-    """Take the copy out of the environment's torch, of whichever version, and say what was done."""
+    """Remove the copy, of any version, from the environment's torch; return what was done."""
     folder = _folder_of(environment)
     with _clear_errors(environment, folder, "removed"), _only_one(folder.parent):
         found = _read_marker(folder)
@@ -108,21 +108,21 @@ def unpatch(environment: ActivatedEnvironment) -> str:
 
 
 class _Marker(msgspec.Struct):
-    """What the marker of a folder says."""
+    """The content of a folder's marker file."""
 
     torchmark: str
-    """The version that wrote it."""
+    """The version of torchmark that wrote the folder."""
 
     sha256: str
-    """Of all else that it wrote."""
+    """Digest of all other files that it wrote."""
 
     files: list[str]
-    """All that it wrote, as paths in the folder."""
+    """All files that it wrote, as paths in the folder."""
 
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Every file of the copy, the marker among them, by its path in the folder."""
+    """All files of the copy, including the marker, by their paths in the folder."""
     probe = resources.files("torchmark_probe")
     files = {f"torchmark_probe/{name}": probe.joinpath(name).read_bytes() for name in _PROBE_FILES}
     files.update({name: text.encode() for name, text in _WAYS_IN.items()})
@@ -137,14 +137,14 @@ def _folder_of(environment: ActivatedEnvironment) -> Path:
     torch = Path(environment.interpreter.torch_file)
     if torch.stem != "__init__":
         raise BackportError(
-            f"{torch}, which 'import torch' finds in {environment.name}, is one file and not "
-            "PyTorch's folder; see whether a file of that name hides the real torch"
+            f"in {environment.name}, 'import torch' finds the single file {torch} and not "
+            "PyTorch's folder; check whether this file hides the real torch"
         )
     return torch.parent / FOLDER
 
 
 def _read_marker(folder: Path) -> _Marker | None:
-    """What stands there says of itself; None if nothing stands there."""
+    """Read the marker of the folder; None if there is no folder."""
     if not os.path.lexists(folder):
         return None
     try:
@@ -153,26 +153,26 @@ def _read_marker(folder: Path) -> _Marker | None:
         return msgspec.json.decode((folder / MARKER).read_bytes(), type=_Marker)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.DecodeError) as error:
         raise ForeignBackportError(
-            f"{folder} is there and torchmark has not written it (it has no readable {MARKER} "
-            "file); move or remove it yourself if it is not needed, then try again"
+            f"{folder} exists, but torchmark did not write it (it has no readable {MARKER} file); "
+            "move or remove it, then try again"
         ) from error
 
 
 def _refuse_strangers(folder: Path, marker: _Marker) -> None:
-    """Raise if the folder has a file that torchmark did not write; Python's own caches are fine."""
+    """Raise if the folder has a file that torchmark did not write, other than Python's caches."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         is_known = name in marker.files or path.suffix == ".pyc"
         is_folder = path.is_dir() and not path.is_symlink()
         if not is_known and not is_folder:
             raise ForeignBackportError(
-                f"{path} is not torchmark's, and would be removed with {folder}; move that file "
-                "away, then try again"
+                f"{path} was not written by torchmark and would be removed with {folder}; move "
+                "this file elsewhere, then try again"
             )
 
 
 def _holds(folder: Path, wanted: dict[str, bytes]) -> bool:
-    """Whether every file is there, as it should be."""
+    """Whether every file exists with the expected content."""
     try:
         return all((folder / name).read_bytes() == data for name, data in wanted.items())
     except OSError:
@@ -180,10 +180,10 @@ def _holds(folder: Path, wanted: dict[str, bytes]) -> bool:
 
 
 def _put(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files beside the folder, then let them take its place, which is whole if it fails.
+    """Write the files next to the folder, then replace the folder; restore it if that fails.
 
-    What is renamed was made inside of the staging folder, so that others may read it: that one is
-    for this user alone.
+    The new folder is made inside the staging folder, because only this user may read the staging
+    folder itself, and others must be able to read the copy.
     """
     with _staging(folder.parent) as staging:
         new, old = Path(staging, "new"), Path(staging, "old")
@@ -202,19 +202,19 @@ def _put(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _staging(torch: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder in torch that goes with all that is in it."""
+    """A folder in torch that is removed with everything in it."""
     return tempfile.TemporaryDirectory(prefix=_STAGING, dir=torch)
 
 
 @contextlib.contextmanager
 def _only_one(torch: Path) -> Iterator[None]:
-    """One process at a time patches this torch; a second one waits for the milliseconds it takes.
+    """Let one process at a time patch this torch; others wait for the few milliseconds it takes.
 
-    The lock is on torch's folder, so no file is left for it. It goes with the process that holds
-    it, so what a killed one left behind can then be removed.
+    The lock is on torch's folder, so no lock file is left behind. It ends with the process that
+    holds it, so the leftovers of a killed process can be removed.
     """
     with hold_lock(torch) as is_held:
-        if is_held:  # without locks (NFS) a rename that fails is an error
+        if is_held:  # without locks (NFS), a failed rename raises an error
             for abandoned in torch.glob(f"{_STAGING}*"):
                 shutil.rmtree(abandoned, ignore_errors=True)
         yield
@@ -222,17 +222,17 @@ def _only_one(torch: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _clear_errors(environment: ActivatedEnvironment, folder: Path, done: str) -> Iterator[None]:
-    """What the system refuses becomes an error that says what to do."""
+    """Turn an OSError into an error that says what to do."""
     try:
         yield
     except BackportError:
         raise
     except OSError as error:
-        remedy = "see to that, then try again"
+        remedy = "fix this, then try again"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             remedy = (
-                f"call torchmark as the user who owns {folder.parent}, or give "
-                f"{environment.name} an environment of your own with this torch. A comparison "
-                "itself does not need the back-port"
+                f"run torchmark as the user who owns {folder.parent}, or use an environment of "
+                f"your own with this torch for {environment.name}. The comparison itself does not "
+                "need the backport"
             )
         raise BackportError(f"{folder} cannot be {done}: {error}; {remedy}") from error

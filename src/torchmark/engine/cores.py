@@ -1,13 +1,13 @@
-"""Which cores take times, and which do everything else, beside what is measured.
+"""Divides the cores: some take times, the others count and compile at the same time.
 
-A time is taken on a core that is kept for it; counting and compiling fill the others, since they
-only take longer when they are disturbed. Where the machine has several memory nodes each gets a
-lane of its own, so that two lanes do not share a memory bus. The other hardware thread of a core
-that takes times stays idle if there are enough cores.
+A core that takes times does nothing else. Counting and compiling use the other cores: a disturbance
+only makes them slower. On a machine with several memory nodes, each node gets a lane, so that two
+lanes do not share a memory bus. The second hardware thread of a core that takes times stays idle if
+there are enough cores.
 
-A core that takes times is reserved by a lock, so that two processes of a user do not take the same
-one. Where all are taken, or no lock can be had, a run goes on all the same: the reference loop
-shows that something else used the core, and the results carry that warning.
+A lock reserves each core that takes times, so that two processes of a user do not use the same
+core. If all are taken, or locks do not work, the run continues anyway: the reference loop detects
+that something else used the core, and the results carry that warning.
 """
 
 from __future__ import annotations
@@ -32,51 +32,51 @@ _Result = TypeVar("_Result")
 
 _SYSTEM = Path("/sys/devices/system")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""The processor time that a container may use: microseconds of every period, or "max"."""
+"""The CPU time that a container may use: microseconds per period, or "max"."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class Core:
-    """One hardware thread, as the kernel numbers them."""
+    """One hardware thread, as numbered by the kernel."""
 
     node: int
-    """The memory node that it is near to."""
+    """The nearest memory node."""
 
     physical: tuple[int, int]
-    """Socket and core: hardware threads with the same share one."""
+    """Socket and core; hardware threads with equal values share a core."""
 
     number: int
-    """What `sched_setaffinity` calls it."""
+    """The number for `sched_setaffinity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """Who runs where."""
+    """Which cores do what."""
 
     lanes: tuple[tuple[int, ...], ...]
-    """Cores of each lane that takes times; a lane takes one time after the other."""
+    """The cores of each lane; a lane takes one time after another."""
 
     others: tuple[int, ...]
-    """Cores that count and compile; empty where there is one physical core for everything, and
-    one thing is done after the other."""
+    """Cores that count and compile. Empty if the machine has a single physical core; everything
+    then runs one after another."""
 
     everything: tuple[int, ...]
-    """All cores: for a case with more threads than a lane has, while nothing else runs."""
+    """All cores, for cases with more threads than a lane has cores; nothing else runs then."""
 
     @property
     def lane_width(self) -> int:
-        """Threads that a lane has a core for."""
+        """The number of cores in a lane."""
         return len(self.lanes[0])
 
     def cores_for(self, threads: int) -> tuple[int, ...]:
-        """The cores on which one case after the other, of so many threads, is timed."""
+        """The cores for timing cases with this number of threads, one after another."""
         return self.everything if threads > self.lane_width else self.lanes[0][:threads]
 
 
 def divide_cores(cores: Iterable[Core], widest: int, taken: Collection[int] = ()) -> Division:
-    """Lanes for cases of up to `widest` threads, as far as half of the cores suffice for that.
+    """Make lanes for cases of up to `widest` threads, using at most half of the cores.
 
-    Cores that are `taken` get a lane only where there are no others.
+    Cores in `taken` are only used for a lane if there are no others.
     """
     ordered = sorted(cores)
     everything = tuple(core.number for core in ordered)
@@ -98,9 +98,9 @@ def divide_cores(cores: Iterable[Core], widest: int, taken: Collection[int] = ()
 
 
 def _lane(node: Sequence[Core], width: int, all_cores: int) -> tuple[Core, ...]:
-    """The first cores of a node, if it has as many again for the rest of the work.
+    """The first cores of a node, if as many are left for the rest of the work.
 
-    A machine with few cores has one lane: more would leave nothing to count and compile on.
+    A machine with few cores gets one lane; more would leave no core to count and compile on.
     """
     if len(node) < 2 * width or (all_cores <= 4 and node[0].node != 0):
         return ()
@@ -109,7 +109,7 @@ def _lane(node: Sequence[Core], width: int, all_cores: int) -> tuple[Core, ...]:
 
 @contextmanager
 def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
-    """Divide these cores; lanes are on cores that nobody else has reserved, if possible."""
+    """Divide these cores; lanes use cores that nobody else has reserved, if possible."""
     folder = cache_directory() / "cores"
     with contextlib.ExitStack() as held:
         with _one_at_a_time(folder):
@@ -124,18 +124,18 @@ def reserve_lanes(cores: Sequence[Core], widest: int) -> Iterator[Division]:
 
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process at a time look at the locks and take some."""
+    """Let one process at a time check and take the locks."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a cache that cannot be written: nobody is asked
+        with contextlib.suppress(OSError):  # the cache is not writable: go on without the lock
             stack.enter_context(hold_lock(make_folder(folder) / "lock"))
         yield
 
 
 def usable_cores(system: Path = _SYSTEM, quota: Path = _QUOTA) -> list[Core]:
-    """The cores on which this process may run, no more of them than it has time for.
+    """Return the cores on which this process may run, limited by its CPU quota.
 
-    A container that is given the time of two cores may be seen to run on sixty-four; to use them
-    all would stop all of them in the middle of every period.
+    A container may show 64 cores but only grant the CPU time of two. Using all 64 would pause all
+    of them in the middle of every period.
     """
     nodes = {
         number: int(folder.name.removeprefix("node"))
@@ -154,7 +154,7 @@ def usable_cores(system: Path = _SYSTEM, quota: Path = _QUOTA) -> list[Core]:
 
 
 def _cores_of_quota(file: Path) -> int | None:
-    """How many cores the quota is good for; None without one."""
+    """Return the number of cores that the quota allows; None without a quota."""
     try:
         share, period = file.read_text().split()
         return max(1, math.ceil(int(share) / int(period)))
@@ -164,7 +164,7 @@ def _cores_of_quota(file: Path) -> int | None:
 
 @contextmanager
 def on_cores(cores: Collection[int]) -> Iterator[None]:
-    """Keep the calling thread, and what it starts, on these cores; none leaves it where it is."""
+    """Pin the calling thread and its children to these cores; no cores means no change."""
     before = os.sched_getaffinity(0)
     if cores:
         os.sched_setaffinity(0, cores)
@@ -180,12 +180,12 @@ def _physical(topology: Path, number: int) -> tuple[int, int]:
             int((topology / "physical_package_id").read_text()),
             int((topology / "core_id").read_text()),
         )
-    except (OSError, ValueError):  # a container may hide it: then each is taken for its own
+    except (OSError, ValueError):  # a container may hide it: treat each as a separate core
         return (-1, number)
 
 
 def _numbers(text: str) -> list[int]:
-    """The numbers in a list of the kernel's.
+    """Parse a list of numbers in the kernel's notation.
 
     >>> _numbers("0-2,8")
     [0, 1, 2, 8]
@@ -199,17 +199,17 @@ def _numbers(text: str) -> list[int]:
 
 
 def begin(work: Callable[[], _Result], name: str) -> Future[_Result]:
-    """Work in a thread beside what is measured; the future gives, or raises, what it does.
+    """Run `work` in a background thread; the future gets its result or its exception.
 
-    Not in a pool of concurrent.futures: those are joined when the interpreter ends, and this must
-    never hold that up.
+    concurrent.futures has pools for this, but the interpreter joins their threads at exit. This
+    thread must not delay the exit.
     """
     future: Future[_Result] = Future()
 
     def do() -> None:
         try:
             result = work()
-        except BaseException as error:  # it is the future that raises it
+        except BaseException as error:  # the future raises it
             future.set_exception(error)
         else:
             future.set_result(result)

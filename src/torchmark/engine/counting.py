@@ -1,4 +1,4 @@
-"""Statements become instruction counts: a fork of a zygote under callgrind each, minus the loop."""
+"""Counts the instructions of statements: each in a fork of a zygote that runs under callgrind."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from torchmark.model.case import TaskSpec
 from torchmark.model.run import TIME_LIMIT
 
 STACKS_UNIT = "instructions per run"
-"""Of the weights of `counted_stacks`."""
+"""Unit of the weights that `counted_stacks` returns."""
 
 _STACKS_NUMBER = 100
-"""Runs that are counted for stacks."""
+"""Number of runs that are counted for stacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedCase:
-    """What callgrind counted of a case."""
+    """What callgrind counted for a case."""
 
     number: int
-    """Runs that were counted."""
+    """Number of counted runs."""
 
     profile: Profile
-    """Of these runs and of the loop around them."""
+    """The counts of these runs and of the loop around them."""
 
     loop: Profile | None
-    """The same loop around `pass`; None where there is none to take off."""
+    """The counts of the same loop around `pass`; None if nothing is to be subtracted."""
 
     text: str | None
-    """Callgrind's own file, if it was to be kept."""
+    """The text of callgrind's output file, if it was to be kept."""
 
     output: Output
 
     def stats(self, spec: TaskSpec) -> CallgrindStats:
-        """The counts under the names of a task."""
+        """Return the counts with the labels of a task."""
         return stats_from_profiles(spec, self.number, self.profile, self.loop, self.text)
 
 
@@ -64,10 +64,10 @@ def count_in(
     without_loop: bool = True,
     keep_text: bool = False,
 ) -> CountedCase:
-    """Count the case in a zygote that runs under callgrind; a failure is a CaseFailedError.
+    """Count the case in a zygote that runs under callgrind; raise CaseFailedError if it fails.
 
-    The loop of a statement in Python is counted too, once for each zygote, unless `without_loop`
-    says not to take it off. That of a compiled one has next to no instructions.
+    With `without_loop`, the loop around a Python statement is counted too, once per zygote, to be
+    subtracted. The loop around compiled code takes almost no instructions.
     """
     counted = zygote.count(case, number=number, time_limit=time_limit, memory_limit=memory_limit)
     text = read_text(counted.out_file) if keep_text else None
@@ -92,7 +92,10 @@ def begin_counts(
     without_loop: bool = True,
     keep_text: bool = False,
 ) -> list[Future[CountedCase]]:
-    """Count each case in its zygote, as many at once as a zygote has seats; in the order given."""
+    """Start counting each case in its zygote; return the futures in the order given.
+
+    A zygote limits how many of its cases run at once.
+    """
     count_one = partial(
         count_in,
         number=number,
@@ -111,7 +114,7 @@ _loop_lock = threading.Lock()
 
 
 def _loop_profile(zygote: Zygote, number: int) -> Profile:
-    """What the loop itself costs, with nothing in it; counted once for each zygote."""
+    """Return the counts of the empty loop, which is counted once per zygote."""
     with _loop_lock:
         profiles = _loops.setdefault(zygote, {})
         if number not in profiles:
@@ -123,13 +126,13 @@ def _loop_profile(zygote: Zygote, number: int) -> Profile:
 def counted_stacks(
     zygote: Zygote, case: Ready, *, time_limit: float = TIME_LIMIT
 ) -> tuple[list[Stack], float]:
-    """Where the instructions of one run go, exact to the instruction, and their number."""
+    """Return the stacks with the exact instructions of one run, and their sum."""
     profile = count_in(
         zygote, case, number=_STACKS_NUMBER, time_limit=time_limit, without_loop=False
     ).profile
     stacks = average_stacks(profile, _STACKS_NUMBER)
-    # What evaluates a statement in Python, or calls one in C++, is the loop. That of C++ would not
-    # go by its name: callgrind takes it for a part of libffi, which calls it with its own stack.
+    # The root frame is the loop: it evaluates a Python statement or calls a C++ one. The C++ loop
+    # cannot be found by name: callgrind attributes it to libffi, which calls it on its own stack.
     has_one_root = len({stack.frames[0] for stack in stacks}) == 1
     below = 1 if has_one_root else 0
     under_loop = [Stack((LOOP_FRAME, *stack.frames[below:]), stack.weight) for stack in stacks]
@@ -146,9 +149,9 @@ def count(
     time_limit: float,
     progress: Callable[[str], None] | None,
 ) -> list[CallgrindStats | CaseFailedError]:
-    """The counts of every case in zygotes of this process, in the order given.
+    """Return the counts of every case, measured in zygotes of this process, in the order given.
 
-    All cases use the threads of their task. A case that fails costs itself alone.
+    Each case uses the threads of its task. A case that fails does not affect the others.
     """
     zygotes = zygotes_for([spec.num_threads for spec in task_specs], under_callgrind=True)
     for zygote in dict.fromkeys(zygotes):
@@ -177,18 +180,18 @@ def find_failures(
     time_limit: float,
     progress: Callable[[str], None] | None,
 ) -> dict[int, CaseFailedError]:
-    """Run each case once in a plain zygote, while the counting ones start: those that fail.
+    """Run each case once in a plain zygote while the counting zygotes start; return the failures.
 
-    They are given by their numbers. So a mistake shows in seconds, and what crashes or never ends
-    does so over there. Where the counting zygotes are warm already, they are as quick to tell, and
-    nothing is tried. `threads` has those of each case.
+    The failures are keyed by the index of the case. A mistake shows within seconds this way, and a
+    crash or a hang happens in the plain zygote. If the counting zygotes are already running, they
+    would report a failure as quickly, so nothing is tried. `threads` has one number per case.
     """
-    valgrind()  # without it there is no need to try anything
+    valgrind()  # raises if valgrind is missing, before anything is tried
     counting = set(zygotes_for(threads, under_callgrind=True))
     if all(zygote.is_alive for zygote in counting):
         return {}
     for zygote in counting:
-        # Whoever counts starts it again if this fails, and is told.
+        # If this fails, the caller that counts starts the zygote again and gets the error.
         begin(partial(zygote.start, progress), "start")
     plain = zygotes_for(threads, under_callgrind=False)
     tries = [
@@ -205,7 +208,7 @@ def find_failures(
 
 
 def zygotes_for(threads: Sequence[int], *, under_callgrind: bool) -> list[Zygote]:
-    """The zygotes of this process for cases with so many threads."""
+    """Return this process's zygotes for cases with these numbers of threads."""
     workers = Workers(pool=process_pool)
     return [
         process_pool.zygote(workers.launch(each, under_callgrind=under_callgrind))

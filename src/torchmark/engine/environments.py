@@ -1,10 +1,9 @@
-"""Interpreters and environments under test: which Python is found, and which torch it would import.
+"""Activates environments under test, and finds their Python and their torch.
 
-An environment is given by a shell command: whatever makes `import torch` work. This is the one
-place that runs shell text of the user's. The command is run once by bash; what it leaves behind
-(the interpreter, the variables that it changed, the working directory) is asked of the Python that
-is found after it, and from then on processes are started without a shell. torch is found, not
-imported.
+An environment is described by a shell command that activates it, so that `import torch` works. This
+module is the only one that runs shell text of the user. bash runs the command once. Then the Python
+that it leads to reports the interpreter, the changed variables and the working directory. From then
+on, processes are started without a shell. torch is located but not imported.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from torchmark.engine.machine import need_tool, run_tool
 from torchmark.errors import MissingTorchError, ZygoteError
 
 _SECONDS = 120
-"""How long a source command may take, and an interpreter to start; conda on a slow disk takes
-ten."""
+"""How long an activation command may take, or an interpreter to start. conda takes 10 s on a slow
+disk."""
 
 _COSMETIC = frozenset(
     {"PATH", "PS1", "PWD", "OLDPWD", "SHLVL", "_", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
      "TORCHMARK_ANSWER", "TORCHMARK_QUESTION", "TORCHMARK_PYTHON"}
 )  # fmt: skip
-"""Changed by nearly every source command, and read by nothing that is measured. Every byte of the
-environment moves where objects lie, so what is not needed stays away."""
+"""Variables that nearly every activation command changes and that no measured code reads. They are
+left out, because every byte of the environment changes where objects lie in memory."""
 
 _SAY_WHAT_IS_LOADED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
@@ -92,20 +91,20 @@ case $TORCHMARK_CHOICE in
   ours) "$TORCHMARK_PYTHON" -c "$ask" ;;
 esac
 """
-"""The Python that the command led to: an alias, a function, or another file than before; where
-the command changed none of these it is the one that runs torchmark."""
+"""The script finds the Python that the command led to: an alias, a function, or another file than
+before. If the command changed none of these, it uses the Python that runs torchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python with a torch: one environment under test."""
+    """A Python that has torch: one environment under test."""
 
     executable: str
-    """The program, as a path."""
+    """The path of the program."""
 
     sys_path: tuple[str, ...]
     """Where it looks for modules. PYTHONPATH is left out unless torch itself is found there:
-    what lies in such a directory would move every object that an import makes."""
+    files in such a directory would change the address of every object that an import creates."""
 
     torch_file: str
     """The file that `import torch` would load."""
@@ -113,29 +112,29 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivatedEnvironment:
-    """What a source command leads to."""
+    """The environment that an activation command leads to."""
 
     name: str
     """"A", "B", or the name that the user gave."""
 
     command: str
-    """The shell text; empty for the environment that torchmark itself was called in."""
+    """The shell command; empty for the environment that torchmark itself runs in."""
 
     interpreter: Interpreter
-    """The Python that is found after the command, and its torch."""
+    """The Python that is found after the command, with its torch."""
 
     variables: tuple[tuple[str, str], ...]
     """The variables that the command set or changed."""
 
     directory: str
-    """The working directory that the command left."""
+    """The working directory after the command."""
 
     def is_same_installation(self, other: ActivatedEnvironment) -> bool:
-        """Whether the two would start the same interpreter with the same torch, in the same way."""
+        """Whether both start the same interpreter with the same torch, in the same way."""
         return self.loads_the_same_files(other) and self.variables == other.variables
 
     def loads_the_same_files(self, other: ActivatedEnvironment) -> bool:
-        """Whether an import finds the same in both, whatever else their variables say."""
+        """Whether imports find the same files in both, whatever their other variables are."""
         one, another = dict(self.variables), dict(other.variables)
         return (
             os.path.realpath(self.interpreter.torch_file)
@@ -147,7 +146,7 @@ class ActivatedEnvironment:
 
 
 def ask_interpreter(executable: str) -> Interpreter:
-    """What the interpreter says, asked once; a torch in the working directory does not count."""
+    """Ask the interpreter where its torch is, once; the working directory is not searched."""
     return _ask_once(executable, os.environ.get("PYTHONPATH", ""))
 
 
@@ -168,25 +167,26 @@ def _ask_once(executable: str, _python_path: str) -> Interpreter:
 
 
 def activate_environment(name: str, command: str) -> ActivatedEnvironment:
-    """Run the source command and ask what it leads to; an error carries its own text."""
+    """Run the activation command and ask the Python it leads to; errors include its output."""
     bash = need_tool(
-        "bash", "source commands are run by bash, which is not on PATH; install the package 'bash'"
+        "bash", "torchmark activates environments with bash, which is not on PATH; install 'bash'"
     )
     try:
         done, said = _ask([bash, "-c", _SCRIPT.format(command=command, ask=shlex.quote(_ASK))])
     except subprocess.TimeoutExpired as error:
         raise ZygoteError(
-            f"the source command of {name} did not end within {_SECONDS} s:\n  {command}"
+            f"the activation command of {name} did not end within {_SECONDS} s:\n  {command}"
         ) from error
     if said is None:
         raise ZygoteError(
-            f"the source command of {name} failed with status {done.returncode}:\n"
+            f"the activation command of {name} failed with status {done.returncode}:\n"
             f"  {command}\n{done.stdout}{done.stderr}".rstrip()
         )
     if said["torch"] is None:
         raise MissingTorchError(
-            f"{said['executable']}, which the source command of {name} leads to, cannot import "
-            f"torch:\n  {command}\n{said['error']}"
+            f"{said['executable']}, which the activation command of {name} selects, cannot import "
+            f"torch; install torch there, or activate another environment:\n  {command}\n"
+            f"{said['error']}"
         )
     return ActivatedEnvironment(
         name=name,
@@ -200,7 +200,7 @@ def activate_environment(name: str, command: str) -> ActivatedEnvironment:
 def _ask(
     arguments: list[str],
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any] | None]:
-    """Run a command that ends in Python, and what that Python answered; None if it failed."""
+    """Run a command that ends in Python; return that Python's answer, or None if it failed."""
     with private_directory() as folder:
         question, answer = folder / "question.py", folder / "answer.json"
         question.write_text(_QUESTION)
@@ -229,8 +229,8 @@ def _changed_variables(said: dict[str, Any]) -> dict[str, str]:
         if os.environ.get(key) != value and key not in _COSMETIC and not key.startswith("CONDA_")
     }
     if "PYTHONPATH" in given:
-        # Kept even where the command did not change it: a sitecustomize may lie there. With whole
-        # paths: what is measured runs in another directory.
+        # Kept even if the command did not change it, because it may contain a sitecustomize. Paths
+        # are made absolute, because the measured code runs in another directory.
         changed["PYTHONPATH"] = os.pathsep.join(
             os.path.normpath(os.path.join(said["directory"], entry))
             if entry and not os.path.isabs(entry)

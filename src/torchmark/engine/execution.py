@@ -1,8 +1,8 @@
-"""A plan is carried out: lanes take times, the other cores count, and one thread prepares.
+"""Carries out a plan: lanes take times, the other cores count, and one thread prepares cases.
 
-Whoever iterates over `results` gets every result the moment it exists, and what begins; nothing
-is kept back, so what has been stored survives whatever happens next. A case that fails is a
-result. Leaving the loop early ends every process of the run.
+Iterating over `results` yields every start and every result as soon as it exists. Nothing is held
+back, so results that were stored survive a crash. A failing case yields a failed result. Leaving
+the loop early ends every process of the run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from torchmark.model.case import Case, Runtime
 from torchmark.model.result import Metric, PlannedResult, Status
 from torchmark.model.run import Began, Effort, Progress, Stage
 
-_STARTING = "starting the counter: torch is imported under valgrind, which takes 25 to 60 s"
+_STARTING = "starting the counter: importing torch under valgrind takes 25 to 60 s"
 
 _MOST_COUNTERS = 32
-"""Counts at once: each has its own copy of what it writes to, some 100 MB."""
+"""Counts at once: each has a copy of the memory that it writes to, about 100 MB."""
 
 
 _Jobs: TypeAlias = "queue.SimpleQueue[tuple[Case, Ready, Metric] | None]"
-"""Cases that are ready, and what is wanted of each; None is the last."""
+"""Cases that are ready, each with the metric to measure; None marks the end."""
 
 
 @dataclass
@@ -49,25 +49,26 @@ class Execution:
     division: Division
     workers: Workers
     repeats: Mapping[str, int] = field(default_factory=dict)
-    """Fresh processes that time a case, by its id, where that is not the effort's number."""
+    """How many fresh processes time a case, by its id, where this differs from the effort's
+    number."""
 
     kept_models: Path | None = None
-    """The directory beside the run that gets a copy of the models, if there is one."""
+    """The run's directory for copies of the models, if the run has one."""
 
     def __post_init__(self) -> None:
         self._stopping = threading.Event()
         self._news: queue.SimpleQueue[Progress | Future[None]] = queue.SimpleQueue()
-        """What happens, and each thread that has come to its end."""
+        """Progress, and the futures of threads that have ended."""
 
         self._to_time: _Jobs = queue.SimpleQueue()
         self._to_count: _Jobs = queue.SimpleQueue()
         self._wide: _Jobs = queue.SimpleQueue()
-        # One core cannot do two things at once without the one disturbing the other.
+        # On a single core, two measurements would disturb each other.
         self._only_core = threading.Lock() if not self.division.others else None
         self._told: set[str] = set()
 
     def results(self) -> Generator[Progress, None, None]:
-        """What begins and what comes out, until the plan is done."""
+        """Yield starts and results until the plan is done."""
         models = Models(
             self.workers,
             cores=self.division.others,
@@ -92,7 +93,7 @@ class Execution:
                 *[partial(self._work_off, self._to_time, lane) for lane in self.division.lanes],
             ]
         )
-        # What needs more cores than a lane has gets all of them, while nothing else runs.
+        # Cases that need more cores than a lane has get all cores, while nothing else runs.
         everything = self.division.everything
         yield from self._while_running([partial(self._work_off, self._wide, everything)])
 
@@ -103,13 +104,13 @@ class Execution:
         while running:
             news = self._news.get()
             if isinstance(news, Future):
-                news.result()  # raises the mistake of ours that ended the thread, if any
+                news.result()  # raises the internal error that ended the thread, if any
                 running -= 1
             else:
                 yield news
 
     def _prepare(self, models: Models, counters: int) -> None:
-        """Hand out what is ready; at the end tell everybody that nothing more will come."""
+        """Hand out the cases that are ready, then mark the end of every queue."""
         wanted: dict[str, list[Metric]] = {}
         cases: dict[str, Case] = {}
         for planned in self.plan:
@@ -133,7 +134,7 @@ class Execution:
 
     @contextmanager
     def _stage(self, text: str) -> Iterator[None]:
-        """Tell that something begins and ends; each text is told once, and an empty one never."""
+        """Report that a stage begins and ends: each text once, an empty text never."""
         is_new = bool(text) and text not in self._told
         self._told.add(text)
         if is_new:
@@ -163,12 +164,12 @@ class Execution:
         return case.num_threads > self.division.lane_width
 
     def _work_off(self, jobs: _Jobs, cores: Sequence[int]) -> None:
-        """Do one job after the other; a case gets as many cores of a lane as it has threads."""
+        """Do one job after another. A case gets as many cores of the lane as it has threads."""
         while (job := jobs.get()) is not None and not self._stopping.is_set():
             case, ready, metric = job
             own_cores = cores if self._is_wide(case) else cores[: case.num_threads]
             self._measure(case, ready, metric, own_cores)
-        jobs.put(None)  # for whoever works on these too
+        jobs.put(None)  # for other threads that read from this queue
 
     def _measure(self, case: Case, ready: Ready, metric: Metric, cores: Sequence[int]) -> None:
         with self._only_core or nullcontext():
@@ -186,12 +187,12 @@ class Execution:
                 repeats = self.repeats.get(case.id, self.effort.repeats)
                 effort = msgspec.structs.replace(self.effort, repeats=repeats)
                 result = time_case(case, ready, zygote, effort, cores)
-        if not self._stopping.is_set():  # what fails now fails because the run ends
+        if not self._stopping.is_set():  # otherwise it failed because the run ends
             self._news.put(result)
 
 
 def reason_to_skip(case: Case, metric: Metric) -> str | None:
-    """Why this metric is not measured of the case; None if it is."""
+    """Say why this metric is not measured for the case; None if it is."""
     if case.skip is None and case.runtime is Runtime.COMPILED and metric is Metric.INSTRUCTIONS:
-        return "what torch.compile makes is timed only: to compile under callgrind takes minutes"
+        return "compiled code is only timed: torch.compile takes minutes under callgrind"
     return case.skip

@@ -1,10 +1,10 @@
-"""Private directories, locks, and runs that are taken.
+"""Private directories, file locks, and locks on runs.
 
-A lock is held by an open file, so it ends with the process that holds it, also where that one is
-killed. A process id would not do: another container may share the directory and not the ids. So
-whoever makes a private directory removes those that nobody holds any more. The lock of a run is
-known on this machine alone: two machines that share a store do not see each other, and the store
-keeps the first result of each case.
+A lock is held by an open file, so it ends with its process, even if the process is killed. Process
+ids are not used, because another container may share the directory but not the ids. Creating a
+private directory removes abandoned ones that nobody holds. The lock on a run only works on this
+machine: two machines that share a store do not see each other's locks, and the store keeps the
+first result of each case.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from torchmark.files import cache_directory, make_folder
 _PREFIX = "torchmark-held-"
 
 _locks: dict[Path, int] = {}
-"""The descriptors that hold the locks of this process."""
+"""The file descriptors that hold the locks of this process."""
 
 
 @contextmanager
 def private_directory() -> Iterator[Path]:
-    """A new directory that is gone after the block."""
+    """Create a directory that is removed after the block."""
     folder = make_private_directory()
     try:
         yield folder
@@ -38,14 +38,14 @@ def private_directory() -> Iterator[Path]:
 
 
 def make_private_directory() -> Path:
-    """A new one; whoever asks for it gives it to `discard` in the end."""
+    """Create a private directory; the caller must pass it to `discard` in the end."""
     _remove_abandoned()
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # Until it is locked it looks abandoned, and another thread or process may remove it.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            with contextlib.suppress(OSError):  # a file system without locks: it is simply kept
+            with contextlib.suppress(OSError):  # a file system without locks: use it unlocked
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if path.exists():
                 _locks[path] = descriptor
@@ -54,7 +54,7 @@ def make_private_directory() -> Path:
 
 
 def discard(path: Path) -> None:
-    """Remove a directory with all that is in it."""
+    """Remove a directory and everything in it."""
     shutil.rmtree(path, ignore_errors=True)
     descriptor = _locks.pop(path, None)
     if descriptor is not None:
@@ -63,7 +63,7 @@ def discard(path: Path) -> None:
 
 def _remove_abandoned() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody holds it, or it is another user's, or a link
+        with contextlib.suppress(OSError):  # it is held, belongs to another user, or is a link
             _remove_if_free(path)
 
 
@@ -79,9 +79,9 @@ def _remove_if_free(path: Path) -> None:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[bool]:
-    """Wait until nobody else holds the lock of a file, which is made, or of a folder.
+    """Wait for the lock of a folder, or of a file, which is created if it is missing.
 
-    False where the file system has no locks (some network file systems): nobody waits there.
+    Yield False without waiting if the file system has no locks (some network file systems).
     """
     how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, how, 0o600)
@@ -97,7 +97,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
 
 
 def take_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock of a file until it is closed; None if it cannot be had."""
+    """Return a descriptor that holds the file's lock until it is closed; None if it is taken."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
@@ -111,7 +111,7 @@ def take_lock(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of this file now."""
+    """Whether a process holds the lock of this file."""
     if not path.exists():
         return False
     descriptor = take_lock(path)
@@ -122,7 +122,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def own_run(run_id: str) -> Iterator[None]:
-    """Hold the run while it is carried out; an error if another process does."""
+    """Hold the lock of the run during the block; raise if another process holds it."""
     check_free(run_id)
     path = _lock_of(run_id)
     with contextlib.suppress(OSError):
@@ -137,14 +137,14 @@ def own_run(run_id: str) -> Iterator[None]:
 
 
 def is_owned(run_id: str) -> bool:
-    """Whether a process of this user carries the run out now, on this machine."""
+    """Whether a process of this user on this machine is measuring the run."""
     return is_locked(_lock_of(run_id))
 
 
 def check_free(run_id: str) -> None:
     if is_owned(run_id):
         raise RunInUseError(
-            f"run {run_id} is being measured by another process; wait until it has ended, "
+            f"run {run_id} is being measured by another process; wait until it ends, "
             "or interrupt it with Ctrl-C"
         )
 

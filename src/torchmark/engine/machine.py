@@ -1,4 +1,4 @@
-"""What is here: the processor and its best speeds, free memory, installed tools, git, and torch."""
+"""Describes this machine: processor and peak speeds, free memory, installed tools, git, torch."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from torchmark.engine.zygote.zygote import Zygote
 
 _TOOL_SECONDS = 20
-"""How long a tool may take to say its version, or git to look at a working directory; a large one
-on a slow disk needs a few."""
+"""How long a tool may take to print its version, or git to read a working directory. Git needs a
+few seconds for a large directory on a slow disk."""
 
 _KEPT_FREE = 0.2
-"""Of the memory that is available, which a case does not get: others need some too."""
+"""Share of the available memory that a case may not use: it is left for other processes."""
 
 SPEED_MODULES = ("torchmark_probe.replay.work",)
-"""What a zygote imports before it can tell its speeds."""
+"""Modules that a zygote imports before it can measure its speeds."""
 
 
 def import_torch() -> Any:
-    """torch in this process, or an error that says which interpreter lacks it."""
+    """Import torch into this process; an error names the interpreter that lacks it."""
     try:
         import torch  # noqa: PLC0415 - importing torchmark must not import torch
     except ImportError as error:
@@ -48,7 +48,7 @@ def import_torch() -> Any:
 
 @contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """torch works with `n` threads inside the block, and with as many as before after it.
+    """Make torch use `n` threads inside the block, and restore the previous number afterwards.
 
     >>> import torch
     >>> before = torch.get_num_threads()
@@ -68,13 +68,13 @@ def set_torch_threads(n: int) -> Iterator[None]:
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a tool, from this interpreter's scripts or from PATH."""
+    """Return the path of a tool from this interpreter's scripts directory or from PATH."""
     scripts = Path(sysconfig.get_path("scripts")) / name
     return str(scripts) if os.access(scripts, os.X_OK) else shutil.which(name)
 
 
 def need_tool(name: str, what_to_do: str) -> str:
-    """The path of a tool, or an error with this text."""
+    """Return the path of a tool, or raise an error with this text."""
     found = find_tool(name)
     if found is None:
         raise MissingToolError(what_to_do)
@@ -88,10 +88,11 @@ def run_tool(
     variables: Mapping[str, str] | None = None,
     takes_ctrl_c: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end and return what it printed; `variables` are added to those here.
+    """Run a tool to its end and return what it printed; `variables` are added to the environment.
 
-    One that cannot be started is an OSError, one that takes too long a TimeoutExpired. Ctrl-C is
-    for this process, which then ends the tool; one that starts others should take it too.
+    Raises OSError if the tool cannot be started, TimeoutExpired if it takes too long. Ctrl-C is
+    delivered to this process only, which then ends the tool. A tool that starts child
+    processes should get Ctrl-C too (`takes_ctrl_c`).
     """
     return subprocess.run(  # noqa: S603 - a list of arguments, no shell
         command,
@@ -107,7 +108,7 @@ def run_tool(
 
 
 def first_line_of(*command: str) -> str:
-    """What a tool prints first, or why it could not be run."""
+    """Return the first line that a tool prints, or why it could not be run."""
     try:
         done = run_tool(command)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -116,7 +117,7 @@ def first_line_of(*command: str) -> str:
 
 
 def why_py_spy_cannot_attach(py_spy: str) -> str | None:
-    """None if py-spy can read another process of this user; tried on this very process."""
+    """Return None if py-spy can read another process of this user; tried on this process."""
     try:
         done = run_tool([py_spy, "dump", "--nonblocking", "--pid", str(os.getpid())])
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -127,7 +128,7 @@ def why_py_spy_cannot_attach(py_spy: str) -> str | None:
 
 
 def describe_checkout(directory: Path) -> dict[str, Any] | None:
-    """The commit that is checked out and whether files differ from it; None outside of git."""
+    """Return the checked-out commit and whether files differ from it; None outside of git."""
     commit = _git(directory, "rev-parse", "HEAD")
     if commit is None:
         return None
@@ -140,11 +141,11 @@ def describe_checkout(directory: Path) -> dict[str, Any] | None:
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
-    """What git prints; None if it is missing, fails or takes too long."""
+    """Return what git prints; None if it is missing, fails or takes too long."""
     git = find_tool("git")
     if git is None:
         return None
-    # No locks are taken: a look at a repository must not get in anyone's way.
+    # No locks: reading a repository must not block anyone who works in it.
     try:
         done = run_tool([git, "--no-optional-locks", "-C", str(directory), *arguments])
     except (OSError, subprocess.TimeoutExpired):
@@ -153,7 +154,7 @@ def _git(directory: Path, *arguments: str) -> str | None:
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Bytes that a case may take; None where the kernel does not say."""
+    """Return the bytes that a case may use; None if the kernel does not report free memory."""
     try:
         text = meminfo.read_text()
     except OSError:
@@ -163,7 +164,7 @@ def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The name that the processor gives itself, or its kind where it has none."""
+    """Return the processor's model name, or its architecture if it has no name."""
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
@@ -176,7 +177,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """The processor, how much of it this process may use, and how much others use."""
+    """Describe the processor, the cores this process may use, and the current load."""
     return {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -190,9 +191,9 @@ def describe_machine() -> dict[str, Any]:
 def measure_speeds(
     zygote: Zygote, dtypes: Iterable[str], cores: Collection[int] = ()
 ) -> MachineSpeeds | None:
-    """The best that this machine does for these types of elements, with the zygote's threads.
+    """Measure the machine's peak speeds for these element types, with the zygote's threads.
 
-    None if it cannot be had: a report is worth having without.
+    None if they cannot be measured: a report can do without them.
     """
     function = "torchmark_probe.replay.work.machine_speeds"
     try:

@@ -1,4 +1,4 @@
-"""One case, timed or counted in a zygote, becomes its result; a failure is a result too."""
+"""Times or counts one case in a zygote and returns its result; a failure is a result too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from torchmark_probe.zygote import messages
 def time_case(
     case: Case, ready: Ready, zygote: Zygote, effort: Effort, cores: Collection[int]
 ) -> Result:
-    """The case's times on these cores, one fresh process for each repeat."""
+    """Time the case on these cores, in one fresh process for each repeat."""
     planned = PlannedResult(case=case, metric=Metric.TIME)
     is_compiled = case.runtime is Runtime.COMPILED
 
@@ -66,9 +66,9 @@ def time_case(
 def time_together(
     cases: Sequence[Case], ready: Sequence[Ready], zygote: Zygote, effort: Effort
 ) -> list[Result]:
-    """The times of all cases in the same rounds, in one process.
+    """Time all cases in the same rounds, in one process.
 
-    A case that fails costs itself alone: the others begin again without it.
+    If a case fails, the others start again without it.
     """
     results: dict[int, Result] = {}
     while left := [number for number in range(len(cases)) if number not in results]:
@@ -91,7 +91,7 @@ def time_together(
 
 @contextmanager
 def _own_compile_cache(ready: Ready, *, is_compiled: bool) -> Iterator[Ready]:
-    """The case; what is compiled has an empty cache, so that the first run compiles every time."""
+    """Yield the case. Compiled code gets an empty cache, so that the first run always compiles."""
     if not is_compiled or not isinstance(ready, PythonCase):
         yield ready
         return
@@ -101,7 +101,7 @@ def _own_compile_cache(ready: Ready, *, is_compiled: bool) -> Iterator[Ready]:
 
 
 def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Result:
-    """The case's instructions; several repeats must agree, and where they do not it is said."""
+    """Count the case's instructions; a reason says if repeats did not agree."""
     planned = PlannedResult(case=case, metric=Metric.INSTRUCTIONS)
 
     def work() -> Result:
@@ -130,10 +130,10 @@ def count_case(case: Case, ready: Ready, zygote: Zygote, effort: Effort) -> Resu
 
 
 def facts_of(output: Output) -> Facts:
-    """What the code of a case reported of itself.
+    """Return the facts that the code of a case reported.
 
-    A recorded call whose record lacks what came back reports its record with that: it tells the
-    bytes.
+    A recorded call without recorded outputs reports its record completed with them. The bytes moved
+    are computed from it.
     """
     reported = dict(output.facts)
     completed = reported.pop("completed", None)
@@ -143,7 +143,7 @@ def facts_of(output: Output) -> Facts:
 
 
 def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
-    """The row of a case that did not work; one that cannot be done here at all is skipped."""
+    """Return a failed result, or a skipped one if the case cannot run in this environment."""
     planned = PlannedResult(case=case, metric=metric)
     printed = {}
     if isinstance(error, CaseFailedError):
@@ -151,7 +151,7 @@ def failed_result(case: Case, metric: Metric, error: TorchmarkError) -> Result:
     if error.lacking:
         return planned.finish(Status.SKIPPED, reason=error.lacking, **printed)
     reason = str(error)
-    if isinstance(error, StatementSyntaxError):  # nobody sees the case beside its row
+    if isinstance(error, StatementSyntaxError):  # the row does not show the source
         line = (error.text or "").strip()
         reason = f"{error.msg} (line {error.lineno or 1})" + (f"\n    {line}" if line else "")
     return planned.finish(Status.FAILED, reason=reason, **printed)
@@ -162,7 +162,7 @@ def _or_failure(planned: PlannedResult, work: Callable[[], Result]) -> Result:
     try:
         try:
             result = work()
-        except ZygoteError:  # it was not this case that took the zygote down, or it does it again
+        except ZygoteError:  # if this case is what ended the zygote, the second attempt fails too
             result = work()
     except TorchmarkError as error:
         result = failed_result(planned.case, planned.metric, error)

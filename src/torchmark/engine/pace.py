@@ -1,8 +1,8 @@
-"""The reference loop of this process, and what earlier processes learned about its quiet pace.
+"""The reference loop of this process, and the quiet pace that earlier processes measured.
 
-A process that starts while a neighbour slows the core would take the slow pace for the quiet one,
-and believe every sample. So the best pace is kept in the user's cache, for this machine and this
-interpreter, for a week. It is a cache: without it everything works, with a little less to go by.
+A process that starts while a neighbour slows the core would mistake the slow pace for the quiet
+one and trust every sample. So the best pace is cached for a week, per machine and interpreter.
+torchmark also works without this cache, but then detects disturbances less reliably.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from torchmark_probe.loops.intervals import quantile_of_sorted
 from torchmark_probe.loops.sampling import QUIET_PACE, ReferenceLoop
 
 _LIFETIME = 7 * 24 * 3600.0
-"""Seconds after which a pace is learned anew: machines change their clocks and neighbours."""
+"""Seconds after which a pace is measured again: machines change their clocks and neighbours."""
 
 _FIRST_SECONDS = 0.3
-"""How long the loop runs where nothing is known; most disturbances seen here are shorter."""
+"""How long the loop runs if no pace is known. Most disturbances seen on shared machines are
+shorter."""
 
 _WORTH_KEEPING = 0.98
-"""A pace that is not at least 2 % better is not worth a write."""
+"""A new pace is saved only if it is at least 2 % better."""
 
 _NOISE_SECONDS = 1.0
-"""How long the loop runs to measure noise: a few of the disturbances seen on shared machines."""
+"""How long the loop runs to measure noise: long enough to see a few disturbances on a shared
+machine."""
 
 
 @cache
 def process_reference_loop() -> ReferenceLoop:
-    """The one reference loop of this process: it starts from what is known of this machine."""
+    """Return the one reference loop of this process, starting from the known quiet pace."""
     reference = ReferenceLoop()
     known = load()
     if known is not None:
@@ -50,14 +52,14 @@ def process_reference_loop() -> ReferenceLoop:
 
 
 def remember_pace(pace: float) -> None:
-    """Keep a quiet pace for later processes, if it is news."""
+    """Save a quiet pace for later processes if it is better than the known one."""
     known = load()
     if known is None or pace < _WORTH_KEEPING * known:
         save(pace)
 
 
 def load() -> float | None:
-    """The quiet pace in seconds that is known of this machine and interpreter, if any."""
+    """Return the known quiet pace of this machine and interpreter in seconds, or None."""
     try:
         record = json.loads(path().read_text())
         pace, when = float(record["quiet_pace"]), float(record["time"])
@@ -69,7 +71,7 @@ def load() -> float | None:
 
 
 def save(pace: float) -> None:
-    """Write the pace in one step, so that no other process reads half of it; or do without."""
+    """Write the pace atomically, so that no process reads half a file; ignore failures."""
     record = {"machine": _machine(), "quiet_pace": pace, "time": time.time()}
     with contextlib.suppress(OSError):
         make_folder(path().parent)
@@ -94,17 +96,17 @@ def _machine() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How steadily this machine runs a fixed bit of work."""
+    """How steadily this machine does a fixed amount of work."""
 
     disturbed: float
-    """The share of the time in which something slowed the core by a quarter or more."""
+    """The share of the time in which the core was slowed by a quarter or more."""
 
     spread: float
-    """The width of the middle half of the undisturbed readings, as a share of their median."""
+    """The interquartile range of the undisturbed readings, as a share of their median."""
 
 
 def measure_noise() -> Noise:
-    """Let the reference loop run for a second and look at its times."""
+    """Run the reference loop for a second and describe its times."""
     reference = process_reference_loop()
     seconds = _run_for(reference, _NOISE_SECONDS)
     reference.learn(seconds)
@@ -112,7 +114,7 @@ def measure_noise() -> Noise:
 
 
 def noise_of(seconds: list[float], quiet_pace: float) -> Noise:
-    """The share of disturbed time, and the spread of the undisturbed readings."""
+    """Compute the share of disturbed time and the spread of the undisturbed readings."""
     limit = QUIET_PACE * quiet_pace
     quiet = sorted(each for each in seconds if each <= limit)
     if not quiet:

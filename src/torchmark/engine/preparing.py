@@ -1,7 +1,7 @@
-"""What a case needs before it can be measured: its scripted model, and in C++ its library.
+"""Prepares cases for measurement: builds their scripted models and compiles their C++ code.
 
-Python cases without a model are ready at once, so that measuring begins while models are made and
-C++ is compiled. C++ statements are compiled together, in as many units as there are cores for it.
+Python cases without a model are ready at once, so measuring starts while models are built and C++
+is compiled. C++ statements are compiled together, in at most as many units as there are cores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from torchmark.files import PRIVATE, cache_directory, make_folder, write_whole
 from torchmark.model.case import Case, Language, ScriptedModel
 
 _FEWEST_IN_UNIT = 24
-"""Statements that are worth a unit of their own: parsing torch's headers costs as much as they."""
+"""Statements that justify a separate unit: parsing torch's headers takes as long as compiling
+them."""
 
 _BUILD = """
 import runpy
@@ -40,17 +41,17 @@ runpy.run_path({source!r}, run_name={name!r})["jit_model"].save({path!r})
 
 @dataclass
 class Models:
-    """Scripted models, each built once in the environment under test; `close` in the end.
+    """Scripted models, each built once in the environment under test; call `close` in the end.
 
-    Each run makes its models anew, since what they import may have changed, and puts them under a
-    name in the user's cache that follows from their source and from torch: so the text of a
-    compiled case, which has the path in it, is the same in the next run.
+    Each run builds its models again, because the modules they import may have changed. A model is
+    stored in the user's cache under a name derived from its source and from torch. So the text of a
+    compiled case, which contains the path, is the same in the next run.
     """
 
     workers: Workers
     cores: Collection[int]
     kept: Path | None
-    """The directory beside the run that gets a copy, if there is one."""
+    """The run's directory for copies of the models, if the run has one."""
 
     time_limit: float
 
@@ -59,7 +60,7 @@ class Models:
         self._made: dict[str, Path | CaseFailedError] = {}
 
     def path_of(self, model: ScriptedModel) -> Path:
-        """Where the model lies; the CaseFailedError of its making, if it could not be made."""
+        """Return the path of the model; raise CaseFailedError if it could not be built."""
         if model.id not in self._made:
             try:
                 self._made[model.id] = self._keep(self._build(model))
@@ -87,7 +88,7 @@ class Models:
         return path
 
     def _keep(self, made: Path) -> Path:
-        """The model under its lasting name; where the cache cannot be written it stays here."""
+        """Move the model to the cache; if that is not writable, it stays in the private folder."""
         facts = self.workers.facts()
         environment = hashlib.sha256(f"{facts['torch']}\n{facts['executable']}".encode())
         with contextlib.suppress(OSError):
@@ -101,12 +102,12 @@ class Models:
 
 def _copy(made: Path, folder: Path) -> Path:
     copy = make_folder(folder) / made.name
-    write_whole(copy, made.read_bytes(), mode=PRIVATE)  # nobody loads half a model
+    write_whole(copy, made.read_bytes(), mode=PRIVATE)  # atomically: nobody loads half a model
     return copy
 
 
 class PreparedCase(NamedTuple):
-    """A case and what a zygote is given, or why there is nothing to give."""
+    """A case with what a zygote needs to run it, or with the error that prevents it."""
 
     case: Case
     ready: Ready | TorchmarkError
@@ -120,14 +121,15 @@ def prepare_cases(
     stage: Callable[[str], AbstractContextManager[None]],
     toolchain: Callable[[], Toolchain] = find_toolchain,
 ) -> Iterator[PreparedCase]:
-    """Every case, as soon as it can be measured; `stage` hears of what takes its time.
+    """Yield every case as soon as it can be measured; `stage` reports slow steps.
 
-    `toolchain` finds what C++ is built with: for another environment, `toolchain_of` its facts.
-    It is asked where C++ cases are, so a compiler or header that is missing costs them alone.
+    `toolchain` finds the compiler and flags for C++; for another environment, pass `toolchain_of`
+    its facts. It is only called if there are C++ cases, so a missing compiler or header fails only
+    those.
     """
     waiting = list(cases)
     to_compile: dict[str, Case] = {}
-    for case in sorted(waiting, key=lambda case: case.model is not None):  # models take their time
+    for case in sorted(waiting, key=lambda case: case.model is not None):  # models are slow
         filled = case
         if case.model is not None:
             try:
@@ -151,7 +153,7 @@ def prepare_cases(
 def _build_all(
     cases: Sequence[tuple[Case, Case]], units_at_once: int, toolchain: Callable[[], Toolchain]
 ) -> Iterator[PreparedCase]:
-    """Pairs of a case as it is planned and as it is compiled, with the model's path in it."""
+    """Build pairs of a planned case and the case to compile, which has the model's path in it."""
     units = max(1, min(units_at_once, math.ceil(len(cases) / _FEWEST_IN_UNIT)))
     shares = [cases[start::units] for start in range(units)]
     building = {begin(partial(_build, share, toolchain), "compiling"): share for share in shares}
@@ -166,5 +168,5 @@ def _build(
     statements = [CppStatement(case.stmt, case.setup, case.global_setup) for _, case in share]
     try:
         return build(statements, toolchain=toolchain())
-    except TorchmarkError as error:  # there is no compiler, no header, or nowhere to write
+    except TorchmarkError as error:  # no compiler, no header, or no writable directory
         return [error] * len(share)

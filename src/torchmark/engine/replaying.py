@@ -1,8 +1,8 @@
-"""Distinct calls of a trace, each measured by itself in a fork of a warm process.
+"""Measures each distinct call of a trace alone, in a fork of a warm process.
 
-There is a zygote for each backend, and one that counts, started when needed. Whoever iterates gets
-every result as soon as it is final. A call that raises, crashes, hangs or wants too much memory
-costs itself alone, and becomes a result with its reason.
+Each backend has a zygote, and one more zygote counts; they start when needed. Iterating yields each
+result as soon as it is final. A call that raises, crashes, hangs or needs too much memory only
+fails itself; its result has the reason.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from torchmark_probe.loops.intervals import FEWEST_SAMPLES, median_interval
 from torchmark_probe.loops.sampling import Limits
 
 BUDGET = 0.2
-"""Seconds of measured blocks for a call: a model has some hundred of them."""
+"""Seconds of measured blocks per call. A model has a few hundred distinct calls."""
 
 PRECISION = 0.02
-"""Of the median that is enough: what is asked is where the time goes."""
+"""The relative precision of the median that is enough to find where the time goes."""
 
 _SHORTEST = 0.03
-"""Seconds that a call is measured at least, as far as the budget allows."""
+"""The minimum measuring time of a call in seconds, if the budget allows it."""
 
 _LARGE_SHARE = 0.03
 LONGER = 5
-"""Calls with this share of the time or more whose interval is too wide are measured again, this
-many times as long."""
+"""Calls with at least this share of the time whose interval is too wide are measured again, for
+this many times as long."""
 
 _SEVERAL = FEWEST_SAMPLES + 2
 _LONGEST_AGAIN = 60.0
-"""Where that is too short for an interval, they are measured for so many runs, and no longer than
-so many seconds."""
+"""If even that is too short for an interval, a call is measured for this many runs, but at most
+for this many seconds."""
 
 _COUNTED = ((2e-4, 100), (2e-3, 10))
-"""Calls shorter than this are counted in so many runs, longer ones in one: under callgrind they
-take some fifty times as long."""
+"""Calls shorter than each limit are counted with this number of runs, longer ones with one run:
+under callgrind a call takes about fifty times as long."""
 
 
 _PROBE = (
@@ -72,15 +72,15 @@ _MODULES = {
         "torch.onnx._internal.exporter._core",
     ),
 }
-"""What the zygote of a backend imports, so that no child has to: torch.compile and the exporter
-take seconds to import."""
+"""What the zygote of each backend imports, so that its children do not have to: importing
+torch.compile and the ONNX exporter takes seconds."""
 
 
 class ReplayZygotes(ZygotePool):
-    """Whatever the replay ends with, leaving the `with` block ends every process."""
+    """The zygotes of a replay; leaving the `with` block ends every process."""
 
     def __init__(self, threads: int, imports: tuple[str, ...] = ()) -> None:
-        """`imports` are modules of the user's, for every process."""
+        """`imports` are modules of the user that every process imports."""
         super().__init__()
         self._launch = Launch(threads=threads, imports=imports)
         self._kernels = make_private_directory()
@@ -92,11 +92,11 @@ class ReplayZygotes(ZygotePool):
             discard(self._kernels)
 
     def facts(self) -> dict[str, Any]:
-        """What the environment says of itself; an error if torch cannot be used there."""
+        """Return the facts that the environment reports; raise if torch cannot be used there."""
         return self.of(Backend.EAGER).start()
 
     def of(self, backend: Backend) -> Zygote:
-        # Compiled kernels go with the replay; calls compile one after the other.
+        # Compiled kernels are removed with the replay, and calls compile one after another.
         variables = {
             "TORCHINDUCTOR_CACHE_DIR": str(self._kernels),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
@@ -114,12 +114,12 @@ class ReplayZygotes(ZygotePool):
 
 
 def limits_for(budget: float) -> Limits:
-    """When the sampling of a call stops."""
+    """Say when the sampling of a call stops."""
     return Limits(PRECISION, min(_SHORTEST, budget), budget)
 
 
 class HotReplay:
-    """Measures what a run lacks, each call by itself."""
+    """Measures the missing results of a run, each call alone."""
 
     def __init__(
         self, run: Run, effort: Effort, zygotes: ReplayZygotes, cores: Collection[int]
@@ -131,7 +131,7 @@ class HotReplay:
         self._backends = settings_of(run).backends
         self._calls = calls_by_case(settings_of(run))
         self._seconds: dict[str, float] = {}
-        """Of one call, by the id of its case, of those that have a time."""
+        """Seconds of one call, by the id of its case, for the calls that were timed."""
 
         for result in run.results:
             self._learn(result)
@@ -142,7 +142,7 @@ class HotReplay:
         yield from self._count_all()
 
     def _time_all(self, backend: Backend) -> Iterator[Progress]:
-        """Results that may be measured longer are held back until it is clear."""
+        """Time all calls; hold back results that may have to be measured again."""
         mine = {call.cases[backend] for call in self._calls.values()}
         undecided = Undecided(
             sum(
@@ -165,7 +165,7 @@ class HotReplay:
             yield again if again.status is Status.DONE else result
 
     def _longer(self, result: Result) -> Effort:
-        """For a call that is measured again."""
+        """Return the effort for measuring a call again."""
         time = time_of(result)
         several = min(_SEVERAL * time.median, _LONGEST_AGAIN) if time is not None else 0.0
         limits = limits_for(max(LONGER * self._effort.limits.max_run_time, several))
@@ -198,10 +198,10 @@ class HotReplay:
 
 
 class Undecided:
-    """Times that are not final: their interval is wide, and their share may turn out to be large.
+    """Holds times that are not final: their interval is wide, and their share may be large.
 
-    The sum of all times only grows, so a share that is small now stays small. That leaves at most
-    some thirty results that a process which is killed has not handed on.
+    The total time only grows, so a share that is small now stays small. At most about thirty
+    results are held, which are lost if the process is killed.
     """
 
     def __init__(self, whole: float) -> None:
@@ -210,15 +210,15 @@ class Undecided:
         self._held: dict[str, tuple[Result, float]] = {}
 
     def add(self, result: Result, count: int) -> Iterator[Result]:
-        """Results that are final now: this one, or some of those before."""
+        """Yield the results that are final now: this one, or earlier ones."""
         time = time_of(result)
         if time is None:
             yield result
             return
         weight = time.median * count
         self._whole += weight
-        # What the samples themselves leave open: what differs between results, which is in the
-        # interval of the time too, no longer measurement would mend.
+        # Use the interval of the samples alone. The interval of the time also contains the
+        # variation between results, which measuring longer would not reduce.
         measurement, within = result.measurement, time.interval
         if within is not None and measurement is not None:
             within = median_interval(measurement.times)
@@ -232,30 +232,30 @@ class Undecided:
                 yield held
 
     def left(self) -> list[Result]:
-        """Those whose share is large after all."""
+        """Return the results whose share turned out to be large."""
         return [result for result, _ in self._held.values()]
 
 
 def calls_by_case(settings: ReplaySettings) -> dict[str, TracedCall]:
-    """Each call by the id of every case that measures it."""
+    """Return each call by the id of every case that measures it."""
     return {case_id: call for call in settings.calls for case_id in call.cases.values()}
 
 
 def element_types(settings: ReplaySettings) -> set[str]:
-    """The types of floating-point elements that the calls compute with."""
+    """Return the floating-point dtypes that the calls compute with."""
     found = {computed_type(recorded_call_of(call)) for call in settings.calls}
     return {each for each in found if "float" in each}
 
 
 def runnable(case: Case) -> PythonCase:
-    """The case as a zygote takes it: the record is in the setup, and inputs are made there."""
+    """Return the case as a zygote runs it: the setup has the record and makes the inputs."""
     return PythonCase(stmt=case.stmt, setup=case.setup)
 
 
 def with_bytes(result: Result, call: TracedCall) -> Result:
-    """The result with what is known of the call from its record."""
+    """Add the bytes moved that follow from the call's record."""
     moved = bytes_moved(recorded_call_of(call))
-    if moved is None:  # but maybe from its first run
+    if moved is None:  # its first run may report them instead
         return result
     facts = msgspec.structs.replace(result.facts, bytes=moved)
     return msgspec.structs.replace(result, facts=facts)

@@ -1,7 +1,7 @@
-"""The calls of one step in their order, pass after pass, in one process.
+"""Replays the calls of one step in order, pass after pass, in one process.
 
-A call that crashes would end all of them. So each distinct call first runs once in a process of
-its own, which also tells its FLOPs; those that came through make the passes.
+A call that crashes would end the whole replay. So each distinct call first runs once in a fresh
+process, which also reports its FLOPs. The calls that succeed make up the passes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOr
 
 _LEAST = 5
 _MOST = 50
-"""Whole passes are measured so many times as long as a call by itself: with the usual budget from 1
-to 10 seconds. There is one such measurement in a replay."""
+"""Whole passes are measured this many times longer than a single call: 1 to 10 seconds with the
+default budget. A replay has one such measurement."""
 
 _PRECISION = 0.01
 
 
 class OrderReplay:
-    """Measures what a run lacks, all calls of a step in their order."""
+    """Measures the missing results of a run: all calls of a step in order."""
 
     def __init__(
         self, run: Run, effort: Effort, zygotes: ReplayZygotes, cores: Collection[int]
@@ -46,13 +46,13 @@ class OrderReplay:
             for result in run.results
             if result.status is Status.DONE and result.case.id in self._calls
         }
-        """Numbers of the calls that can be in a pass."""
+        """Numbers of the calls that can be part of a pass."""
 
         self._facts: dict[str, Facts] = {}
-        """Of the calls that were tried, by the id of their case."""
+        """Facts of the calls that ran once, by the id of their case."""
 
     def results(self) -> Iterator[Progress]:
-        """Calls that cannot run as they are tried, then all others with their times."""
+        """Yield calls that fail when they are tried, then the times of all others."""
         yield Stage(text="running each distinct call once")
         for case in self._missing:
             if case.id in self._calls:
@@ -65,12 +65,12 @@ class OrderReplay:
                 for case in waiting
             )
         elif waiting:
-            yield Stage(text="replaying the calls in their order")
+            yield Stage(text="replaying the calls in order")
             yield from self._time_all(waiting)
-            yield Stage(text="replaying the calls in their order", is_over=True)
+            yield Stage(text="replaying the calls in order", is_over=True)
 
     def _waits(self, case: Case) -> bool:
-        """Whether the case is a call that runs, or the whole pass."""
+        """Whether the case is a call that works, or the whole pass."""
         return case.id not in self._calls or self._calls[case.id].number in self._good
 
     def _try(self, case: Case) -> Iterator[Result]:
@@ -133,7 +133,7 @@ class OrderReplay:
 
 
 def limits_for_passes(budget: float) -> Limits:
-    """When to stop measuring whole passes, given the budget of a single call."""
+    """Say when to stop measuring whole passes, given the budget of a single call."""
     return Limits(_PRECISION, _LEAST * budget, _MOST * budget)
 
 
@@ -153,10 +153,11 @@ def replay_in_order(
     time_limit: float = TIME_LIMIT,
     memory_limit: int | None = None,
 ) -> ReplayedInOrder:
-    """Recorded calls, each the JSON behind "call" of a trace, run in this order by number.
+    """Run recorded calls, each given as the JSON of "call" in a trace, in this order.
 
-    One that cannot be made again, or raises, is left out and said so. One that crashes ends
-    the case: run the calls one by one first, and leave out of `order` those that do.
+    `order` has indexes into `calls`. A call that cannot be recreated, or raises, is reported in
+    `left_out`. A call that crashes ends the case; run the calls one by one first, and leave those
+    that crash out of `order`.
     """
     work = ReplayInOrder(list(calls), list(order), limits, seed, values)
     ending = zygote.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
@@ -164,9 +165,9 @@ def replay_in_order(
 
 
 def _time_at(positions: Sequence[int], passes: ReplayedInOrder) -> TimeSummary:
-    """Of a call at all its positions: the mean of their medians, so that the sum of calls stays.
+    """Average a call's medians over its positions, so that the sum over all calls is preserved.
 
-    What disturbs one position disturbs the others, so their intervals do not shrink in the mean.
+    A disturbance affects all positions, so averaging does not make the intervals narrower.
     """
 
     def mean(figures: Sequence[float]) -> float:

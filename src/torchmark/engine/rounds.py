@@ -1,4 +1,4 @@
-"""Loops with their tasks become measurements: sampled in rounds, in this process."""
+"""Samples statements in rounds in this process and returns their measurements."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from torchmark_probe.loops.snippets import Block, Blocks, PythonLoop, garbage_co
 
 
 class Loop(Protocol):
-    """The part of `timeit.Timer` that every loop has."""
+    """The part of `timeit.Timer` that every loop provides."""
 
     def timeit(self, number: int) -> float:
-        """Seconds for `number` runs of the statement, the setup left out."""
+        """Return the seconds for `number` runs of the statement, without the setup."""
 
 
 class Task(NamedTuple):
@@ -35,9 +35,9 @@ class Task(NamedTuple):
 
 
 class _BlocksByTimeit:
-    """Blocks from a loop that has `timeit` alone: a fake, or somebody's own `_timer_cls`.
+    """Blocks from a loop that only has `timeit`: a fake, or a user's `_timer_cls`.
 
-    Its setup runs again for every block.
+    The setup runs again for every block.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -55,8 +55,8 @@ class _BlocksByTimeit:
 def measure_in_rounds(
     tasks: Sequence[Task], limits: Limits, rng: random.Random
 ) -> list[Measurement]:
-    """One measurement for each task, all sampled in the same rounds."""
-    with garbage_collection_off(), ExitStack() as stack:  # a setup may switch the collection
+    """Return one measurement for each task, all sampled in the same rounds."""
+    with garbage_collection_off(), ExitStack() as stack:  # a setup may switch garbage collection
         build_together([task.loop for task in tasks if isinstance(task.loop, CppLoop)])
         facts = [_facts_of(task) for task in tasks]
         clock = ClockFacts(
@@ -73,25 +73,25 @@ def measure_in_rounds(
 
 
 def time_blocks(loop: Loop, number: int, blocks: int) -> list[float]:
-    """Seconds of several blocks; they share one setup where the loop can do that."""
+    """Return the seconds of several blocks, which share one setup if the loop supports it."""
     with garbage_collection_off(), closing(_start(loop)) as started:
         return [started.run(number).wall for _ in range(blocks)]
 
 
 def _start(loop: Loop) -> Blocks | NativeBlocks | _BlocksByTimeit:
-    # A subclass may have its own `timeit`, and that is then what counts.
+    # A subclass may define its own `timeit`, which must then be called.
     if type(loop) is PythonLoop or isinstance(loop, CppLoop):
         return loop.blocks()
     return _BlocksByTimeit(loop)
 
 
 def _facts_of(task: Task) -> ClockFacts:
-    # The steady clock of a C++ loop is the one behind `time.perf_counter`.
+    # The steady clock of a C++ loop is the clock behind `time.perf_counter`.
     if not isinstance(task.loop, (PythonLoop, CppLoop)):
         return ClockFacts(resolution=0.0, cost=0.0)
     try:
         return clock_facts(task.clock)
     except StoppedClockError:
         raise InvalidArgumentError(
-            f"the clock {task.clock!r} does not advance; timer= must return seconds that grow"
+            f"the clock {task.clock!r} does not advance; timer= must return increasing seconds"
         ) from None

@@ -1,10 +1,10 @@
-"""A loop looked at from outside by py-spy: stacks of the measured loop, and of nothing else.
+"""Samples a running loop from outside with py-spy, and keeps only the stacks inside the loop.
 
-py-spy attaches when torch is imported and the statement is warm, and of each stack only what lies
-inside of the loop is kept. Waiting counts as time, as it does in a measurement, so all threads are
-asked for, the idle too, and those that are not the loop's are left out.
+py-spy attaches after torch is imported and the statement is warm. From each stack, only the part
+inside the loop is kept. Waiting counts as time, as in a measurement, so py-spy samples all threads,
+including idle ones, and stacks of other threads are dropped.
 
-The process is paused for each sample, since a stack that is read while it changes is a wrong one.
+The process is paused for each sample, because a stack that is read while it changes is wrong.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ from torchmark.model.run import TIME_LIMIT
 from torchmark_probe.loops.snippets import SOURCE_PREFIX
 
 UNIT = "ns per run"
-"""Of the weights of `Recording.per_run`."""
+"""Unit of the weights of `Recording.per_run`."""
 
 _LOOP = re.compile(r"(_torchmark_blocks|torchmark_run_\d+) \(")
 
 _RATE, _NATIVE_RATE = 499, 197
-"""Samples a second. Primes, so that no statement keeps step with them; a native stack takes
-milliseconds, and the process stands still meanwhile."""
+"""Samples per second. The rates are prime, so that no statement runs in step with them. A native
+stack takes milliseconds to read, and the process is paused for that time."""
 
 _BEHIND = 10
-"""py-spy takes all its samples also when it is late. This many times the time that was asked for,
-and half a minute for reading the symbols of torch, are a hang."""
+"""py-spy takes all its samples even if it falls behind. If it takes longer than the requested time
+multiplied by this, plus the time to read torch's symbols, it is assumed to hang."""
 _SYMBOLS_SECONDS = 30.0
 
 _SNIPPET = re.compile(rf"(?:_torchmark_blocks\.<locals>\.)?(?P<name>.*) \({SOURCE_PREFIX}.*\)")
-"""A function that the user's own setup or statement defines."""
+"""A function that the user's setup or statement defines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What was seen of a statement that ran again and again."""
+    """The stacks sampled from a statement that ran in a loop."""
 
     stacks: tuple[Stack, ...]
-    """From the loop inwards; weights are samples."""
+    """From the loop inwards; the weights are numbers of samples."""
 
     samples: int
-    """Taken of the thread that runs the loop."""
+    """Number of samples of the thread that runs the loop."""
 
     inside: int
-    """Of those, how many found it in the loop: the sum of the weights."""
+    """Number of these samples that were inside the loop: the sum of the weights."""
 
     seconds_per_run: float
-    """Of the statement, on the wall, right before anybody looked."""
+    """Wall-clock time of one run of the statement, measured right before sampling."""
 
     @property
     def share_inside(self) -> float:
         return self.inside / self.samples
 
     def per_run(self) -> tuple[Stack, ...]:
-        """The stacks in nanoseconds of one run, so that those of two recordings can be compared."""
+        """Scale the stacks to nanoseconds per run, so that two recordings can be compared."""
         return _adding_up_to(self.stacks, max(1, round(self.seconds_per_run * 1e9)))
 
 
@@ -77,9 +77,9 @@ def record(
     native: bool,
     time_limit: float = TIME_LIMIT,
 ) -> Recording:
-    """Let the case run, and look at it for so long; `native` shows the frames of C and C++ too.
+    """Run the case and sample it for this many seconds; `native` includes C and C++ frames.
 
-    Seconds are whole ones, as py-spy knows no others; they come on top of the time limit.
+    `seconds` is whole because py-spy accepts no fractions. It is added to the time limit.
     """
     program = py_spy()
     patience = _SYMBOLS_SECONDS + _BEHIND * seconds
@@ -90,7 +90,7 @@ def record(
             watching = begin(lambda: _watch(command, patience), "py-spy")
             loop.listen_until(watching.done)
             told = watching.result()
-            loop.stop()  # a statement that failed says why itself
+            loop.stop()  # a statement that failed raises its own error
         if told.returncode != 0 or not file.exists():
             raise _failure(told)
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -98,7 +98,7 @@ def record(
 
 
 def recording_of(stacks: Iterable[Stack], *, seconds_per_run: float) -> Recording:
-    """The stacks that py-spy wrote, each below the name of its thread, cut to the loop."""
+    """Cut the stacks that py-spy wrote, each below the name of its thread, to the loop."""
     given = [stack for stack in stacks if stack.frames]
     loops = {stack.frames[0] for stack in given if is_in_loop(stack)}
     of_loop = [stack for stack in given if stack.frames[0] in loops]
@@ -109,8 +109,8 @@ def recording_of(stacks: Iterable[Stack], *, seconds_per_run: float) -> Recordin
     )
     if not weights:
         raise ProfilerError(
-            f"py-spy saw the measured loop in none of its {sum(s.weight for s in given)} samples; "
-            "look for longer (--seconds)"
+            f"none of py-spy's {sum(s.weight for s in given)} samples was inside the measured "
+            "loop; sample for longer (--seconds)"
         )
     return Recording(
         stacks=tuple(starmap(Stack, sorted(weights.items()))),
@@ -121,16 +121,16 @@ def recording_of(stacks: Iterable[Stack], *, seconds_per_run: float) -> Recordin
 
 
 def is_in_loop(stack: Stack) -> bool:
-    """Whether a stack as py-spy wrote it was found inside of a measured loop."""
+    """Whether a stack that py-spy wrote is inside a measured loop."""
     return _in_loop(stack.frames) is not None
 
 
 def py_spy() -> str:
-    """The path of py-spy, or an error that says how to get it."""
+    """Return the path of py-spy, or raise an error that says how to install it."""
     return need_tool(
         "py-spy",
-        "looking into a running loop needs py-spy, which is neither beside this Python nor on "
-        "PATH; install it with: pip install 'torchmark[flame]' (--instructions does without it)",
+        "sampling a running loop needs py-spy, which is neither next to this Python nor on PATH; "
+        "install it with: pip install 'torchmark[flame]' (--instructions works without it)",
     )
 
 
@@ -145,7 +145,7 @@ def _command(program: str, pid: int, file: Path, seconds: int, native: bool) -> 
         *("--duration", str(seconds)),
         "--threads",
         "--idle",
-        "--nolineno",  # a function is one frame, and the same frame in the next version of a file
+        "--nolineno",  # one frame per function, which stays the same if lines of the file move
         *(["--native"] if native else []),
     ]
 
@@ -154,29 +154,29 @@ def _watch(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[
     try:
         return run_tool(command, limit, variables={"RUST_BACKTRACE": "0"})
     except subprocess.TimeoutExpired as error:
-        raise ProfilerError(f"py-spy was stopped: it had not ended after {limit:.0f} s") from error
+        raise ProfilerError(f"py-spy was stopped: it took longer than {limit:.0f} s") from error
     except OSError as error:
         raise ProfilerError(f"py-spy cannot be started: {error}") from error
 
 
 def _failure(told: subprocess.CompletedProcess[str]) -> ProfilerError:
-    """What py-spy's own words mean to a person."""
+    """Turn py-spy's output into an error that says what to do."""
     said = f"{told.stdout}\n{told.stderr}".strip()
     if re.search(r"permission denied|operation not permitted", said, re.IGNORECASE):
         return AttachDeniedError(
-            "py-spy is not allowed to look into the process that runs the statement. Run the same "
-            "command with sudo, or allow it for all processes of a user: sudo sysctl "
-            "kernel.yama.ptrace_scope=0, or start the container with --cap-add SYS_PTRACE. "
-            f"--instructions does without it. py-spy said: {said}"
+            "py-spy is not allowed to read the process that runs the statement. Run the same "
+            "command with sudo, or allow it for all processes of a user (sudo sysctl "
+            "kernel.yama.ptrace_scope=0), or start the container with --cap-add SYS_PTRACE. "
+            f"--instructions works without this permission. py-spy said: {said}"
         )
     return ProfilerError(
-        f"py-spy ended with status {told.returncode} and gave no stacks; it said:\n"
+        f"py-spy exited with status {told.returncode} and wrote no stacks; it said:\n"
         f"{said or '(nothing)'}"
     )
 
 
 def _in_loop(frames: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The frames from the loop on, by names that other processes have too."""
+    """Return the frames from the loop on, by names that are the same in other processes."""
     for index, frame in enumerate(frames):
         if _LOOP.match(frame):
             return (LOOP_FRAME, *_named(frames[index + 1 :]))
@@ -184,9 +184,10 @@ def _in_loop(frames: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _named(frames: Iterable[str]) -> list[str]:
-    """Under names that are the same in every process.
+    """Name the frames in a way that is the same in every process.
 
-    Not by address: a function without a name is its library, and several in a row are one.
+    A function without a symbol is named by its library instead of its address. Several of them in a
+    row become one frame.
     """
     named: list[str] = []
     for frame in frames:
@@ -199,9 +200,9 @@ def _named(frames: Iterable[str]) -> list[str]:
 
 
 def _adding_up_to(stacks: Sequence[Stack], total: int) -> tuple[Stack, ...]:
-    """The same stacks with whole weights in the same proportions; what rounds to nothing goes.
+    """Scale the weights to whole numbers that add up to the total; drop those that become zero.
 
-    The sums are rounded and not the weights, so that what is rounded off is not lost.
+    The cumulative sums are rounded instead of the weights, so that rounding loses nothing.
     """
     given = sum(stack.weight for stack in stacks)
     sums = [0, *accumulate(stack.weight for stack in stacks)]

@@ -1,7 +1,7 @@
-"""The cases of a sweep, measured: in processes of their own, or in this one.
+"""Measures the cases of a sweep, in worker processes or in this process.
 
-A worker process takes one case after the other; it is forked from a zygote, so torch is imported
-once. One that crashes or hangs costs the case that it was at, and another goes on with the rest.
+A worker process measures one case after another. It is forked from a zygote, so torch is imported
+once. If a worker crashes or hangs, only its current case fails; a new worker continues.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
 News = Generator[Began | Result, None, None]
 
 _MODULES = ("torchmark_probe.sweep.worker", *SPEED_MODULES, "torch.utils.flop_counter")
-"""What a zygote imports before it can sweep."""
+"""Modules that a zygote for sweeps imports at its start."""
 
 _STATUSES = {"measured": Status.DONE, "skipped": Status.SKIPPED, "failed": Status.FAILED}
-"""By the words of the probe."""
+"""By the status that the probe reports."""
 
 
 class WantedCase(NamedTuple):
-    """A case of a sweep, and what is still to be found out of it."""
+    """A case of a sweep, and the metrics that are still missing."""
 
     case: Case
     point: SweepPoint
     metrics: frozenset[Metric]
-    """TIME, PROFILE (its kernels) or both."""
+    """TIME, PROFILE (the times of its kernels) or both."""
 
 
 def make_sweep_workers() -> Workers:
-    """Zygotes that can sweep; whatever happens, they must be closed."""
+    """Return zygotes that can run sweeps; the caller must close them."""
     return Workers(Launch(modules=_MODULES))
 
 
@@ -76,7 +76,7 @@ def measure_in_workers(
     *,
     time_limit: float,
 ) -> News:
-    """Measured in worker processes, each case within the limit; the spec's file makes the model."""
+    """Measure in worker processes, each case within the limit. The spec's file makes the model."""
     for threads, group in _by_threads(wanted):
         zygote = workers.start(threads, under_callgrind=False)
         with private_directory() as folder:
@@ -86,7 +86,7 @@ def measure_in_workers(
 
 
 def measure_here(spec: SweepSpec, wanted: Sequence[WantedCase]) -> News:
-    """Measured in this process, as `Timer` does: a crash is the caller's."""
+    """Measure in this process, as `Timer` does; a crash ends it."""
     from torchmark_probe.sweep.worker import Sweeper  # noqa: PLC0415 - it imports torch
 
     for threads, group in _by_threads(wanted):
@@ -97,13 +97,13 @@ def measure_here(spec: SweepSpec, wanted: Sequence[WantedCase]) -> News:
                 yield from _announce(each)
                 start = time.monotonic()
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of compilers and exporters, not the user's
+                    warnings.simplefilter("ignore")  # they come from compilers and exporters
                     swept = sweeper.measure(described)
                 yield from results_of(each, swept, time.monotonic() - start)
 
 
 def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> messages.Sweep:
-    """What is asked of a process; all cases have the same threads."""
+    """The request to a worker; all of its cases have the same number of threads."""
     return messages.Sweep(
         file=str(spec.file.resolve()) if spec.file is not None else None,
         init=list(dict.fromkeys(spec.init)),
@@ -126,7 +126,7 @@ def order_of(spec: SweepSpec, wanted: Sequence[WantedCase], folder: Path) -> mes
 
 
 def results_of(wanted: WantedCase, swept: messages.Swept, seconds: float) -> list[Result]:
-    """What was found out of a case, a result for each metric that was wanted."""
+    """The results of a case, one for each metric that was wanted."""
     status = _STATUSES[swept.status]
     timing = None if swept.sampling is None else Timing(processes=(swept.sampling,))
     payloads = {Metric.TIME: timing, Metric.PROFILE: _kernels(swept)}
@@ -157,7 +157,7 @@ def _facts(swept: messages.Swept) -> Facts:
         flops=swept.flops,
         bytes=swept.bytes,
         peak_memory_bytes=swept.peak_memory_bytes,
-        # JSON has no infinity; the remark says that results cannot be compared.
+        # JSON has no infinity. A remark says that the results cannot be compared.
         max_error=error if error is not None and math.isfinite(error) else None,
         prepare_seconds=swept.prepare_seconds,
         remarks=(swept.reason,) if is_remark else (),
@@ -176,7 +176,7 @@ def _measure_in_turn(
         order = replace(order, cases=[described for _, described in left])
         with zygote.open(Conversation, order, cores=cores, time_limit=time_limit) as worker:
             worker.next_message(messages.FileRead, "the sweep ended before its first case")
-            worker.begin_anew()  # the limit is that of each case
+            worker.begin_anew()  # the limit applies to each case
             is_there = True
             while left and is_there:
                 each = left[0][0]
@@ -209,7 +209,7 @@ def _by_threads(wanted: Sequence[WantedCase]) -> list[tuple[int, list[WantedCase
 
 @contextmanager
 def _compile_cache(folder: Path) -> Iterator[None]:
-    """torch.compile keeps its results there, so that it compiles anew."""
+    """Point torch.compile's cache at this empty folder, so that it compiles again."""
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)
     os.environ[name] = str(folder)

@@ -1,7 +1,7 @@
-"""An environment under test: its zygotes, what is known of it, and what to remark on two of them.
+"""An environment under test: its zygotes, its facts, and remarks on a pair of environments.
 
-torch is not imported here: what it says of itself comes from the zygote that has imported it, as
-the mapping that the probe's `facts` makes.
+This process does not import torch. The facts about torch come from a zygote that has imported it,
+as the mapping that the probe's `facts` returns.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from torchmark_probe.zygote.valgrind import COUNTABLE_MACHINES
 WORKS = "works"
 
 FIRST_LAYOUT = 0
-"""That of the zygotes which cases are tried in, and of the first start that times are taken of."""
+"""The layout of the zygotes in which cases are tried, and of the first launch that is timed."""
 
 SETUP_MODULES = ("torchmark_probe.replay.order",)
-"""Modules of the probe that setups of recorded calls import: a child cannot read the archive any
-more, so every zygote that may get such a case imports them."""
+"""Modules of the probe that the setups of recorded calls import. A child can no longer read the
+archive, so every zygote that may get such a case imports them at its start."""
 
 _SEATS = 1024
-"""Whoever hands over cases decides how many run at once; here nobody waits."""
+"""In effect no limit: the callers decide how many cases run at once."""
 
 
 class Workers:
     """The zygotes of one environment, one for each number of threads and mode.
 
-    Whatever the run ends with, `close` ends every process.
+    `close` must be called in any case; it ends every process.
     """
 
     def __init__(self, launch: Launch | None = None, pool: ZygotePool | None = None) -> None:
-        """`launch` says all but the threads and the mode."""
+        """`launch` describes everything except the number of threads and the mode."""
         self._launch = launch or Launch()
         self._pool = pool or ZygotePool(at_once=_SEATS)
 
     def launch(self, threads: int, *, under_callgrind: bool) -> Launch:
-        """How a zygote with these threads is started.
+        """Describe how to start a zygote with this number of threads.
 
-        The launch's modules are imported where times are taken alone: under callgrind an import
+        The launch's modules are imported only in zygotes that take times: under callgrind an import
         takes minutes.
         """
         modules = () if under_callgrind else self._launch.modules
@@ -64,24 +64,24 @@ class Workers:
         )
 
     def start(self, threads: int, *, under_callgrind: bool) -> Zygote:
-        """A zygote that runs; one that could not be started is not tried again for every case."""
+        """Return a running zygote; one that failed to start is not tried again for each case."""
         return self._pool.start(self.launch(threads, under_callgrind=under_callgrind))
 
     def fresh(self, threads: int, *, layout: int, under_callgrind: bool = False) -> Zygote:
-        """A zygote of its own, not yet started, at the addresses of this layout."""
+        """Return a new zygote that is not started yet, with the addresses of this layout."""
         launch = self.launch(threads, under_callgrind=under_callgrind)
         return self._pool.fresh(replace(launch, layout=layout))
 
     def facts(self) -> dict[str, Any]:
-        """What the environment says of itself; an error if torch cannot be used there."""
+        """Return the facts that the environment reports; raise if torch cannot be used there."""
         return self.start(1, under_callgrind=False).start()
 
     def another(self) -> Workers:
-        """Workers of the same environment, with zygotes of their own."""
+        """Return workers of the same environment with their own zygotes."""
         return Workers(self._launch)
 
     def features(self, paths: Iterable[str]) -> dict[str, bool]:
-        """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
+        """Say whether torch has each of these attributes, given by path ("torch.func.vmap")."""
         asked = sorted(paths)
         if not asked:
             return {}
@@ -94,7 +94,7 @@ class Workers:
 
 
 class UnderTest:
-    """Found by its source command, checked once, then started as needed; ended with `close`."""
+    """One environment, found by its activation command; zygotes start as needed until `close`."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class UnderTest:
         *,
         copies_code: bool = False,
     ) -> None:
-        """`path` is where cases find the user's own modules, beside the environment's.
+        """`path` is added to the environment's path, so that cases find the user's modules.
 
-        `modules` are imported once in each zygote where times are taken, and not by every case.
-        `imports` are what the user wants imported in every zygote.
-        `copies_code` is for an environment that is compared with another build of torch.
+        `modules` are imported once in each zygote that takes times, instead of in every case.
+        `imports` are modules that the user wants to have imported in every zygote.
+        `copies_code` is set if the environment is compared with another build of torch.
         """
         self.environment = environment
         self.workers = Workers(
@@ -130,18 +130,18 @@ class UnderTest:
         return self.environment.name
 
     def facts(self) -> dict[str, Any]:
-        """What it says of itself; an error with its own text if torch cannot be imported."""
+        """Return the facts that it reports; an error names the environment if torch fails there."""
         try:
             return self.workers.facts()
         except ImportFailedError as error:
             raise ImportFailedError(f"in {self.name}: {error}") from error
 
     def toolchain(self) -> Toolchain:
-        """The compiler with the flags for this environment's torch; an error if there is none."""
+        """Return the compiler and flags for this environment's torch; raise if there is none."""
         return toolchain_of(self.facts())
 
     def describe(self) -> Environment:
-        """What is known before anything is measured; asked once."""
+        """Return what is known before measuring; collected once."""
         if self._described is None:
             facts = self.facts()
             self._described = Environment(
@@ -181,7 +181,7 @@ def open_environments(
     modules: Sequence[str] = (),
     imports: Sequence[str] = (),
 ) -> list[UnderTest]:
-    """The environments that the source commands lead to, by their names."""
+    """Activate the environments of these commands, given by name."""
     found = [activate_environment(name, command) for name, command in commands.items()]
     builds = {os.path.realpath(each.interpreter.torch_file) for each in found}
     copies_code = len(builds) > 1
@@ -189,7 +189,7 @@ def open_environments(
 
 
 def describe_environment(probe_facts: Mapping[str, Any]) -> Environment:
-    """All that is known of where a run takes place, which is started from this directory."""
+    """Describe the environment of a run that is started from this directory."""
     facts = {
         **_usual_facts(probe_facts),
         "compiler": find_compiler_version(),
@@ -209,38 +209,38 @@ def _usual_facts(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_torch(probe_facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The build of torch: its version, the commit it was built from, and its flags."""
+    """Describe the build of torch: its version, its commit and its configuration."""
     names = {"version": "torch", "git": "torch_git", "config": "torch_config"}
     return {name: str(probe_facts[key]) for name, key in names.items() if probe_facts.get(key)}
 
 
 def check_counting() -> None:
-    """An error if no instructions can be counted on this machine."""
+    """Raise if instructions cannot be counted on this machine."""
     valgrind()
     if platform.machine() not in COUNTABLE_MACHINES:
         raise MissingToolError(
-            f"instructions can be counted on {' and '.join(COUNTABLE_MACHINES)} only, and this is "
-            f"{platform.machine()}; take times alone"
+            f"instructions can be counted only on {' and '.join(COUNTABLE_MACHINES)}, and this "
+            f"machine is {platform.machine()}; measure only times"
         )
 
 
 def remarks_on(a: UnderTest, b: UnderTest, *, statements_differ: bool = False) -> list[str]:
-    """What a reader should know before the figures.
+    """Return remarks that a reader should know before the results.
 
-    Where statements differ, one environment for both is what was asked for.
+    If A and B run different statements, using one environment for both is intended.
     """
     is_one = a.environment.is_same_installation(b.environment)
     remarks = [] if is_one and statements_differ else _remarks_on_installations(a, b)
     if not (a.facts()["fixed_addresses"] and b.facts()["fixed_addresses"]):
         remarks.append(
             "the kernel does not let torchmark choose addresses (some containers forbid it), so "
-            "times of small ops differ by a per cent from start to start, and more pairs are needed"
+            "times of small ops vary by about 1 % between launches, and more replicates are needed"
         )
     return remarks
 
 
 def _remarks_on_installations(a: UnderTest, b: UnderTest) -> list[str]:
-    """That A and B use the same torch, if they do."""
+    """Return a remark if A and B use the same torch."""
     one, other = a.environment, b.environment
     if os.path.realpath(one.interpreter.torch_file) != os.path.realpath(
         other.interpreter.torch_file

@@ -1,13 +1,13 @@
-"""What users hand to torchmark: their calls as text, their globals, and errors of their statements.
+"""Handles what users pass in: calls shown as text, globals to copy, and errors of statements.
 
-There is a process boundary between the caller and a statement whose instructions are counted, so
-every global has to be made again on the other side: plain values as literals, modules of Python by
-name, tensors, `nn.Module`s and TorchScript as files in a directory that only this user can read. A
-copy is not the original: a change that the statement makes to it stays over there.
+Instructions are counted in another process, so every global has to be recreated there: plain
+values as literals, Python modules by name, and tensors, `nn.Module`s and TorchScript from files in
+a directory that only this user can read. The statement works on the copy; its changes do not come
+back.
 
-An error is shown with the user's own lines: the frames of torchmark and of its probe say nothing
-about the mistake. An exception keeps its type; only the frames between the call of torchmark and
-the statement are taken out.
+An error shows the user's own lines, because the frames of torchmark and its probe do not explain
+the mistake. An exception keeps its type; only the frames between the call of torchmark and the
+statement are removed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from torchmark_probe.zygote.handlers import describe_error
 from torchmark_probe.zygote.messages import SyntaxFailed
 
 _LONGEST = 40
-"""Characters of an argument that is shown as it is written."""
+"""Arguments with a longer repr are shown by type."""
 
 _UNDERSTOOD = (
-    "plain values, Python's modules, tensors, nn.Modules, TorchScript functions and modules"
+    "plain values, Python modules, tensors, nn.Modules, and TorchScript functions and modules"
 )
 
 
@@ -67,7 +67,7 @@ _namesakes: dict[str, list[weakref.ref[Any]]] = {}
 
 
 def _number(function: Callable[..., Any], name: str) -> str:
-    """Tell functions of one name apart: results of equal text are taken for replicates."""
+    """Number functions that share a name: results with equal text count as replicates."""
     known = [ref for ref in _namesakes.get(name, []) if ref() is not None]
     _namesakes[name] = known
     for number, ref in enumerate(known, start=1):
@@ -75,7 +75,7 @@ def _number(function: Callable[..., Any], name: str) -> str:
             return name if number == 1 else f"{name} #{number}"
     try:
         known.append(weakref.ref(function))
-    except TypeError:  # a kind of callable that cannot be referred to so
+    except TypeError:  # this kind of callable does not support weak references
         return name
     return name if len(known) == 1 else f"{name} #{len(known)}"
 
@@ -93,10 +93,11 @@ def _describe(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CopyIfCallgrind:
-    """Says that a global may be replaced by a copy when instructions are counted.
+    """Marks a global that may be replaced by a copy when instructions are counted.
 
-    `setup` is run in the counting process before the copy is made, for instance the import of the
-    file that defines the class of a module. `Timer.collect_callgrind` demands the mark, as torch's
+    `setup` runs in the counting process before the copy is made, for example an import of the file
+    that defines a module's class. `Timer.collect_callgrind` requires the mark, as torch's does;
+    `count_together` does not.
     does; `count_together` does not.
 
     >>> CopyIfCallgrind(3, setup="import math").value
@@ -111,7 +112,7 @@ class CopyIfCallgrind:
 
     @staticmethod
     def unwrap_all(globals: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002 - torch's name
-        """The values themselves, for the process that has them."""
+        """Return the plain values, for the process that has them."""
         return {
             name: value.value if isinstance(value, CopyIfCallgrind) else value
             for name, value in globals.items()
@@ -119,7 +120,7 @@ class CopyIfCallgrind:
 
 
 def check_marked(globals: Mapping[str, Any]) -> None:  # noqa: A002
-    """Refuse what torch's `collect_callgrind` refuses, in its words: globals without the mark."""
+    """Refuse the globals that torch's `collect_callgrind` refuses, with its message."""
     free = ("torch", "__builtins__")
     plain = [
         name
@@ -135,7 +136,7 @@ def check_marked(globals: Mapping[str, Any]) -> None:  # noqa: A002
 
 
 def recipes_for(globals: Mapping[str, Any], directory: Path) -> dict[str, dict[str, Any]]:  # noqa: A002
-    """How the probe makes each global again; files are written into `directory`."""
+    """Describe how the probe recreates each global; files are written into `directory`."""
     return {
         name: _recipe(name, value, directory)
         for name, value in globals.items()
@@ -164,7 +165,7 @@ def _recipe(name: str, given: Any, directory: Path) -> dict[str, Any]:
 
 
 def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "pickle", "script"]:
-    """How a value travels, or an error that names the global."""
+    """Return how a value is transferred, or raise an error that names the global."""
     torch = import_torch()
     if isinstance(value, ModuleType):
         return "import"
@@ -174,18 +175,18 @@ def _kind_of(name: str, value: Any) -> Literal["literal", "import", "torch", "pi
         return "torch"
     if _is_literal(value):
         return "literal"
-    # What torch takes too, so nan, numpy.float64 and members of an IntEnum as well.
+    # Everything that torch accepts, including nan, numpy.float64 and members of an IntEnum.
     if isinstance(value, (torch.nn.Module, str, bytes, int, float, complex)):
         return "pickle"
     where = f"the global {name!r} is" if name else "got"
     raise NotTransferableError(
-        f"{where} a {type(value).__name__}, which cannot be copied into the counting process; "
-        f"it takes {_UNDERSTOOD}. Make it in setup instead"
+        f"{where} a {type(value).__name__}, which cannot be copied into the counting process. "
+        f"Supported are {_UNDERSTOOD}. Create it in setup instead"
     )
 
 
 def _is_literal(value: Any) -> bool:
-    """Whether Python's own notation holds the value: numbers, text, bytes, and lists of them."""
+    """Whether a Python literal can represent the value: numbers, text, bytes, and lists of them."""
     try:
         copy = ast.literal_eval(repr(value))
         return type(copy) is type(value) and bool(copy == value)
@@ -195,7 +196,7 @@ def _is_literal(value: Any) -> bool:
 
 @contextmanager
 def as_user_error() -> Iterator[None]:
-    """Turn the probe's error into the control side's."""
+    """Convert the probe's syntax error into torchmark's."""
     try:
         yield
     except SnippetSyntaxError as failure:
@@ -205,7 +206,7 @@ def as_user_error() -> Iterator[None]:
 
 
 class users_frames_only:  # noqa: N801 - reads as a statement in `with`
-    """Lets an exception of the statement pass without the frames of the loop around it."""
+    """Removes the frames of the loop around the statement from an exception's traceback."""
 
     def __enter__(self) -> None:
         pass

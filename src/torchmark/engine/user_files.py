@@ -1,9 +1,9 @@
-"""Suites and sweeps that people write are run in a process of their own, and come back as data.
+"""Runs users' suite and sweep files in another process, and returns what they define as data.
 
-What a file defines are cases, text and plain values, so only they have to come back: one line of
-JSON for each file. The control side never runs the file itself. One that aborts, hangs or imports
-torch costs nobody else, and what it prints goes to standard error. One process reads all files of
-a suite; if it dies, another goes on with those after the culprit.
+A file defines cases, text and plain values, so the other process can return them as one line of
+JSON per file. The process that measures never runs the file itself. A file that aborts, hangs or
+imports torch affects nothing else, and its output goes to standard error. One process reads all
+files of a suite; if it dies, another continues after the file that ended it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from torchmark.errors import InvalidArgumentError, SuiteFileError, SuiteNotFound
 from torchmark_probe.zygote.serving import die_with_parent
 
 LOAD_SECONDS = 60.0
-"""How long a file may take to load where the command has no limit of its own: several times what
-the import of torch takes on a busy machine."""
+"""How long a file may take to load if the command sets no limit: several times the
+import of torch on a busy machine."""
 
 _SHORTEST = 10.0
-"""What every file may take, because the limit that a command has is meant for a case: on a busy
-machine the import of torch alone has taken nine seconds."""
+"""Every file may take this long, because a command's limit is meant for one case. On a busy machine
+the import of torch alone has taken nine seconds."""
 
 _PROGRAM = """
 import sys
@@ -49,18 +49,18 @@ serve()
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the other process is to read."""
+    """What the other process should read."""
 
     sources: tuple[tuple[str, bool], ...]
-    """Files and modules by their names, and whether each is a file."""
+    """Names of files and modules, and whether each is a file."""
 
     is_sweep: bool
     sizes: Mapping[str, tuple[int, ...]] | None
-    """Of a sweep: the sizes that some dimensions have in place of the file's own. None if nobody
-    asks which points there are."""
+    """For a sweep: sizes that replace the file's own, by dimension. None if the valid points are
+    not wanted."""
 
     descriptor: int
-    """Where the answers go."""
+    """The file descriptor for the answers."""
 
 
 class _Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,22 +74,22 @@ class _Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of one source."""
+    """The result of reading one source."""
 
     sys_path: list[str]
-    """Where modules are found after it: a suite may add a folder for its cases."""
+    """sys.path afterwards: a suite may add a folder that its cases need."""
 
     cases: CasesOfFile = ()
     spec: SweepSpec | None = None
     failure: _Failure | None = None
     not_found: str = ""
-    """The text of a SuiteNotFoundError."""
+    """The message of a SuiteNotFoundError."""
 
 
 def read_suites(
     sources: Sequence[Source], *, time_limit: float = LOAD_SECONDS
 ) -> Iterator[CasesOfFile | SuiteFileError]:
-    """The cases of each source, or why there are none; a module that is not there is an error."""
+    """Yield the cases of each source, or why it has none; raise if a module does not exist."""
     for answer in _read_all(sources, time_limit, is_sweep=False):
         yield answer if isinstance(answer, SuiteFileError) else answer.cases
 
@@ -100,10 +100,10 @@ def read_sweep(
     sizes: Mapping[str, tuple[int, ...]] | None = None,
     time_limit: float = LOAD_SECONDS,
 ) -> SweepSpec:
-    """The sweep that a file defines; a SuiteFileError if it defines none.
+    """Return the sweep that a file defines; raise SuiteFileError if it defines none.
 
-    With `sizes`, which some dimensions have in place of the file's own, it says which points are
-    valid: what decides it is the file's own code, and runs there.
+    With `sizes`, which replace the file's own for some dimensions, the spec also has the valid
+    points: code in the file decides about them, so they are computed in the other process.
     """
     (answer,) = _read_all([file], time_limit, is_sweep=True, sizes=sizes)
     if isinstance(answer, SuiteFileError):
@@ -133,7 +133,7 @@ def _read_in_one_process(
     is_sweep: bool,
     sizes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Iterator[_Answer | SuiteFileError]:
-    """One answer for each source, up to the one that ends the process."""
+    """Yield one answer per source, up to the one that ends the process."""
     time_limit = max(time_limit, _SHORTEST)
     own, theirs = os.pipe()
     named = tuple((str(source), isinstance(source, Path)) for source in sources)
@@ -144,9 +144,9 @@ def _read_in_one_process(
         process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
             [sys.executable, "-c", _PROGRAM, *map(str, sys.path)],
             stdin=file,
-            stdout=2,  # standard output is for the result
+            stdout=2,  # standard output is reserved for results
             pass_fds=[theirs],
-            start_new_session=True,  # Ctrl-C is for this process, which then ends it
+            start_new_session=True,  # only this process gets Ctrl-C, and then ends the other one
         )
         os.close(theirs)
         received = bytearray()
@@ -165,7 +165,7 @@ def _read_in_one_process(
 
 
 def _receive_line(descriptor: int, received: bytearray, deadline: float) -> bool:
-    """Read until there is a whole line; False if the time is up or nothing more will come."""
+    """Read until there is a whole line; False if the time is up or the other end is closed."""
     while b"\n" not in received:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([descriptor], [], [], left)[0]:
@@ -179,12 +179,12 @@ def _receive_line(descriptor: int, received: bytearray, deadline: float) -> bool
 
 def _how_it_ended(process: subprocess.Popen[bytes], file: str, time_limit: float) -> SuiteFileError:
     try:
-        status = process.wait(1.0)  # the pipe closes a little before the process is gone
+        status = process.wait(1.0)  # the pipe closes slightly before the process has ended
     except subprocess.TimeoutExpired:
-        reason = f"was stopped after {time_limit:g} s: it does not come to its end"
+        reason = f"was stopped after {time_limit:g} s because it did not finish loading"
     else:
         ended = f"crashed with {signal_name(-status)}" if status < 0 else f"exited with {status}"
-        reason = f"{ended} while it was loaded"
+        reason = f"{ended} while loading"
     return SuiteFileError(reason, file=file)
 
 
@@ -199,7 +199,7 @@ def _understand(line: bytes) -> _Answer | SuiteFileError:
 
 
 def serve() -> NoReturn:
-    """Be the other process: read the sources one after the other."""
+    """Run the other process: read the sources one after another."""
     die_with_parent(signal.SIGKILL)
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -210,7 +210,7 @@ def serve() -> NoReturn:
             answer = _read_here(Path(name) if is_file else name, request)
             answers.write(msgspec.json.encode(answer) + b"\n")
             answers.flush()
-    os._exit(0)  # whatever the files have left behind
+    os._exit(0)  # without the exit handlers and threads that the files may have left
 
 
 def _read_here(source: Source, request: _Request) -> _Answer:
@@ -238,7 +238,7 @@ def _read_here(source: Source, request: _Request) -> _Answer:
 
 
 def _read_spec(file: Path, sizes: Mapping[str, tuple[int, ...]] | None) -> SweepSpec:
-    """The spec as data."""
+    """Read the spec as data."""
     spec = read_spec(file)
     if sizes is not None:
         try:

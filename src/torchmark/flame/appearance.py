@@ -1,8 +1,9 @@
-"""How frames look: their colours, and as much of their names as fits.
+"""Colours of frames, and how much of their names fits.
 
-A colour says the same in every picture: that of a name is drawn from the name alone, and that of a
-change from its share of the whole. How much text fits is estimated without a font at hand, for a
-wide one, so that nothing overlaps; `flame.js` estimates in the same way where a picture is zoomed.
+A colour has the same meaning in every picture. The colour of a name is computed from the name
+alone, and the colour of a change from its share of the total. The width of text is estimated
+without a font, for a wide one, so texts do not overlap. `flame.js` makes the same estimate after a
+zoom.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from functools import lru_cache
 from torchmark.flame.stacks import ROOT, is_python, without_line
 
 PYTHON_KEY = "#7fc4ae"
-"""In the legend, for what frames of Python look like."""
+"""The colour of Python frames in the legend."""
 
 NATIVE_KEY = "#efb27c"
 
 _ALL = "#d8dee4"
-"""The frame that holds all others is nobody's code."""
+"""The colour of the frame that holds all others."""
 
 _FULL_CHANGE = 0.10
-"""A tenth of the whole has the full colour. The scale is that of the square root, so a hundredth,
-which matters in a dispatch, has a third of it."""
+"""A tenth of the total has the full colour. The scale is that of the square root, so a hundredth,
+which matters for dispatch, has a third of the colour."""
 
 _LEAST_CHANGE = 0.0005
-"""Of the whole; less is the colour of no change."""
+"""Share of the total. A smaller change has the colour of no change."""
 
 _SAME, _GREW, _SHRANK = (0xEC, 0xEC, 0xEA), (0xE0, 0x45, 0x3A), (0x3B, 0x7D, 0xD8)
 
 
 @lru_cache(maxsize=10_000)
 def name_colour(name: str) -> str:
-    """Sand and terracotta for native code, sea green for Python; a line number changes nothing."""
+    """Sand and terracotta for native code, sea green for Python, whatever the line number."""
     if name == ROOT:
         return _ALL
     seed = zlib.crc32(without_line(name).encode("utf-8", "surrogatepass"))
@@ -46,7 +47,7 @@ def name_colour(name: str) -> str:
 
 
 def change_colour(change: float) -> str:
-    """Red for what grew, blue for what shrank, the stronger the more; grey-white for neither.
+    """Red for growth, blue for shrinkage, stronger for larger changes; grey-white for no change.
 
     >>> change_colour(0), change_colour(0.2), change_colour(-0.2)
     ('#ececea', '#e0453a', '#3b7dd8')
@@ -73,8 +74,8 @@ _ARGUMENTS = re.compile(r"(?<=.)\s*[(<].*")
 
 
 def make_printable(text: str) -> str:
-    r"""On one line, with a mark for each character that would harm the picture, such as one that is
-    not of XML, or that turns the direction of what follows it.
+    r"""The text on one line. Each character that would harm the picture becomes a replacement mark:
+    characters that XML does not allow, or that reverse the text after them.
 
     >>> make_printable("a\x00b\n")
     'a\ufffdb\ufffd'
@@ -83,12 +84,12 @@ def make_printable(text: str) -> str:
 
 
 def width_of(text: str, size: float) -> float:
-    """Pixels at that size of type: a little more than DejaVu Sans needs, which is a wide font."""
+    """The width in pixels at this font size. DejaVu Sans, a wide font, needs a little less."""
     return size * sum(map(_ems, text))
 
 
 def fit_text(text: str, width: float, size: float) -> str:
-    """The text if it fits, or its beginning with a mark; empty where nothing worth reading fits.
+    """The text if it fits, or its beginning with an ellipsis; empty if too little fits.
 
     >>> fit_text("at::add", 200, 12), fit_text("at::add", 14, 12)
     ('at::add', '')
@@ -96,7 +97,7 @@ def fit_text(text: str, width: float, size: float) -> str:
     'torch::…'
     """
     room = width / size
-    at_mark = 0  # how many characters fit together with the mark
+    at_mark = 0  # how many characters fit together with the ellipsis
     for count, character in enumerate(text):
         room -= _ems(character)
         if room < 0:
@@ -107,7 +108,7 @@ def fit_text(text: str, width: float, size: float) -> str:
 
 
 def fit_label(name: str, width: float, size: float) -> str:
-    """As much of a frame's name as fits: whole, without arguments, or the function's alone.
+    """As much of a frame's name as fits: all of it, without arguments, or the function only.
 
     >>> name = "at::native::add(at::Tensor const&)"
     >>> fit_label(name, 300, 12), fit_label(name, 130, 12), fit_label(name, 60, 12)
@@ -115,7 +116,7 @@ def fit_label(name: str, width: float, size: float) -> str:
     >>> fit_label("forward (model.py:12)", 80, 12)
     'forward'
     """
-    if width < 2 * size:  # not even two letters and the mark
+    if width < 2 * size:  # less than two letters and the ellipsis
         return ""
     bare = _ARGUMENTS.sub("", name.replace("(anonymous namespace)::", ""))
     function = bare.rpartition("::")[2] or bare
@@ -126,7 +127,7 @@ def fit_label(name: str, width: float, size: float) -> str:
 
 
 def wrap_text(text: str, width: float, size: float, lines: int) -> list[str]:
-    """The text on so many lines at most, broken between words; what is too long for it is cut."""
+    """The text in at most `lines` lines, broken between words; a line that is too long is cut."""
     found = [""]
     for word in text.split():
         longer = f"{found[-1]} {word}".lstrip()

@@ -1,27 +1,29 @@
-"""The stacks of a callgrind profile, with instructions as their weights.
+"""Rebuild the stacks of a callgrind profile, with instructions as their weights.
 
-Callgrind keeps no stacks, only who called whom and what it cost. The stacks are rebuilt from that:
-a function's exclusive cost is spread over its callers in proportion to the inclusive cost of each
-call, theirs over their callers, and so on up to a function that nobody called. It is the best guess
-that the data allow, as gprof makes it; a function whose cost depends on its caller is blurred.
+Callgrind does not record stacks, only which function called which, and the cost. The stacks are
+rebuilt from that: the exclusive cost of a function is divided among its callers in proportion to
+the inclusive cost of each call, their shares among their callers, and so on, up to a function that
+nobody called. gprof does the same. The result is an estimate for a function whose cost depends on
+its caller.
 
-- Every instruction is in exactly one stack, under the function that ran it: the weights of all
-  stacks add up to the profile's total, and those that end in a function to its exclusive cost.
-- Inside a cycle only calls that lead away from its entrances (the members called from outside) are
-  followed, by the fewest calls, so every stack ends.
-- A share below `smallest` of the total is not split any further but given to the costliest callers;
-  otherwise a profile of Python would have more stacks than instructions.
+- Every instruction is in exactly one stack, below the function that ran it. The weights of all
+  stacks add up to the total of the profile, and those of the stacks that end in a function to its
+  exclusive cost.
+- Inside a cycle, only calls that lead away from its entrances (the members that are called from
+  outside) are followed, along the fewest calls, so every stack ends.
+- A share below `smallest` of the total is not divided further, but given to the costliest caller.
+  Otherwise a profile of Python would have more stacks than instructions.
 
 Stacks per run begin with the code that runs the statement:
 
-- **The root.** What starts the statement (`exec`, the interpreter's calls of it) is above every
-  stack and runs no instruction while collection is on, so frames that all stacks share and that
-  have no instructions of their own are left out. The first that has some is Python's evaluation of
-  the statement, or the loop of a C++ one.
+- **The root.** The frames that start the statement (`exec` and the interpreter's calls of it) are
+  in every stack, and run no instruction while instructions are counted. So frames that all stacks
+  share and that have no instructions of their own are left out. The first frame with instructions
+  is Python's evaluation of the statement, or the loop of a C++ statement.
 - **Jumps** between libraries have neither a name nor a library. They are left out between two
-  frames, and stay where they are the last, since they have instructions of their own.
-- **Instructions per run** are whole numbers. They are rounded so that the total and every frame's
-  weight are off by less than one.
+  frames. At the end of a stack they stay, because they have instructions of their own.
+- **Instructions per run** are whole numbers. They are rounded so that the total and the weight of
+  every frame are off by less than one.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ from torchmark.flame.stacks import (
 )
 
 SMALLEST_SHARE = 1e-4
-"""Of the total: a tenth of a pixel in a flame graph a thousand pixels wide."""
+"""Share of the total: a tenth of a pixel in a flame graph that is a thousand pixels wide."""
 
 
 def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[Stack]:
-    """Every stack with a cost of its own, in the order of the functions they end in."""
+    """Every stack with a cost, in the order of the functions that the stacks end in."""
     names = [frame_name(function) for function in profile.functions]
     calls = _calls_by_callee(profile)
     least = max(1, int(profile.total * smallest))
@@ -68,7 +70,7 @@ def rebuild_stacks(profile: Profile, smallest: float = SMALLEST_SHARE) -> list[S
 
 
 def average_stacks(profile: Profile, number: int) -> list[Stack]:
-    """The stacks of a profile that counted `number` runs, each with its instructions per run."""
+    """The stacks of a profile that counted `number` runs, weighted with instructions per run."""
     named = (
         Stack(_without_jumps(frames), cost)
         for frames, cost in rename_frames(rebuild_stacks(profile), without_address)
@@ -78,7 +80,7 @@ def average_stacks(profile: Profile, number: int) -> list[Stack]:
 
 
 def source_files(profile: Profile) -> dict[str, str]:
-    """The file in which each frame is defined, by the frame's name, where callgrind knows it."""
+    """The files that define the frames, by the names of the frames, if callgrind knows them."""
     return {
         frame_name(function): function.source_file
         for function in profile.functions
@@ -87,7 +89,7 @@ def source_files(profile: Profile) -> dict[str, str]:
 
 
 def frame_name(function: ProfiledFunction) -> str:
-    """The function's name; a nameless one is an address, which says nothing without its object."""
+    """The name of the function. An address means nothing without its object, which is added."""
     if not function.name.startswith("0x"):
         return function.name
     return f"{function.name} [{PurePosixPath(function.object_file).name}]"
@@ -102,14 +104,14 @@ def _below_the_start(
 ) -> list[tuple[tuple[str, ...], int]]:
     if not costs:
         return []
-    # What the first and the last of sorted stacks have in common, those between them have too. A
-    # stack that ends early, in a frame with instructions of its own, is the first.
+    # In sorted stacks, the frames that the first and the last have in common are in all others. A
+    # stack that ends early, in a frame with its own instructions, is the first.
     start = max(0, count_common_frames(costs[0][0], costs[-1][0]) - 1)
     return [(frames[start:], cost) for frames, cost in costs]
 
 
 def _per_run(costs: Iterable[tuple[tuple[str, ...], int]], number: int) -> list[Stack]:
-    """Rounded where the running sum is cut, so a frame's neighbouring stacks share one error."""
+    """Weights per run. The running sum is rounded, so neighbouring stacks share one error."""
     found = []
     before = 0
     for frames, cost in costs:
@@ -131,13 +133,13 @@ def _calls_by_callee(profile: Profile) -> list[list[Call]]:
         if not stays_inside or depths[call.caller] < depths[call.callee]:
             calls[call.callee].append(call)
     for found in calls:
-        # By name and not by place in the file, which is another one in every run.
+        # Sorted by name, because the order in the file differs from run to run.
         found.sort(key=lambda call: (-call.inclusive, profile.functions[call.caller][:3]))
     return calls
 
 
 def _depths_in_cycles(profile: Profile, cycle_of: list[int]) -> list[int]:
-    """How many calls inside its cycle lie between a function and the nearest entrance."""
+    """The number of calls inside its cycle between a function and the nearest entrance."""
     callees: dict[int, list[int]] = defaultdict(list)
     entrances: set[int] = set()
     for call in profile.calls:
@@ -160,7 +162,7 @@ def _depths_in_cycles(profile: Profile, cycle_of: list[int]) -> list[int]:
 def _costliest_of_closed_cycles(
     profile: Profile, cycle_of: list[int], entrances: set[int]
 ) -> list[int]:
-    """A cycle that nobody calls from outside is entered at its costliest member."""
+    """The entrances of cycles that are not called from outside: their costliest members."""
     entered = {cycle_of[function] for function in entrances}
     first: dict[int, int] = {}
     by_cost = sorted(
@@ -174,9 +176,9 @@ def _costliest_of_closed_cycles(
 
 
 def _share_out(cost: int, calls: list[Call], least: int) -> list[tuple[int, int]]:
-    """The cost spread over the callers in proportion, in whole instructions, none lost.
+    """Divide the cost among the callers in proportion, in whole instructions.
 
-    Callers whose share would be below `least` get nothing; the costliest gets what is left over.
+    Callers whose share would be below `least` get nothing. The costliest gets the rest.
     """
     weight = sum(call.inclusive for call in calls)
     kept = [call for call in calls if cost * call.inclusive >= least * weight > 0]

@@ -1,5 +1,5 @@
-// What a picture does once it is open: zoom, search, figures of the frame below the pointer.
-// It finds everything from its own place, so that several pictures share a page.
+// What an open picture does: zoom, search, show the figures of the frame below the pointer.
+// Everything is found relative to this script, so several pictures can share a page.
 (() => {
   "use strict";
   const svg = document.currentScript.closest("svg");
@@ -19,7 +19,7 @@
   const controls = makeControls();
   let zoomed = root;
 
-  // As lettering.py estimates it.
+  // The same estimate as in appearance.py.
   function ems(character) {
     if (" !'(),-./:;IJ[]\\fijlrt|".includes(character)) return 0.41;
     if ("#%&+<=>@MW^mw~".includes(character) || character > "~") return 1;
@@ -78,7 +78,7 @@
     controls.reset.hidden = target === root;
   }
 
-  // Frames come outermost first and from left to right: a match inside a match adds nothing.
+  // Frames come outermost first, from left to right. A match inside a match is not counted again.
   function search(text) {
     const wanted = text.trim().toLowerCase();
     let matched = 0;

@@ -1,16 +1,16 @@
-"""Stacks with their weights: text formats, the names of frames, and trees of frames.
+"""Stacks with their weights: text formats, names of frames, and trees of frames.
 
 Folded text has a line for each stack: `main;outer;inner 284`. py-spy and others write it. A file
-may come from anywhere, so a name is data: it may have spaces, quotes and markup in it. Only `;`
-and line breaks cannot be part of one, because they separate frames and stacks.
+may come from anywhere, so a name may contain spaces, quotes and markup. Only `;` and line breaks
+cannot be part of a name, because they separate frames and stacks.
 
-Some names are not the same the next time: they hold an address, or the line of a changed file. Two
-recordings would agree in nothing below such a frame. So code that recorders can name by its address
-alone is called after its library; and where two recordings are compared, a Python function is named
-by its file and not by the line that ran.
+Some names change from one recording to the next: they contain an address, or a line of a file that
+was edited. Two recordings would have nothing in common below such a frame. So code that recorders
+can name only by its address is named by its library. Where two recordings are compared, a Python
+function is named by its file, without the line.
 
-A tree grows from sorted stacks, so a frame's children are sorted by name and nothing here recurses:
-a recorded stack may be deeper than Python's own.
+A tree is built from sorted stacks, so the children of a frame are sorted by name. Nothing here is
+recursive, because a recorded stack may be deeper than Python's own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ROOT = "all"
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 NAMELESS = "[code without a name]"
-"""Of no library either, such as what is compiled while it runs."""
+"""The name of code that is in no library either, such as code that is compiled at run time."""
 
 _MOST_DIGITS = 18
-"""Of a weight; a larger number is no weight but damage, and slow to read."""
+"""Digits of a weight. A larger number is damage, and slow to read."""
 
 _SEPARATORS = str.maketrans({";": ",", "\n": " ", "\r": " "})
 
@@ -50,11 +50,11 @@ class Stack(NamedTuple):
     """Names, the outermost first."""
 
     weight: int
-    """Samples in which this was the whole stack, or instructions of its last frame."""
+    """Samples with exactly this stack, or instructions of its last frame."""
 
 
 def parse_stacks(text: str, source: str = "the folded stacks") -> list[Stack]:
-    """The stacks in the order of their lines; `source` names them where a line is damaged.
+    """The stacks in the order of their lines; `source` is the name of the text in errors.
 
     >>> parse_stacks("main;f (a.py:3) 12")
     [Stack(frames=('main', 'f (a.py:3)'), weight=12)]
@@ -73,7 +73,7 @@ def _parse_line(line: str, place: str) -> tuple[list[str], int]:
     if not (space and weight.isascii() and weight.isdigit()):
         raise StacksFileError(
             f"{place}: {_shorten(weight or line)} is not a number of samples; "
-            "a line is frames with ';' between them, a space and a whole number"
+            "a line has frames separated by ';', a space and a whole number"
         )
     if len(weight) > _MOST_DIGITS:
         raise StacksFileError(f"{place}: a weight of {len(weight)} digits cannot be right")
@@ -88,7 +88,7 @@ def _shorten(text: str) -> str:
 
 
 def fold_stacks(stacks: Iterable[Stack]) -> str:
-    r"""A line for each different stack, sorted; separators in names are replaced.
+    r"""One line for each distinct stack, sorted. Separators in names are replaced.
 
     >>> fold_stacks([Stack(("main", "g"), 1), Stack(("main", "f"), 2), Stack(("main", "g"), 3)])
     'main;f 2\nmain;g 4\n'
@@ -112,7 +112,7 @@ def render_speedscope(
     """JSON text for https://www.speedscope.app: a "sampled" profile, one sample for each stack.
 
     `name` is the title that speedscope shows; `files` says where frames are defined. speedscope's
-    own units are those of time and of bytes, so to it the weights are plain numbers.
+    own units are for time and bytes, so the weights have the unit "none".
     """
     weights = sorted(merge_stacks(stacks).items())
     names = dict.fromkeys(frame for frames, _ in weights for frame in frames)
@@ -145,7 +145,7 @@ def render_speedscope(
 
 
 def count_common_frames(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """How many frames both stacks begin with, from the outermost on."""
+    """The number of frames that both stacks have in common, from the outermost on."""
     count = 0
     for one, other in zip(first, second, strict=False):
         if one != other:
@@ -155,14 +155,14 @@ def count_common_frames(first: tuple[str, ...], second: tuple[str, ...]) -> int:
 
 
 def rename_frames(stacks: Iterable[Stack], rename: Callable[[str], str]) -> Iterator[Stack]:
-    """The stacks with every name as `rename` has it."""
+    """The stacks, with every name changed by `rename`."""
     rename_once = cache(rename)
     for frames, weight in stacks:
         yield Stack(tuple(map(rename_once, frames)), weight)
 
 
 def comparable_name(name: str) -> str:
-    """The name that a frame has in every recording."""
+    """A name for the frame that is the same in every recording."""
     return without_line(without_address(name))
 
 
@@ -202,17 +202,17 @@ def is_python(name: str) -> bool:
 
 
 class Weights(NamedTuple):
-    """Of stacks on both sides of a comparison; those of one recording have a branch alone."""
+    """Weights on both sides of a comparison. A single recording has only a branch."""
 
     base: int = 0
     branch: int = 0
 
     change: float = 0.0
-    """What they grew by, as a share of the whole; negative if they shrank."""
+    """Growth as a share of the total; negative for shrinkage."""
 
     room: float = 0.0
-    """What they take in a picture where neither side vanishes: of each stack's shares of the whole
-    the larger one, added up."""
+    """The width in a picture that shows both sides: for each stack the larger of its two shares of
+    the total, added up."""
 
     def plus(self, other: Weights) -> Weights:
         return Weights(*map(operator.add, self, other))
@@ -223,22 +223,22 @@ _NO_WEIGHTS = Weights()
 
 @dataclass(slots=True)
 class Frame:
-    """All stacks that begin alike, up to this frame."""
+    """All stacks that begin with the same frames, down to this one."""
 
     name: str
 
     own: Weights = _NO_WEIGHTS
-    """Of the stack that ends here."""
+    """Weights of the stack that ends here."""
 
     total: Weights = _NO_WEIGHTS
-    """Of all stacks that pass here or end here."""
+    """Weights of all stacks that contain this frame."""
 
     children: list[Frame] = field(default_factory=list)
-    """What it called, by name."""
+    """The frames that it called, by name."""
 
 
 def build_tree(stacks: Iterable[Stack]) -> Frame:
-    """The frame that holds all of them, as the branch of a comparison with nothing.
+    """The frame that holds all stacks.
 
     >>> (main,) = build_tree([Stack(("main", "f"), 2), Stack(("main",), 1)]).children
     >>> main.own.branch, main.total.branch, [child.name for child in main.children]
@@ -248,11 +248,11 @@ def build_tree(stacks: Iterable[Stack]) -> Frame:
 
 
 def build_difference(base: Iterable[Stack], branch: Iterable[Stack], *, normalise: bool) -> Frame:
-    """The frame that holds the stacks of both, each with its weight on either side.
+    """The frame that holds the stacks of both sides, with the weights on either side.
 
-    With `normalise` shares are compared: right for samples, of which a longer recording has more.
-    Without it the weights themselves are: right for instructions per run, where a larger total is
-    part of the difference.
+    With `normalise`, shares are compared. That is right for samples, since a longer recording has
+    more of them. Without it, weights are compared. That is right for instructions per run, where a
+    larger total is part of the difference.
     """
     before, after = merge_stacks(base), merge_stacks(branch)
     base_total, branch_total = sum(before.values()), sum(after.values())
@@ -277,7 +277,7 @@ def build_difference(base: Iterable[Stack], branch: Iterable[Stack], *, normalis
 
 
 def _close(path: list[Frame], length: int) -> None:
-    """Frames that no later stack passes give their weight to those above them."""
+    """Add the weights of frames that no later stack contains to those of the frames above."""
     while len(path) > length:
         closed = path.pop()
         path[-1].total = path[-1].total.plus(closed.total)

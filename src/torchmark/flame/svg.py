@@ -1,9 +1,9 @@
-"""A flame graph, or the difference of two, as one SVG with everything inside it.
+"""Draw a flame graph, or the difference of two, as one self-contained SVG.
 
-The outermost frame is at the top, and a frame is as wide as its share of the whole. The picture is
-complete without its script, since PNGs are made from it; opened in a browser, or inlined in a page,
-the script lets one zoom and search. Names are data from elsewhere: they are only ever text, and
-never in the script. Nothing is fetched, and nothing has an id, so that pictures share a page.
+The outermost frame is at the top, and a frame is as wide as its share of the total. The picture is
+complete without its script, because PNG files are made from it. In a browser or an HTML page, the
+script adds zoom and search. Names are foreign data: they are always text, and never in the script.
+Nothing is loaded from the network, and nothing has an id, so several pictures can share a page.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _FULL = WIDTH - 2 * _EDGE
 """Pixels of the outermost frame."""
 
 _ROW = 18
-"""Pixels from one frame to the one that it called."""
+"""Pixels from one frame to the frames that it called."""
 
 _LETTERS = 12
-"""Pixels of the type in frames; `flame.js` knows it too."""
+"""Font size of the text in frames, in pixels; `flame.js` uses the same."""
 
 _NARROWEST = 0.1
-"""Pixels; what is narrower is not drawn, but part of what called it."""
+"""Pixels. A narrower frame is not drawn; its caller includes it."""
 
 _MOST_FRAMES = 10_000
-"""That are drawn, the widest of all; more would make a file that no browser likes."""
+"""The widest frames are drawn, up to this number. A file with more is too large for a browser."""
 
 _CONTROLS = 400
-"""Pixels that the script's search and reset take beside the title."""
+"""Pixels for the script's search and reset, next to the title."""
 
 
 class _Box(NamedTuple):
-    """A frame with its place."""
+    """A frame with its position."""
 
     name: str
     start: float
@@ -70,11 +70,11 @@ class _Box(NamedTuple):
     row: int
     fill: str
     figures: str
-    """What it weighs, in words."""
+    """Its weight, as text."""
 
 
 def flame_svg(stacks: Iterable[Stack], *, title: str, unit: str, note: str = "") -> str:
-    """`unit` is what weights are ("samples"); `note` is for what else a reader must know."""
+    """A flame graph. `unit` is that of the weights ("samples"); `note` is shown below the title."""
     root = build_tree(rename_frames(stacks, without_address))
 
     def figures(frame: Frame) -> str:
@@ -97,11 +97,11 @@ def difference_svg(
     note: str = "",
     normalise: bool = True,
 ) -> str:
-    """What grew from base to branch in red, what shrank in blue.
+    """A picture with growth from base to branch in red, and shrinkage in blue.
 
-    The colour is that of a frame's own change, without what it called; so it points at the place.
-    The width is that of the larger side, or what vanished could not be seen. `normalise` compares
-    shares and not weights: leave it on for samples, and off for instructions per run.
+    The colour is that of a frame's own change, without the frames that it called, so it points to
+    the cause. The width is that of the larger side, so frames that disappeared are visible.
+    `normalise` compares shares instead of weights: right for samples, not for instructions per run.
     """
     root = build_difference(
         rename_frames(base, comparable_name),
@@ -132,9 +132,9 @@ def _boxes(
     fill: Callable[[Frame], str],
     figures: Callable[[Frame], str],
 ) -> tuple[list[_Box], bool]:
-    """The frames that are wide enough, outermost first, from the left; and whether those are all.
+    """The frames that are wide enough, outermost first, from the left; and whether these are all.
 
-    Children lie at the left of their frame, so what is free at its right is the frame's own.
+    Children start at the left end of their frame, so the free part on the right is the frame's own.
     """
     scale = _FULL / (room(root) or 1)
     found: list[tuple[float, float, int, Frame]] = []
@@ -153,7 +153,7 @@ def _boxes(
             start += width
         waiting += reversed(places)
     if len(found) > _MOST_FRAMES:
-        # A frame is as wide as what it called or wider, and before it: none loses its caller.
+        # A caller is at least as wide as the frames it called, and before them, so it is kept, too.
         widest = sorted(range(len(found)), key=lambda place: -found[place][1])[:_MOST_FRAMES]
         found, is_whole = [found[place] for place in sorted(widest)], False
     boxes = [
@@ -171,16 +171,17 @@ def _svg(
     note: str,
     legend: Sequence[tuple[str, str]],
 ) -> str:
-    """The script replaces the total by the figures of a frame, so it has a line of its own."""
+    """The whole picture. The script replaces the line with `total` by the figures of a frame."""
     title = make_printable(title)
-    remarks = [note, "" if is_whole else "Frames too narrow to see are not drawn, but counted"]
+    left_out = "Some frames are too narrow to be drawn; their callers include them"
+    remarks = [note, "" if is_whole else left_out]
     remark = make_printable(". ".join(text.rstrip(".") for text in remarks if text))
     y = 26
     lines = []
     for line in wrap_text(title, _FULL - _CONTROLS, 16 * 1.1, lines=3):  # bold is a tenth wider
         lines.append(_line(line, y, "title"))
         y += 20
-    y = max(y, 46)  # also without a title the script's controls have their place
+    y = max(y, 46)  # leave room for the script's controls, even without a title
     lines.append(_line(fit_text(make_printable(total), _FULL, 13), y, "quiet details"))
     y += 18
     for line in wrap_text(remark, _FULL, 13, lines=4):
@@ -213,7 +214,7 @@ def _group(box: _Box, top: int) -> str:
     text = f'<text x="{x + 3:.2f}" y="{y + 13}">{escape(label)}</text>' if label else ""
     return (
         f"<g><title>{escape(box.name)}\n{escape(box.figures)}</title>"
-        # Four places, because zooming in multiplies what is lost here by thousands.
+        # Four decimal places, because zooming multiplies rounding errors by thousands.
         f'<rect x="{_number(x)}" y="{y}" width="{_number(box.width)}" height="{_ROW - 1}"'
         f' fill="{box.fill}"/>{text}</g>'
     )
@@ -231,18 +232,18 @@ def _legend(entries: Sequence[tuple[str, str]], y: int) -> str:
 
 
 _CHANGES = (
-    (change_colour(-0.10), "shrank by 10 % of all"),
+    (change_colour(-0.10), "shrank by 10 % of the total"),
     (change_colour(-0.03), "3 %"),
     (change_colour(-0.005), "0.5 %"),
     (change_colour(0), "same"),
     (change_colour(0.005), "0.5 %"),
     (change_colour(0.03), "3 %"),
-    (change_colour(0.10), "grew by 10 % of all"),
+    (change_colour(0.10), "grew by 10 % of the total"),
 )
 
 
 def _kinds(boxes: Sequence[_Box]) -> list[tuple[str, str]]:
-    """Python and native, where a picture has both."""
+    """The legend of Python and native frames, if the picture has both."""
     kinds = {is_python(box.name) for box in boxes if box.name != ROOT}
     return [(PYTHON_KEY, "Python"), (NATIVE_KEY, "native")] if len(kinds) == 2 else []
 
@@ -264,15 +265,15 @@ def _part(name: str) -> str:
 
 
 def png_of(svg: str) -> bytes:
-    """An SVG as a PNG of the same size, drawn in this process by vl-convert, offline.
+    """A PNG of an SVG in the same size. vl-convert draws it in this process, without the network.
 
-    The SVG is drawn as it stands; its script is not run. vl-convert brings a font of its own, so
-    that a server without any still gets text in its pictures.
+    The script of the SVG is not run. vl-convert has its own font, so the text is also drawn on a
+    server without fonts.
     """
     try:
         import vl_convert  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingToolError(
-            "PNG pictures need vl-convert: pip install 'torchmark[report]'. The SVG needs nothing."
+            "PNG files need vl-convert: pip install 'torchmark[report]'; SVG files do not need it"
         ) from error
     return vl_convert.svg_to_png(svg)

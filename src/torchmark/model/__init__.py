@@ -1,1 +1,1 @@
-"""The nouns that are handed from stage to stage: frozen where they can be, typed, without torch."""
+"""The data types that all stages share: frozen where possible, typed, without torch."""

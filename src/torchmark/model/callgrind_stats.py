@@ -1,19 +1,19 @@
-"""What counting one statement gave: instructions by function, of the statement and of nothing.
+"""The result of counting one statement: instructions by function, of the statement and the loop.
 
-The interface and the printed text are those of `torch.utils.benchmark`'s `CallgrindStats`. Beyond
-it, stats go to JSON and back, and where the text of callgrind's file was kept they are exported for
-KCachegrind, for flame graphs (folded stacks) and for speedscope.
+Interface and printed text are the same as those of `torch.utils.benchmark.CallgrindStats`. In
+addition, stats can be written to JSON and read back. If the text of callgrind's file was kept, they
+can be exported for KCachegrind, for flame graphs (folded stacks) and for speedscope.
 
-Functions have the names that callgrind_annotate prints, so filters written for torch's names work:
-`file:function [object]`, `???:function [object]` without debug symbols. Code that was inlined from
-another file has an entry of its own, `header:function`, without the object. Three things differ:
+Functions have the names that callgrind_annotate prints, so filters for torch's names work:
+`file:function [object]`, or `???:function [object]` without debug symbols. Code that was inlined
+from another file is a separate entry, `header:function`, without the object. Three things differ:
 
-- Functions of one file and name in several objects keep an entry each; callgrind_annotate adds
-  them up under the object that it read last.
-- A function whose count is the whole program's is kept; torch leaves it out, to be rid of calls
-  that were under way when collection began, which are no exclusive cost here.
-- The inclusive cost of recursive functions follows `torchmark.callgrind.profile`, and never
-  exceeds the total.
+- Functions with the same file and name in several objects have one entry each. callgrind_annotate
+  adds them up under the object that it read last.
+- A function that has the count of the whole program is kept. torch leaves it out, to remove calls
+  that were active when collection started; these have no exclusive cost here.
+- The inclusive cost of recursive functions is computed by `torchmark.callgrind.profile`, and is
+  never more than the total.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torchmark.model.case import TaskSpec
 from torchmark.model.function_counts import FunctionCounts, counts_of
 
 _BUILD_PLACES = (
-    # PyTorch, wherever it was built.
+    # PyTorch, built in any directory.
     (re.compile(r"^.+build/\.\./"), "build/../"),
     (re.compile(r"^.+/build/aten/"), "build/aten/"),
     # CPython's interpreter and its objects.
@@ -45,50 +45,50 @@ _BUILD_PLACES = (
 
 @dataclass(frozen=True, repr=False)
 class CallgrindStats:
-    """Instructions of `number_per_run` executions of a statement, by function."""
+    """Instructions of `number_per_run` runs of a statement, by function."""
 
     task_spec: TaskSpec
     number_per_run: int
-    """How often the statement ran while instructions were counted."""
+    """Runs of the statement that were counted."""
 
     built_with_debug_symbols: bool
-    """Whether torch's own functions come with their source files."""
+    """Whether torch's functions have source files."""
 
     baseline_inclusive_stats: FunctionCounts
     baseline_exclusive_stats: FunctionCounts
     """The same loop around `pass`; empty if it was not counted."""
 
     stmt_inclusive_stats: FunctionCounts
-    """Every function with what it called."""
+    """Counts of each function, including its callees."""
 
     stmt_exclusive_stats: FunctionCounts
-    """Every function by itself; the sum is the number of instructions."""
+    """Counts of each function, without its callees; the sum is the total."""
 
     stmt_callgrind_out: str | None
-    """The text of callgrind's file, if it was asked for."""
+    """The text of callgrind's file, if it was requested."""
 
     def stats(self, inclusive: bool = False) -> FunctionCounts:
-        """Counts by function; inclusive ones find hot spots, exclusive ones compare runs."""
+        """Counts by function: inclusive to find hot spots, exclusive to compare runs."""
         return self.stmt_inclusive_stats if inclusive else self.stmt_exclusive_stats
 
     def counts(self, *, denoise: bool = False) -> int:
-        """Instructions in all, for `number_per_run` executions."""
+        """The total number of instructions of `number_per_run` runs."""
         stats = self.stmt_exclusive_stats
         return (stats.denoise() if denoise else stats).sum()
 
     def without_loop(self) -> FunctionCounts:
-        """Exclusive counts of the statement alone: those of the empty loop are taken off."""
+        """Exclusive counts of the statement, without those of the loop around it."""
         return self.stmt_exclusive_stats - self.baseline_exclusive_stats
 
     def delta(self, other: CallgrindStats, inclusive: bool = False) -> FunctionCounts:
-        """By function, how much more is counted here than in `other`."""
+        """Counts by function, minus those of `other`."""
         return self.stats(inclusive) - other.stats(inclusive)
 
     def as_standardized(self) -> CallgrindStats:
-        """The same counts without library names and build directories.
+        """The same counts, with libraries and build directories removed from function names.
 
-        Two builds of torch or Python in different places then cancel in `delta`. The text of
-        callgrind's file, which has the full names, is not taken along.
+        Use it to compare builds of torch or Python in different directories with `delta`. The
+        text of callgrind's file is dropped, because it has the full names.
         """
         return replace(
             self,
@@ -120,20 +120,20 @@ class CallgrindStats:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """The stats as JSON text that `from_json` reads back without loss."""
+        """JSON text that `from_json` reads without loss."""
         from torchmark.model.codec import encode_stats  # noqa: PLC0415 - it imports this
 
         return encode_stats(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CallgrindStats:
-        """The stats in `text`; whatever does not hold any is a `CallgrindFileError`."""
+        """Read JSON text of `to_json`; a `CallgrindFileError` if it has no stats."""
         from torchmark.model.codec import decode_stats  # noqa: PLC0415 - it imports this
 
         return decode_stats(text)
 
     def to_callgrind_out(self) -> str:
-        """callgrind's own file, for KCachegrind and callgrind_annotate."""
+        """The text of callgrind's file, for KCachegrind and callgrind_annotate."""
         if self.stmt_callgrind_out is None:
             raise InvalidArgumentError(
                 f"the callgrind file of {self.task_spec.title!r} was not kept; "
@@ -142,11 +142,11 @@ class CallgrindStats:
         return self.stmt_callgrind_out
 
     def to_folded(self) -> str:
-        """Folded stacks, a line each, for flame graphs; see `torchmark.flame.counted`."""
+        """Folded stacks for flame graphs, one per line; see `torchmark.flame.counted`."""
         return fold_stacks(rebuild_stacks(self._profile()))
 
     def to_speedscope(self) -> str:
-        """JSON for speedscope, from the stacks of `to_folded`."""
+        """JSON for speedscope, with the stacks of `to_folded`."""
         profile = self._profile()
         return render_speedscope(
             rebuild_stacks(profile), name=self.task_spec.title, files=source_files(profile)
@@ -173,7 +173,7 @@ def stats_from_profiles(
     baseline: Profile | None,
     stmt_text: str | None,
 ) -> CallgrindStats:
-    """The stats of a statement and, where it was counted, of the empty loop."""
+    """The stats of a statement and, if it was counted, of the empty loop."""
     loop = baseline or Profile(total=0, functions=(), shares=(), calls=())
     return CallgrindStats(
         task_spec=task_spec,
@@ -188,24 +188,24 @@ def stats_from_profiles(
 
 
 def exclusive_counts(profile: Profile) -> FunctionCounts:
-    """Every function by itself; the sum is the profile's total."""
+    """Counts of each function without its callees; the sum is the profile's total."""
     counts = [(share.exclusive, name) for name, _, share in _named_shares(profile)]
     return counts_of(counts, inclusive=False)
 
 
 def inclusive_counts(profile: Profile) -> FunctionCounts:
-    """Every function with what it called, and inlined code with what was called from it."""
+    """Counts of each function, and of inlined code, with their callees."""
     counts = [(each.inclusive, _full_name(*each[:3])) for each in profile.functions]
     for name, is_inlined, share in _named_shares(profile):
         if is_inlined:
-            # A part costs no more than the whole; recursion would make it look so.
+            # With recursion the sum could exceed the cost of the whole function.
             whole = profile.functions[share.function].inclusive
             counts.append((min(share.exclusive + share.called, whole), name))
     return counts_of(counts, inclusive=True)
 
 
 def _named_shares(profile: Profile) -> Iterator[tuple[str, bool, SourceShare]]:
-    """The name of every share, and whether its code was inlined from another file."""
+    """Each share with its name and whether its code was inlined from another file."""
     own = {function[:3] for function in profile.functions}
     for share in profile.shares:
         function = profile.functions[share.function]
@@ -220,7 +220,7 @@ def _full_name(object_file: str, source_file: str, name: str) -> str:
 
 
 def _has_torch_sources(profile: Profile) -> bool:
-    """Whether torch's functions come with source files; true if torch does not occur at all."""
+    """Whether torch's functions have source files; True if torch does not occur."""
     files = {
         function.source_file for function in profile.functions if "libtorch" in function.object_file
     }

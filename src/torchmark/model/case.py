@@ -1,7 +1,7 @@
-"""What runs, as text: a case of a suite, and the task of a Timer.
+"""The code to measure, as text: a case of a suite, and the task of a Timer.
 
-Definitions expand to cases, and a case maps one to one to what a worker measures. Its id follows
-from what it says alone, so it is the same in another file, on another machine and on another day.
+Definitions expand to cases, and a worker measures one case at a time. The ID of a case is a hash of
+its contents, so it is the same in another file, on another machine and on another day.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torchmark.errors import UnknownLanguageError
 from torchmark_probe.loops import measurement
 
 MODEL_PATH = "@TORCHMARK_MODEL@"
-"""Stands in a setup for the path of the saved scripted model, which is known only in a run."""
+"""Placeholder in a setup for the path of the saved scripted model, which a run fills in."""
 
 Threads: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-"""How many threads torch may use."""
+"""Number of threads that torch may use."""
 
 
 class Language(enum.Enum):
-    """What a statement is written in: 0 is Python and 1 is C++, as in torch."""
+    """The language of a statement: 0 is Python and 1 is C++, as in torch."""
 
     PYTHON = 0
     CPP = 1
@@ -38,34 +38,34 @@ _LANGUAGE_NAMES = {
     "cpp": Language.CPP,
     "c++": Language.CPP,
 }
-"""What people may write for a Language, as in torch."""
+"""Names that users may write for a Language, as in torch."""
 
 
 class Runtime(enum.Enum):
-    """Who executes the statement."""
+    """The runtime that executes the statement."""
 
     EAGER = "eager"
     TORCHSCRIPT = "torchscript"
     COMPILED = "compiled"
     EXPLICIT = "explicit"
-    """Given as TimerArgs: the definition does not say."""
+    """Defined with TimerArgs, so the runtime is not known."""
 
 
 class Autograd(enum.Enum):
-    """Which passes the statement makes."""
+    """The passes that the statement runs."""
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward + backward"
     EXPLICIT = "explicit"
-    """Given as TimerArgs: the definition does not say."""
+    """Defined with TimerArgs, so the passes are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedModel:
-    """A model that is scripted once in a run, saved, and loaded by all cases that use it."""
+    """A model that a run scripts and saves once, and that the cases load."""
 
     source: str
-    """A module in Python that defines `jit_model`, a ScriptModule; it imports what it needs."""
+    """Source of a Python module that defines `jit_model`, a ScriptModule, with its imports."""
 
     @property
     def id(self) -> str:
@@ -74,19 +74,19 @@ class ScriptedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One statement in one language, runtime and pass, with one number of threads."""
+    """One statement in one language, with one runtime and number of threads."""
 
     label: tuple[str, ...]
-    """The names under which the suite holds it, outermost first."""
+    """The names of the case in its suite, outermost first."""
 
     stmt: str
-    """What is run again and again."""
+    """The code that is measured."""
 
     setup: str = "pass"
-    """What runs once before; MODEL_PATH in it stands for the saved model."""
+    """Code that runs once before; MODEL_PATH in it is the path of the saved model."""
 
     global_setup: str = ""
-    """C++: what stands at the top of the file."""
+    """C++ code for the top of the file."""
 
     language: Language = Language.PYTHON
     runtime: Runtime = Runtime.EXPLICIT
@@ -94,17 +94,17 @@ class Case:
     num_threads: Threads = 1
 
     params: tuple[tuple[str, str], ...] = ()
-    """The values from the definition's grid, as name and text."""
+    """The values from the grid of the definition, as name and text."""
 
     model: ScriptedModel | None = None
-    """The scripted model whose path the setup names, if it names one."""
+    """The scripted model that the setup loads."""
 
     skip: str | None = None
-    """Why the definition wants it left out; None for a case that runs."""
+    """The reason to skip the case, from its definition; None for a case that runs."""
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that follow from the labels and from what runs."""
+        """Sixteen hexadecimal digits: a hash of the labels and the code."""
         return digest(
             {
                 "label": self.label,
@@ -122,7 +122,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """One line for a person.
+        """Name and facts of the case in one line.
 
         >>> Case(label=("Pointwise", "add"), stmt="x + y", runtime=Runtime.EAGER,
         ...      autograd=Autograd.FORWARD, num_threads=2).title
@@ -132,12 +132,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The labels, or the statement where there are none."""
+        """The labels, or the statement if there are no labels."""
         return " / ".join(self.label) or self.stmt.partition("\n")[0]
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What sets it apart from cases of the same name, for a person."""
+        """Words that tell cases of the same name apart."""
         facts = ["Python" if self.language is Language.PYTHON else "C++"]
         facts += [self.runtime.value] if self.runtime is not Runtime.EXPLICIT else []
         facts += [self.autograd.value] if self.autograd is not Autograd.EXPLICIT else []
@@ -148,13 +148,13 @@ class Case:
 
 @dataclass(frozen=True, repr=False)
 class TaskSpec(measurement.TaskSpec):
-    """Everything that defines a Timer but its globals; equal specs are replicates."""
+    """All arguments of a Timer except its globals; results with equal specs are replicates."""
 
     num_threads: Threads = 1
 
 
 def spec_of(case: Case) -> TaskSpec:
-    """The case under the names that tables use."""
+    """The spec of a case, with the labels that tables use."""
     return TaskSpec(
         stmt=case.stmt,
         setup=case.setup,
@@ -167,17 +167,17 @@ def spec_of(case: Case) -> TaskSpec:
 
 
 def find_language(given: Language | str) -> Language:
-    """The language that a person names."""
+    """The language from its name or as a Language."""
     if isinstance(given, Language):
         return given
     if given not in _LANGUAGE_NAMES:
         names = ", ".join(map(repr, _LANGUAGE_NAMES))
-        raise UnknownLanguageError(f"unknown language {given!r}; write {names} or a Language")
+        raise UnknownLanguageError(f"unknown language {given!r}; use {names} or a Language")
     return _LANGUAGE_NAMES[given]
 
 
 def trimmed(source: str) -> str:
-    r"""Source without common indent, leading newline and trailing blanks.
+    r"""Source without common indentation, leading newline and trailing blanks.
 
     >>> trimmed('''
     ...     x = 1
@@ -189,7 +189,7 @@ def trimmed(source: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """Parts of a setup under each other, the empty ones left out."""
+    """The parts of a setup that are not empty, one below the other."""
     return "\n".join(part for part in parts if part)
 
 
@@ -198,6 +198,6 @@ def indented(source: str) -> str:
 
 
 def digest(content: object) -> str:
-    """Sixteen hexadecimal digits that follow from plain JSON."""
+    """Sixteen hexadecimal digits: a hash of plain JSON."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

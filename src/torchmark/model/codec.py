@@ -1,10 +1,9 @@
-"""Every record as JSON: one codec for files, exports, the store and the wire.
+"""Encode records as JSON and decode them: one codec for files, exports, the store and the wire.
 
-A text names what it holds and its version: `{"torchmark": "run", "version": 2, "record": …}`. What
-is read is data and is checked field by field; an unknown field and a newer version are refused.
-Version 1, that of torchmark 0.1, had the fields beside the heading: measurements and counts of it
-are read here, runs and results by `torchmark.store.migrations`. `json_schema` publishes the form of
-version 2.
+A text names its kind and version: `{"torchmark": "run", "version": 2, "record": …}`. Decoding
+checks every field; an unknown field or a newer version is an error. Version 1 (torchmark 0.1) had
+the fields on the same level as the heading: measurements and counts of version 1 are decoded
+here, runs and results by `torchmark.store.migrations`. `json_schema` describes version 2.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from torchmark.model.run import Run
 from torchmark_probe.loops.sampling import Sampling
 
 VERSION = 2
-"""Raised with every change after which older readers would misread a record."""
+"""Increased with every change that makes older versions misread a record."""
 
 _Whole = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
-# Records of dataclasses have the same fields, some under other names in JSON.
+# The records of dataclasses have the same fields; some have other names in JSON.
 
 
 class MeasurementRecord(Record, frozen=True, kw_only=True, rename={"task_spec": "task"}):
@@ -89,21 +88,22 @@ _RECORDS: dict[type[Any], type[Record]] = {
 _ORIGINALS = {record: original for original, record in _RECORDS.items()}
 
 _DATACLASSES = (Case, ScriptedModel, TaskSpec, Sampling)
-"""Parts of records that are no Structs, so that msgspec would pass over keys they do not have."""
+"""Parts of records that are not Structs: msgspec would ignore unknown keys in them."""
 
 _HOLDERS = (*_DATACLASSES, Run, PlannedResult, Timing, MeasurementRecord, StatsRecord)
-"""What holds one or is one. Nothing else is looked through: functions are most of a record."""
+"""Types that are or contain one. Other parts are not searched, since functions are most of a
+record."""
 
 
 class _Kind(NamedTuple):
-    """What a text may hold."""
+    """A kind of text."""
 
     record: type[Record]
     oldest: int
-    """The oldest version that is read here."""
+    """The oldest version that this module reads."""
 
     error: type[ValueError]
-    """What is raised where the text does not hold it."""
+    """Raised if a text is not of this kind."""
 
 
 _KINDS = {
@@ -112,21 +112,21 @@ _KINDS = {
     "measurement": _Kind(MeasurementRecord, 1, MeasurementFileError),
     "callgrind stats": _Kind(StatsRecord, 1, CallgrindFileError),
 }
-"""By the name in the heading of the text."""
+"""The kinds by the name in the heading of the text."""
 
 
 class _Text(msgspec.Struct):
-    """What stands in a text."""
+    """A text to encode."""
 
     torchmark: str
-    """What the record is: a name in _KINDS."""
+    """The kind of the record: a name in _KINDS."""
 
     version: int
     record: Any = None
 
 
 class _Heading(msgspec.Struct):
-    """The same in reading: the record is still text. Version 1 had its fields in its place."""
+    """A text whose record is not decoded yet. Version 1 had its fields instead of `record`."""
 
     torchmark: str
     version: int
@@ -134,7 +134,7 @@ class _Heading(msgspec.Struct):
 
 
 def encode_run(run: Run) -> str:
-    """JSON text; settings or facts that would come back changed are refused."""
+    """JSON text; an error if settings or facts cannot be decoded without loss."""
     results = tuple(_storable(result) for result in run.results)
     return _encoded("run", msgspec.structs.replace(run, results=results), f"run {run.id!r}")
 
@@ -144,7 +144,7 @@ def decode_run(text: str | bytes) -> Run:
 
 
 def encode_result(result: Result) -> str:
-    """JSON text; bytes that are no text in what a case printed are shown as escapes."""
+    """JSON text; undecodable bytes in the output of the case become escapes."""
     return _encoded("result", _storable(result), f"the result of {result.case.title!r}")
 
 
@@ -153,7 +153,7 @@ def decode_result(text: str | bytes) -> Result:
 
 
 def encode_measurement(measurement: Measurement) -> str:
-    """JSON text; metadata that would come back changed are refused."""
+    """JSON text; an error if the metadata cannot be decoded without loss."""
     what = f"the measurement of {measurement.title!r}"
     return _encoded("measurement", _convert(measurement, _RECORDS), what)
 
@@ -163,7 +163,7 @@ def decode_measurement(text: str | bytes) -> Measurement:
 
 
 def encode_stats(stats: CallgrindStats) -> str:
-    """JSON text; counts that would come back changed are refused."""
+    """JSON text; an error if the counts cannot be decoded without loss."""
     what = f"the counts of {stats.task_spec.title!r}"
     return _encoded("callgrind stats", _convert(stats, _RECORDS), what)
 
@@ -173,7 +173,7 @@ def decode_stats(text: str | bytes) -> CallgrindStats:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of every text that this version writes."""
+    """The JSON Schema of all texts that this version writes."""
     records = [kind.record for kind in _KINDS.values()]
     references, components = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     for each in _DATACLASSES:
@@ -198,13 +198,13 @@ def json_schema() -> dict[str, Any]:
 
 
 def _encoded(name: str, record: Any, what: str) -> str:
-    """The text, after a check that it gives the record back."""
+    """The text; an error if decoding it does not give an equal record."""
     try:
         whole = _Text(torchmark=name, version=VERSION, record=record)
         text = msgspec.json.encode(whole, enc_hook=_as_number)
         returned = _decoded(name, text)
     except (TypeError, ValueError, OverflowError) as error:
-        raise NotSerialisableError(f"{what} cannot be kept in JSON: {error}") from error
+        raise NotSerialisableError(f"{what} cannot be written as JSON: {error}") from error
     changed = [
         field
         for field in record.__struct_fields__
@@ -212,28 +212,28 @@ def _encoded(name: str, record: Any, what: str) -> str:
     ]
     if changed:
         raise NotSerialisableError(
-            f"{what} cannot be kept in JSON: its {' and '.join(changed)} would change. Use dicts "
-            "with text keys, lists, text, finite numbers, booleans and None"
+            f"{what} cannot be written as JSON without loss: {' and '.join(changed)} would "
+            "change. Use dicts with text keys, lists, text, finite numbers, booleans and None"
         )
     return text.decode()
 
 
 def _as_number(value: Any) -> float:
-    """numpy's numbers as Python's; a TypeError for all else that msgspec does not know."""
+    """Convert a number of numpy; a TypeError for any other type that msgspec does not know."""
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _decoded(name: str, text: str | bytes) -> Record:
-    """The record in the text, checked field by field."""
+    """Decode the record and check every field."""
     kind = _KINDS[name]
     try:
         heading = msgspec.json.decode(text, type=_Heading)
         if heading.torchmark != name:
-            raise kind.error(f"this holds {heading.torchmark!r}, not {name!r}")
+            raise kind.error(f"expected {name!r}, got {heading.torchmark!r}")
         if heading.version > VERSION:
             raise kind.error(
-                f"this {name} has version {heading.version}, written by a newer torchmark; this "
-                f"one reads up to version {VERSION}. Update torchmark to read it"
+                f"this {name} has version {heading.version} of a newer torchmark; this one reads "
+                f"up to version {VERSION}. Update torchmark to read it"
             )
         if heading.version < kind.oldest:
             raise kind.error(
@@ -251,9 +251,9 @@ def _decoded(name: str, text: str | bytes) -> Record:
 
 
 def _refuse_unknown_keys(content: msgspec.Raw, record: Any, path: str) -> None:
-    """Do for the dataclasses in a record what msgspec does for Structs."""
+    """Reject unknown keys in the dataclasses of a record, as msgspec does for Structs."""
     if isinstance(record, tuple):
-        if record and isinstance(record[0], _HOLDERS):  # a list holds one kind of thing
+        if record and isinstance(record[0], _HOLDERS):  # all items have one type
             parts = msgspec.json.decode(content, type=list[msgspec.Raw])
             for index, (value, part) in enumerate(zip(parts, record, strict=True)):
                 _refuse_unknown_keys(value, part, f"{path}[{index}]")
@@ -273,7 +273,7 @@ def _refuse_unknown_keys(content: msgspec.Raw, record: Any, path: str) -> None:
 
 
 def _without_headings(content: Any) -> Any:
-    """The fields of version 1 alone; the parts of a merged measurement had headings too."""
+    """The fields of version 1; the replicates of a merged measurement have headings too."""
     if not isinstance(content, dict):
         return content
     fields = {name: content[name] for name in content if name not in {"torchmark", "version"}}
@@ -283,7 +283,7 @@ def _without_headings(content: Any) -> Any:
 
 
 def _storable(result: Result) -> Result:
-    """The result without what JSON cannot hold: lone surrogates, and an error that is no number."""
+    """The result without what JSON cannot encode: lone surrogates and a non-finite error."""
     texts = {
         name: getattr(result, name).encode("utf-8", "backslashreplace").decode()
         for name in ("reason", "stdout", "stderr")
@@ -295,7 +295,7 @@ def _storable(result: Result) -> Result:
 
 
 def _convert(value: Any, kinds: Mapping[type[Any], type[Any]]) -> Any:
-    """A dataclass as its record, or back, and so for its parts; any other value as it is."""
+    """Convert a dataclass to its record or back, with its parts; return other values as is."""
     if isinstance(value, tuple) and value and type(value[0]) in kinds:
         return tuple(_convert(each, kinds) for each in value)
     kind = kinds.get(type(value))

@@ -1,30 +1,29 @@
-"""Instructions by function, and the algebra on them: `+ - *`, filter, transform and others.
+"""Instructions by function, with operators on them: `+ - *`, filter, transform and others.
 
-The interface, the order and the printed text are those of `torch.utils.benchmark`'s
-`FunctionCounts`, so scripts and eyes that know the one read the other.
+Interface, order and printed text are the same as those of `torch.utils.benchmark.FunctionCounts`.
 
-`denoise` takes away what torch's does: how Python looks names up in dictionaries. torch looks for
-`dictobject.c:lookdict_unicode`, the loop's name until CPython 3.10, and removes nothing on a later
-one; here that loop is known by its names in 3.8 to 3.14, with debug symbols and without.
+`denoise` removes Python's lookups of names in dictionaries, as torch's does. torch searches for
+`dictobject.c:lookdict_unicode`, which is the name of the loop up to CPython 3.10, and removes
+nothing on later versions. This module knows the names of the loop in CPython 3.8 to 3.14, with and
+without debug symbols.
 
-`without_layout` takes away all that follows from where things lie in memory, and not from what is
-done:
+`without_layout` removes instructions whose number depends on memory addresses and not on the work:
 
-*Dictionary probing.* Where a dictionary's entries lie follows from the hash seed and from
-addresses, so how often a lookup probes differs between runs of the same code. On CPython 3.8, 3.11
-and 3.13 with other seeds and environments (11 to 14 million instructions), 85 % and more of what
-moved was in the probing loops.
+*Dictionary probing.* The positions of entries in a dictionary depend on the hash seed and on
+addresses, so the number of probes differs between runs of the same code. On CPython 3.8, 3.11 and
+3.13 with other seeds and environments (11 to 14 million instructions), at least 85 % of the
+difference was in the probing loops.
 
-*Misses of the type attribute cache.* Which attributes share a place in it follows from the
-addresses of their names: another version of torchmark's own probe moved `BatchNorm2d` by 2.9 %,
-nearly all of it in the search after a miss (`find_name_in_mro`). The lookup in the cache itself
-(`_PyType_Lookup`) stays: it is work that people measure.
+*Misses of the type attribute cache.* Which attributes share an entry of this cache depends on the
+addresses of their names. Another version of torchmark's probe changed `BatchNorm2d` by 2.9 %,
+nearly all of it in the search after a miss (`find_name_in_mro`). The cache lookup itself
+(`_PyType_Lookup`) stays, because it is part of the measured work.
 
-*The C library's bookkeeping.* Which freed piece a request gets, how it is cut and joined, and how
-far it is from an alignment of 64 follows from all that the process did before. Between torch's own
-process and ours it moved `torch.cat` of two small tensors by 2 %; without it ten statements agree
-within 0.4 %. `malloc`, `free` and `posix_memalign` themselves stay: one allocation more still
-shows.
+*Bookkeeping of the C library.* Which freed chunk an allocation gets, how chunks are split and
+merged, and the padding to an alignment of 64 depend on all that the process did before. Between
+torch's counting process and torchmark's, this changed `torch.cat` of two small tensors by 2 %;
+without it ten statements agree within 0.4 %. `malloc`, `free` and `posix_memalign` themselves
+stay, so an additional allocation still shows.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 from torchmark.errors import MixedCountsError
 
 _LINE_WIDTH = 80
-"""torch's own default, for a process in which torch is not loaded."""
+"""torch's default, for a process in which torch is not loaded."""
 
 _SHORTEST_NAME = 40
-"""Columns that a function's name gets however narrow the line is."""
+"""Minimum width of a function's name, even if the line is narrow."""
 
 _ROWS_SHOWN = 9
-"""At the top and again at the bottom of a long table."""
+"""Rows at the top and at the bottom of a long table."""
 
 _TORCHS_NOISE = r"(?:dictobject\.c|^\?{3}):lookdict_unicode"
-"""Until 3.10. As in torch, code that is inlined from another file (`eq.h:lookdict_unicode`) stays;
-`???` is that file without debug symbols."""
+"""Up to CPython 3.10. As in torch, code that is inlined from another file stays
+(`eq.h:lookdict_unicode`). Without debug symbols the file is `???`."""
 
 _LOOKUPS_OF_NAMES = (
     r"_Py_dict_lookup\w*",  # 3.11 on, where the next is inlined; 3.13 adds _threadsafe and others
@@ -82,7 +81,7 @@ _BOOKKEEPING = (
 
 def _any_of(names: Iterable[str]) -> str:
     return (
-        # One colon before the name: `space::lookdict` in somebody's C++ is no part of CPython.
+        # One colon before the name: `space::lookdict` is a user's C++ and not CPython.
         rf"(?:^|[^:]):(?:{'|'.join(names)})"
         # What compilers (`.constprop.0`), callgrind (`'2`) and callgrind_annotate (` [lib.so]`)
         # append.
@@ -98,10 +97,10 @@ class FunctionCount(NamedTuple):
     """One function and its instructions."""
 
     count: int  # type: ignore[assignment] # torch's name; it hides tuple.count
-    """Instructions; negative in a difference."""
+    """Instructions; may be negative in a difference."""
 
     function: str
-    """`file:function [object]`, or what a transform made of it."""
+    """`file:function [object]`, or the name that a transform returned."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,13 +117,13 @@ class FunctionCounts:
     _data: tuple[FunctionCount, ...]
 
     inclusive: bool
-    """Whether a count holds what the function called too."""
+    """Whether counts include the callees of each function."""
 
     truncate_rows: bool = True
     """Whether the printed table leaves out the middle of a long list."""
 
     _linewidth: int | None = None
-    """Columns of the printed table; what torch prints tensors with where it is None."""
+    """Width of the printed table; None uses the line width that torch prints tensors with."""
 
     def __iter__(self) -> Iterator[FunctionCount]:
         return iter(self._data)
@@ -139,7 +138,7 @@ class FunctionCounts:
     def __getitem__(self, item: slice) -> FunctionCounts: ...
 
     def __getitem__(self, item: SupportsIndex | slice) -> FunctionCount | FunctionCounts:
-        """An entry, or for a slice the counts in it, which are then printed in full."""
+        """An entry, or the FunctionCounts of a slice, which is printed in full."""
         if isinstance(item, slice):
             return FunctionCounts(self._data[item], self.inclusive, truncate_rows=False)
         return self._data[item]
@@ -151,7 +150,7 @@ class FunctionCounts:
         return self._merge(other, -1)
 
     def __mul__(self, other: float) -> FunctionCounts:
-        """Every count times a number, cut to an integer; useful for counts per run."""
+        """Multiply each count and truncate it to an integer, for example to get counts per run."""
         if not isinstance(other, (int, float)):
             return NotImplemented
         products = {name: int(count * other) for count, name in self}
@@ -164,15 +163,15 @@ class FunctionCounts:
         )
 
     def transform(self, map_fn: Callable[[str], str]) -> FunctionCounts:
-        """The counts under other names; entries that get the same name are added up."""
+        """Rename the functions with `map_fn`; counts of equal names are added up."""
         return counts_of(((count, map_fn(name)) for count, name in self), self.inclusive)
 
     def sum(self) -> int:
-        """Instructions in all; it means nothing for inclusive counts."""
+        """The total number of instructions; not meaningful for inclusive counts."""
         return sum(count for count, _ in self)
 
     def denoise(self) -> FunctionCounts:
-        """Without Python's lookups of names, as torch's; nothing of C++ is taken away.
+        """The counts without Python's lookups of names, as in torch; C++ functions all stay.
 
         >>> noisy = FunctionCount(7, "Objects/dictobject.c:unicodekeys_lookup_unicode [libpython]")
         >>> FunctionCounts((noisy, FunctionCount(5, "a.c:f")), False).denoise().sum()
@@ -181,7 +180,9 @@ class FunctionCounts:
         return self.filter(lambda name: _NOISE.search(name) is None)
 
     def without_layout(self) -> FunctionCounts:
-        """Without what follows from where things lie; the module says what and why.
+        """The counts without functions whose count depends on memory addresses.
+
+        The docstring of this module lists these functions and says why.
 
         >>> noisy = FunctionCount(7, "malloc/malloc.c:_int_malloc [libc.so.6]")
         >>> FunctionCounts((noisy, FunctionCount(5, "a.c:f")), False).without_layout().sum()
@@ -201,7 +202,7 @@ class FunctionCounts:
         return counts_of([*self, *signed], self.inclusive)
 
     def __repr__(self) -> str:
-        # torch makes room for a minus sign that the digits already hold; the text is kept alike.
+        # torch adds a column for a minus sign that len() already counts; the text must be equal.
         width = max((len(str(count)) + (count < 0) for count, _ in self), default=0)
         room = max((self._linewidth or _line_width()) - width - 4, _SHORTEST_NAME)
         lines = [f"  {count:>{width}}  {_shortened(name, room)}" for count, name in self]
@@ -213,7 +214,7 @@ class FunctionCounts:
 
 
 def counts_of(counts: Iterable[tuple[int, str]], inclusive: bool) -> FunctionCounts:
-    """Counts with their names, added up by name, largest first; zeros are left out."""
+    """Add up counts by name, largest first, without zeros."""
     sums: dict[str, int] = defaultdict(int)
     for count, name in counts:
         sums[name] += count
@@ -229,7 +230,7 @@ def _shortened(name: str, room: int) -> str:
 
 
 def _line_width() -> int:
-    """torch's width for printing, without importing torch for it."""
+    """The line width that torch prints with, without importing torch."""
     torch: Any = sys.modules.get("torch")
     options = getattr(getattr(torch, "_tensor_str", None), "PRINT_OPTS", None)
     return int(getattr(options, "linewidth", _LINE_WIDTH))

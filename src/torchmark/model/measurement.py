@@ -1,9 +1,9 @@
-"""The result of timing one statement: its samples, and the statistics that follow from them.
+"""The result of timing one statement: its samples and their statistics.
 
-The interface and the arithmetic are those of `torch.utils.benchmark.Measurement`, so that old
-and new numbers compare; what an old environment's Timer returns too is in the probe. Beyond it a
-measurement knows how its samples were taken, has an interval for its median, and names what is
-doubtful about it.
+Interface and arithmetic are the same as in `torch.utils.benchmark.Measurement`, so old and new
+numbers can be compared. In addition, a measurement knows how its samples were taken, has an
+interval for its median, and has warnings. The base class in the probe also works in old
+environments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from torchmark_probe.loops.sampling import Sampling
 
 
 def _is_time(value: Any) -> bool:
-    """Whether a value can be the result of a clock: a finite number, not negative."""
+    """Whether a value is a valid time: a finite number that is at least zero."""
     try:
         return math.isfinite(value) and value >= 0
     except TypeError:
@@ -48,7 +48,7 @@ def _is_time(value: Any) -> bool:
 
 @dataclass(repr=False)
 class Measurement(BareMeasurement):
-    """One or more timings of a statement, `number_per_run` executions each.
+    """One or more timings of a statement; each is the time of `number_per_run` runs.
 
     >>> m = Measurement(number_per_run=10, raw_times=[2e-5, 3e-5, 4e-5],
     ...                 task_spec=TaskSpec("x + y", "pass"))
@@ -58,10 +58,10 @@ class Measurement(BareMeasurement):
 
     task_spec: TaskSpec
     sampling: Sampling | None = None
-    """Every sample as it was taken, of a measurement made by `Timer.measure`."""
+    """All samples as they were taken, if `Timer.measure` took them."""
 
     replicates: tuple[Measurement, ...] = ()
-    """The measurements of which this one was merged, as they were."""
+    """The measurements that were merged into this one."""
 
     _empty_error = EmptyMeasurementError
 
@@ -74,12 +74,12 @@ class Measurement(BareMeasurement):
             if not _is_time(time):
                 raise InvalidMeasurementError(
                     f"raw_times[{index}] of {self.task_spec.title!r} is {time!r}; "
-                    "a time is finite and not negative"
+                    "a time must be finite and at least zero"
                 )
 
     @classmethod
     def from_sampling(cls, task_spec: TaskSpec, sampling: Sampling) -> Measurement:
-        """The samples that count, as a measurement that keeps the others too."""
+        """A measurement of the samples that count; `sampling` keeps all samples."""
         return cls(
             number_per_run=sampling.number,
             raw_times=[sampling.wall[index] for index in sampling.counted()],
@@ -93,25 +93,26 @@ class Measurement(BareMeasurement):
 
     @property
     def std(self) -> float:
-        """The standard deviation of the samples; zero for a single one."""
+        """The standard deviation of the samples; zero for a single sample."""
         count = len(self._ordered)
         centre = math.fsum(self._ordered) / count
         squares = math.fsum((time - centre) ** 2 for time in self._ordered)
         return math.sqrt(squares / (count - 1)) if count > 1 else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The time below which `percent` of the samples lie, linearly interpolated."""
+        """The time below which `percent` % of the samples lie, linearly interpolated."""
         if not 0 <= percent <= 100:
-            raise InvalidArgumentError(f"a percentile lies between 0 and 100, got {percent!r}")
+            raise InvalidArgumentError(f"percent must be between 0 and 100, got {percent!r}")
         return quantile_of_sorted(self._ordered, percent / 100)
 
     @property
     def median_interval(self) -> Interval:
-        """The 95 % interval for the median, neighbouring samples not taken to be independent.
+        """The 95 % interval for the median.
 
-        For samples taken by `measure` it is meant to hold the median of repeated results. Where no
-        sample was undisturbed it reaches down to what an undisturbed core may take. Of fewer than
-        five samples it says nothing, and no report shows it.
+        It does not assume that samples are independent. For samples of `measure`, it estimates
+        the median that repeated results have in the long run; if no sample was undisturbed, the
+        lower end is the time that an undisturbed core may need. It means nothing for fewer than
+        five samples, and reports then do not show it.
         """
         samples, sampling = self._samples(), self.sampling
         if self.replicates and all(each.sampling is not None for each in self.replicates):
@@ -123,12 +124,13 @@ class Measurement(BareMeasurement):
             samples,
             sample_seconds=median(sampling.wall),
             disturbed=sampling.disturbed_share(),
+            unsteady=sampling.unsteadiness(),
         )
         return Interval(low / sampling.slowdown(), high)
 
     @property
     def cpu_times(self) -> list[float] | None:
-        """CPU seconds of the timing thread for one execution, where they were taken."""
+        """CPU seconds of the timing thread for one run; None if they were not taken."""
         if self.sampling is not None:
             cpu, number = self.sampling.cpu, self.sampling.number
             return [cpu[index] / number for index in self.sampling.counted()]
@@ -139,9 +141,9 @@ class Measurement(BareMeasurement):
 
     @cached_property
     def warnings(self) -> tuple[ResultWarning, ...]:
-        """What makes this result doubtful; empty for a good one.
+        """Warnings about this result; empty for a good one.
 
-        More than what `has_warnings` knows: that is torch's, and looks at the spread alone.
+        `has_warnings` is torch's and checks the interquartile range only.
         """
         return (
             *find_warnings(self._samples()),
@@ -150,7 +152,7 @@ class Measurement(BareMeasurement):
         )
 
     def _sampling_warnings(self) -> tuple[ResultWarning, ...]:
-        """One of each kind, of this measurement or of those it was merged from."""
+        """One warning of each kind, from this measurement or the merged ones."""
         if self.sampling is not None:
             return find_sampling_warnings(self.sampling)
         found = [each for part in self.replicates for each in part._sampling_warnings()]  # noqa: SLF001
@@ -158,7 +160,7 @@ class Measurement(BareMeasurement):
 
     @property
     def significant_figures(self) -> int:
-        """How many figures of the median carry information: 1 to 4, by torch's estimate."""
+        """The number of significant digits of the median: 1 to 4, by torch's estimate."""
         points = self._middle_half()
         error = Z_90 * std_single(points) / single(math.sqrt(len(points)))
         ratio = self.median / max(error, SURELY_NOISE)
@@ -166,14 +168,14 @@ class Measurement(BareMeasurement):
         return min(max(figures, 1), MOST_FIGURES)
 
     def _lazy_init(self) -> None:
-        """torch prepares its statistics here, and scripts call it; ours are computed when read."""
+        """Check that there are samples; scripts call it because torch prepares statistics here."""
         self._samples()
 
     def _unit(self) -> tuple[str, float]:
         return select_unit(self.median)
 
     def _summary_lines(self) -> list[str]:
-        """torch's, and for samples taken by `measure` the interval."""
+        """torch's lines, and the interval of samples that `measure` took."""
         lines = super()._summary_lines()
         if self.sampling is not None and len(self.raw_times) >= FEWEST_SAMPLES:
             unit, scale = self._unit()
@@ -187,9 +189,9 @@ class Measurement(BareMeasurement):
 
     @staticmethod
     def merge(measurements: Iterable[Measurement]) -> list[Measurement]:
-        """One measurement for each task, of all its replicates.
+        """One measurement for each task, merged from all its replicates.
 
-        The times are brought to one execution each; what was merged is kept in `replicates`.
+        `raw_times` are converted to seconds of one run. `replicates` has the originals.
         """
         by_task = collect((each.task_spec, each) for each in measurements)
         return [
@@ -203,14 +205,14 @@ class Measurement(BareMeasurement):
         ]
 
     def to_json(self) -> str:
-        """The measurement as JSON text that `from_json` reads back without loss."""
+        """JSON text that `from_json` reads without loss."""
         from torchmark.model.codec import encode_measurement  # noqa: PLC0415 - it imports this
 
         return encode_measurement(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Measurement:
-        """The measurement in `text`; whatever is not one is a `MeasurementFileError`."""
+        """Read JSON text of `to_json`; a `MeasurementFileError` if it is not a measurement."""
         from torchmark.model.codec import decode_measurement  # noqa: PLC0415 - it imports this
 
         return decode_measurement(text)

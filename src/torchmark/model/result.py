@@ -1,7 +1,7 @@
-"""What came of one case: its status, what it printed, and the figures as they were taken.
+"""The result of a case: its status, its output and its raw figures.
 
-A payload holds raw figures only: every sample, every function's count, the log ratio of every
-process pair. What they mean (medians, intervals, verdicts) is derived by `torchmark.analyse`.
+A payload has raw figures only: every sample, the count of every function, the log ratio of every
+process pair. `torchmark.analyse` derives medians, intervals and verdicts from them.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from torchmark_probe.loops.sampling import Sampling
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept: a key that nobody knows is an error."""
+    """Base class of what is stored; an unknown key is an error."""
 
 
 class Metric(enum.Enum):
-    """What is measured of a case."""
+    """What is measured."""
 
     TIME = "time"
     INSTRUCTIONS = "instructions"
     PROFILE = "profile"
-    """Where the time goes: stacks for a flame graph, or kernels."""
+    """Where the time is spent: stacks for a flame graph, or kernels."""
 
     CONTROL = "control"
-    """The time of a case in the first environment compared with itself, launched apart."""
+    """The time in the first environment compared with itself (A/A), launched separately."""
 
 
 class Status(enum.Enum):
-    """How it went."""
+    """Whether a case was measured."""
 
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
     PARTIAL = "partial"
-    """Cut short: it has the figures there were by then, and a resumed run measures it again."""
+    """Cut short: it has the figures so far, and a resumed run measures it again."""
 
 
 class Timing(Record, frozen=True, kw_only=True, tag="timing"):
     """The times of a case in one environment."""
 
     processes: tuple[Sampling, ...]
-    """Every sample, for each fresh process in which the case ran."""
+    """All samples of each fresh process in which the case ran."""
 
 
 class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
-    """The time of a case of which only statistics are known; all in seconds of one run."""
+    """The time of a case if only statistics are known, in seconds of one run."""
 
     samples: int
     median: float
-    """Of calls in their order: the mean over all positions, so that the sum of calls stays."""
+    """For calls in order: the mean over all positions, so that calls add up to the pass."""
 
     low: float
-    """The 95 % interval of the median, from here to `high`."""
+    """Lower end of the 95 % interval of the median."""
 
     high: float
 
@@ -73,7 +73,7 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
 
     @property
     def interval(self) -> Interval | None:
-        """None where there are too few samples for one."""
+        """None if there are too few samples."""
         return Interval(self.low, self.high) if self.samples >= FEWEST_SAMPLES else None
 
     @classmethod
@@ -92,7 +92,7 @@ class TimeSummary(Record, frozen=True, kw_only=True, tag="time summary"):
 
 
 class FunctionTable(Record, frozen=True, kw_only=True):
-    """Instructions by function, largest first: by itself, and with what it called."""
+    """Instructions by function, largest first: without (exclusive) and with its callees."""
 
     exclusive: tuple[FunctionCount, ...]
     inclusive: tuple[FunctionCount, ...]
@@ -102,30 +102,30 @@ class Counts(Record, frozen=True, kw_only=True, tag="counts"):
     """The instructions of a case in one environment."""
 
     runs: int
-    """How often the statement ran while instructions were counted."""
+    """Runs of the statement that were counted."""
 
     statement: FunctionTable
-    """With the loop around the statement."""
+    """The statement with the loop around it."""
 
     loop: FunctionTable
-    """The same loop around `pass`; empty where it was not counted."""
+    """The same loop around `pass`; empty if it was not counted."""
 
     has_debug_symbols: bool = True
-    """Whether torch's own functions come with their source files."""
+    """Whether torch's functions have source files."""
 
     callgrind_out: str | None = None
-    """The text of callgrind's file, if it was asked for."""
+    """The text of callgrind's file, if it was requested."""
 
 
 Crossover: TypeAlias = tuple[float, float]
-"""The log of B's time over A's from two process pairs: started A-first, and B-first."""
+"""log(B's time / A's time) of two process pairs: one started A-first, one B-first."""
 
 
 class PythonCalls(Record, frozen=True, kw_only=True):
     """Bytecodes that one run of a case executes in one Python function, in A and in B."""
 
     function: str
-    """Its name, with the file in which it is defined."""
+    """Name and file of the function."""
 
     a: int
     b: int
@@ -138,55 +138,55 @@ class PairedTiming(Record, frozen=True, kw_only=True, tag="paired timing"):
     """One run in A: the median of all its blocks."""
 
     replicates: tuple[tuple[Crossover, ...], ...]
-    """For every fresh launch of both environments the crossovers that were taken in it."""
+    """The crossovers of each replicate (a fresh launch of both environments)."""
 
     alpha_share: float = 1.0
-    """Of the false alarms that are allowed, the share that the last look may spend: results were
-    checked several times."""
+    """The share of alpha that the last look may spend, because results were checked at several
+    looks."""
 
     same_files: bool = True
-    """Whether both environments load the same files; others lie elsewhere in memory."""
+    """Whether both environments load the same files; otherwise their code has other addresses."""
 
     forecast: float | None = None
-    """The detectable change that the first replicates foretold, where a size was asked for."""
+    """The detectable change predicted from the first replicates, if a size was requested."""
 
     python_calls: tuple[PythonCalls, ...] = ()
-    """Python functions that do not do the same in both; found where the case has changed."""
+    """Python functions that differ between A and B; only for cases that have changed."""
 
 
 class PairedCounts(Record, frozen=True, kw_only=True, tag="paired counts"):
-    """The instructions of a case in two environments, once for each layout of memory."""
+    """The instructions of a case in two environments, one count for each memory layout."""
 
     a: tuple[Counts, ...]
     b: tuple[Counts, ...]
     python_calls: tuple[PythonCalls, ...] = ()
-    """Python functions that do not do the same in both; found where the case has changed."""
+    """Python functions that differ between A and B; only for cases that have changed."""
 
 
 class PairedProfile(Record, frozen=True, kw_only=True, tag="paired profile"):
-    """Where the time of a case goes in two environments: stacks, as folded text, in nanoseconds."""
+    """The profiles of a case in two environments: folded stacks with nanoseconds."""
 
     a: str
     b: str
     samples: tuple[int, int]
-    """How many each of them is from."""
+    """Number of samples in each profile."""
 
 
 class KernelCalls(Record, frozen=True, kw_only=True):
-    """What one run of a case does in one kernel."""
+    """The calls of one kernel in one run of a case."""
 
     kernel: str
-    """As the profiler calls it."""
+    """Its name in the profiler."""
 
     calls: float
-    """In one run, the mean of several."""
+    """Calls in one run, as the mean of several runs."""
 
     seconds: float
-    """In one run, without what it calls in turn."""
+    """Seconds in one run, without the kernels that it calls."""
 
 
 class KernelTimes(Record, frozen=True, kw_only=True, tag="kernel times"):
-    """Where the time of a case goes, by kernel."""
+    """The time of a case by kernel."""
 
     kernels: tuple[KernelCalls, ...]
     """The longest first."""
@@ -198,43 +198,43 @@ Payload: TypeAlias = (
 
 
 class Facts(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What else is known of a case beside its metric; None where it is not known."""
+    """Other facts about a case; None if a fact is not known."""
 
     flops: int | None = None
     """Floating-point operations of one run."""
 
     bytes: int | None = None
-    """Inputs, parameters and outputs of one run, each once."""
+    """Bytes of the inputs, parameters and outputs of one run, each counted once."""
 
     peak_memory_bytes: int | None = None
-    """What a run had allocated at most, over what was there before."""
+    """Peak memory that a run allocated, without what was allocated before."""
 
     max_error: float | None = None
-    """The largest difference from eager's result in the same dtype."""
+    """Largest difference from the eager result in the same dtype."""
 
     prepare_seconds: float | None = None
-    """Compiling or exporting, the first run included."""
+    """Seconds to compile or export, including the first run."""
 
     remarks: tuple[str, ...] = ()
-    """How outputs differ from what was expected, in sentences."""
+    """Sentences about outputs that differ from what was expected."""
 
 
 ResultKey: TypeAlias = tuple[str, Metric, tuple[str, ...]]
-"""What makes two results the same: the id of the case, the metric and the environments."""
+"""Identifies a result: the ID of the case, the metric and the environments."""
 
 
 class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A result that is to be."""
+    """A result that is planned."""
 
     case: Case
-    """As it runs in the first environment."""
+    """The case in the first environment."""
 
     metric: Metric
     environments: tuple[str, ...] = ("",)
     """The name of the environment, or of the two that are compared."""
 
     other: Case | None = None
-    """What runs in the second environment, if that is another statement."""
+    """The case in the second environment, if it is another statement."""
 
     @property
     def key(self) -> ResultKey:
@@ -242,40 +242,42 @@ class PlannedResult(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def cases(self) -> tuple[Case, Case]:
-        """What runs in the first and in the second environment."""
+        """The cases in the first and in the second environment."""
         return self.case, self.other or self.case
 
     def finish(self, status: Status = Status.DONE, **found: Any) -> Result:
-        """What came of it now; `found` are other fields of the result."""
+        """The result, finished now; `found` are its other fields."""
         planned = msgspec.structs.asdict(self)
         return Result(**planned, status=status, finished=utc_now(), **found)
 
 
 class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of one case, one metric, one environment or a pair of them."""
+    """The result of one case for one metric, in one environment or in a pair of them."""
 
     status: Status
     finished: str
-    """When, in UTC, as ISO 8601 with seconds."""
+    """The time at which it finished, in UTC, as ISO 8601 with seconds."""
 
     seconds: float = 0.0
-    """What it took to get, from the hand-over to the end."""
+    """Seconds that it took to measure."""
 
     reason: str = ""
-    """Why it failed, was skipped or is partial, for a person; the first line says the most."""
+    """Why it failed, was skipped or is partial; the first line is the most important."""
 
     stdout: str = ""
-    """What the case printed; likewise `stderr`."""
+    """Standard output of the case."""
 
     stderr: str = ""
+    """Standard error of the case."""
+
     payload: Payload | None = None
-    """The figures, of a result that is DONE or PARTIAL."""
+    """The figures of a result that is DONE or PARTIAL."""
 
     facts: Facts = Facts()
 
     @property
     def measurement(self) -> Measurement | None:
-        """The samples as people read them; None where there are none."""
+        """The samples as a Measurement; None if there are none."""
         if not isinstance(self.payload, Timing) or not self.payload.processes:
             return None
         spec = spec_of(self.case)
@@ -284,19 +286,19 @@ class Result(PlannedResult, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def stats(self) -> CallgrindStats | None:
-        """The counts as people read them; None where there are none."""
+        """The counts as CallgrindStats; None if there are none."""
         if not isinstance(self.payload, Counts):
             return None
         return stats_of_counts(self.payload, spec_of(self.case))
 
 
 def utc_now() -> str:
-    """The time in UTC, as records have it."""
+    """The time now, in UTC, as ISO 8601 with seconds."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def counts_of_stats(stats: CallgrindStats) -> Counts:
-    """The counts of a statement as a payload."""
+    """The payload for the counts of a statement."""
     return Counts(
         runs=stats.number_per_run,
         statement=FunctionTable(
@@ -312,7 +314,7 @@ def counts_of_stats(stats: CallgrindStats) -> Counts:
 
 
 def stats_of_counts(counts: Counts, spec: TaskSpec) -> CallgrindStats:
-    """The payload as people read it."""
+    """The counts in a payload as CallgrindStats."""
     return CallgrindStats(
         task_spec=spec,
         number_per_run=counts.runs,

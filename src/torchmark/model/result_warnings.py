@@ -1,4 +1,7 @@
-"""What makes a result doubtful, found in its samples. A warning is a value; reports print it."""
+"""Warnings about a result, derived from its samples.
+
+A warning is a value: its kind, its figures, and a sentence that also says what to do.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,31 @@ from torchmark_probe.loops.measurement import IQR_DOUBTFUL
 from torchmark_probe.loops.sampling import MIN_QUIET, MIN_SAMPLES, Sampling
 
 _COARSE_STEPS = 100
-"""A block of fewer steps of the clock is read with an error of a per cent or more."""
+"""A block of fewer steps of the clock has a reading error of 1 % or more."""
 
 _MODE_SHARE = 0.15
-"""The smaller of two groups must hold this share of the samples to be a mode, not outliers."""
+"""The smaller of two groups is a mode, not outliers, if it has this share of the samples."""
 
 _MODE_DISTANCE = 0.05
-"""Groups closer than this share of the median do not matter to anyone."""
+"""Groups that are closer than this share of the median are not worth a warning."""
 
 _MODE_SEPARATION = 6.0
-"""Distance of two groups over their pooled deviation. Splitting one bell curve at its best
-point gives 2.7, a flat distribution 3.5 and the skewest ones seen here 5."""
+"""Distance of two groups over their pooled deviation. The best split of a normal distribution
+gives 2.7, of a uniform one 3.5, and of the most skewed ones seen here 5."""
 
 _WIDE_INTERVAL = 0.1
-"""How far an interval reaches from the median, as a share: beyond it not even the second figure of
-a time is known. A case is timed until it is a tenth of that."""
+"""Distance from the median to the farther end of its interval, as a share of the median. With a
+wider interval not even the second digit of a time is known. Sampling aims at a tenth of this."""
 
 _DRIFT_SIZE = 0.02
 """The change from the first to the last third of the samples, as a share of the median."""
 
 _DRIFT_Z = 4.0
-"""Standard scores of the rank correlation with time; chance reaches 4 once in 16,000 runs."""
+"""Standard score of the rank correlation with time; chance reaches 4 once in 16,000 results."""
 
 
 class WarningKind(enum.Enum):
-    """What is doubtful."""
+    """Why a result is doubtful."""
 
     TOO_FEW_SAMPLES = "too few samples"
     COARSE_CLOCK = "clock too coarse"
@@ -56,29 +59,29 @@ class ResultWarning:
 
     kind: WarningKind
     figures: Mapping[str, float] = field(hash=False)
-    """What was found, by name; times in seconds, shares as numbers."""
+    """The figures by name; times in seconds, shares as fractions (0.1 is 10 %)."""
 
     text: str
-    """The figures in a sentence, and what to do about it."""
+    """A sentence with the figures and what to do."""
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.text}"
 
 
 def find_warnings(samples: Sequence[float]) -> tuple[ResultWarning, ...]:
-    """Warnings about the samples that count, in the order in which they were taken."""
+    """Warnings about the samples that count; `samples` are in the order they were taken."""
     found = (_too_few(samples), _high_iqr(samples), _bimodal(samples), _drifting(samples))
     return tuple(warning for warning in found if warning is not None)
 
 
 def find_sampling_warnings(sampling: Sampling) -> tuple[ResultWarning, ...]:
-    """Warnings about the way the samples were taken: the clock, and the machine meanwhile."""
+    """Warnings about how the samples were taken: the clock and the load of the machine."""
     found = (_coarse_clock(sampling), _disturbed(sampling))
     return tuple(warning for warning in found if warning is not None)
 
 
 def find_interval_warnings(centre: float, interval: Interval) -> tuple[ResultWarning, ...]:
-    """Warnings about how well a median is known, whatever the samples look like."""
+    """A warning if the interval of the median is wide."""
     reach = max(interval.high - centre, centre - interval.low)
     if centre <= 0 or reach < _WIDE_INTERVAL * centre:
         return ()
@@ -86,14 +89,14 @@ def find_interval_warnings(centre: float, interval: Interval) -> tuple[ResultWar
     warning = ResultWarning(
         kind=WarningKind.WIDE_INTERVAL,
         figures={"share": reach / centre, "low": interval.low, "high": interval.high},
-        text=f"the median {_seconds(centre)} may be anything from {low} to {high}; give it more "
-        "time, or a quieter machine",
+        text=f"the 95 % interval of the median {_seconds(centre)} is {low} to {high}; measure "
+        "longer or on an idle machine",
     )
     return (warning,)
 
 
 def kinds_text(warnings: Iterable[ResultWarning]) -> str:
-    """The kinds of warnings in the cell of a table."""
+    """The kinds of warnings, for the cell of a table."""
     return "; ".join(warning.kind.value for warning in warnings)
 
 
@@ -104,7 +107,7 @@ def _too_few(samples: Sequence[float]) -> ResultWarning | None:
     return ResultWarning(
         kind=WarningKind.TOO_FEW_SAMPLES,
         figures={"samples": len(samples), "recommended": MIN_SAMPLES},
-        text=f"{found} ({MIN_SAMPLES} recommended); give it more time",
+        text=f"{found} ({MIN_SAMPLES} recommended); measure longer",
     )
 
 
@@ -118,7 +121,7 @@ def _high_iqr(samples: Sequence[float]) -> ResultWarning | None:
         kind=WarningKind.HIGH_IQR,
         figures={"share": spread / centre},
         text=f"the interquartile range is {spread / centre * 100:.0f} % of the median; "
-        "something else uses the machine",
+        "close other programs and measure again",
     )
 
 
@@ -139,12 +142,13 @@ def _bimodal(samples: Sequence[float]) -> ResultWarning | None:
         kind=WarningKind.BIMODAL,
         figures={"share": share, "low": low_centre, "high": high_centre},
         text=f"{share * 100:.0f} % of the samples are near {_seconds(low_centre)}, "
-        f"the others near {_seconds(high_centre)}; the median is one of two answers",
+        f"the others near {_seconds(high_centre)}; the median describes only one of these "
+        "groups, so look at the samples",
     )
 
 
 def _best_split(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]] | None:
-    """The two halves that differ most from each other and least within themselves (Otsu)."""
+    """The split into two groups with the largest variance between them (Otsu's method)."""
     count = len(ordered)
     if count < MIN_SAMPLES:
         return None
@@ -179,12 +183,12 @@ def _drifting(samples: Sequence[float]) -> ResultWarning | None:
         figures={"share": change / centre},
         text=f"the last third of the samples is {abs(change) / centre * 100:.1f} % "
         f"{'slower' if change > 0 else 'faster'} than the first third; "
-        "the statement or the machine was still changing",
+        "the statement or the machine had not settled, so measure again",
     )
 
 
 def _rank_correlation_with_time(samples: Sequence[float]) -> float:
-    """Spearman's; samples that are equal share the mean of their ranks."""
+    """Spearman's rank correlation; equal samples share the mean of their ranks."""
     ordered = sorted(samples)
     if ordered[0] == ordered[-1]:
         return 0.0
@@ -199,22 +203,22 @@ def _coarse_clock(sampling: Sampling) -> ResultWarning | None:
     return ResultWarning(
         kind=WarningKind.COARSE_CLOCK,
         figures={"block": block, "resolution": resolution},
-        text=f"the clock has a resolution of {_seconds(resolution)}, and a block takes "
-        f"{_seconds(block)}",
+        text=f"a block takes {_seconds(block)}, less than {_COARSE_STEPS} steps of the clock "
+        f"({_seconds(resolution)}); put more work into the statement",
     )
 
 
 def _disturbed(sampling: Sampling) -> ResultWarning | None:
-    """A busy machine is no reason for a warning as long as it left enough quiet samples."""
+    """A warning if too few samples are undisturbed; a busy machine alone is no reason."""
     quiet, taken = sum(sampling.quiet()), len(sampling.wall)
     if quiet >= MIN_SAMPLES or quiet == taken:
         return None
-    counted = "the least disturbed are used" if quiet < MIN_QUIET else "only those are used"
+    used = "so the least disturbed are used" if quiet < MIN_QUIET else "and only those are used"
+    found = f"only {quiet} of {taken} samples were" if quiet else f"none of {taken} samples was"
     return ResultWarning(
         kind=WarningKind.DISTURBED,
         figures={"undisturbed": quiet, "samples": taken},
-        text=f"the machine was too busy: only {quiet} of {taken} samples were undisturbed, and "
-        f"{counted}; try again or give it more time",
+        text=f"{found} undisturbed, {used}; close other programs or measure longer",
     )
 
 

@@ -1,4 +1,4 @@
-"""One invocation of a command that measures: what was planned, where, how, and what came of it."""
+"""A run: one invocation of a command that measures, with its plan, settings and results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torchmark.model.result import Metric, PlannedResult, Record, Result, Status
 from torchmark_probe.loops.sampling import Limits
 
 TIME_LIMIT = 300.0
-"""Seconds that a case may take in one process where nothing else is said."""
+"""Default time limit for a case in one process, in seconds."""
 
 FEWEST_REPLICATES = 5
-"""Fresh launches of both environments below which a comparison has no verdict."""
+"""A comparison with fewer replicates (fresh launches of both environments) has no verdict."""
 
 USUAL_LIMITS = Limits(precision=0.01, min_run_time=0.2, max_run_time=2.0)
 
 QUICK_LIMITS = Limits(precision=0.02, min_run_time=0.1, max_run_time=0.5)
-"""For a person who waits: half of the runs, and a fourth of the patience."""
+"""Limits of quick runs: half of the sampling time, and a quarter of the maximum."""
 
 DECISIVE = {
     "torchmark": ("torchmark",),
@@ -31,14 +31,14 @@ DECISIVE = {
     "Python": ("python",),
     "the processor": ("machine", "cpu"),
 }
-"""The facts that change results: where one differs, results do not belong together."""
+"""Facts that affect results: results with different values cannot be compared."""
 
 
 class Environment(Record, frozen=True, kw_only=True):
-    """One environment, as it was found before anything was measured."""
+    """One environment, with its facts as they were before anything was measured."""
 
     name: str = ""
-    """What people call it: "A", "B", "base"; empty for the one that torchmark runs in."""
+    """Its name, such as "A", "B" or "base"; empty for the environment that torchmark runs in."""
 
     command: str = ""
     """The shell command that activates it; empty for the one that torchmark runs in."""
@@ -48,7 +48,7 @@ class Environment(Record, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that follow from the decisive facts."""
+        """Sixteen hexadecimal digits: a hash of the decisive facts."""
         return digest([self.fact(*path) for path in DECISIVE.values()])
 
     def fact(self, *path: str) -> Any:
@@ -64,7 +64,7 @@ class Environment(Record, frozen=True, kw_only=True):
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What every case of a run gets."""
+    """How long and how often each case of a run is measured."""
 
     limits: Limits = USUAL_LIMITS
     runs: int = 100
@@ -74,33 +74,33 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fresh processes in which each case is measured."""
 
     timeout: float = TIME_LIMIT
-    """Seconds that a case may take in one process."""
+    """Time limit for a case in one process, in seconds."""
 
     memory: int | None = None
-    """Bytes that a case may take beyond what its zygote has; None for all that there are."""
+    """Bytes that a case may allocate, without the memory of its zygote; None for no limit."""
 
     budget: float = 10.0
-    """Seconds of paired timing for a case, after which it is left unclear: in ten a change of one
-    per cent is found on a machine with some noise."""
+    """Maximum seconds of paired timing for each case; ten are enough to find a change of 1 % on a
+    machine with some noise."""
 
     pair_seconds: float = 0.03
-    """Seconds of blocks for a process pair. Forking, setting up and warming up take as long. What a
-    pair says of small operators belongs to it and not to its rounds: of pairs of 0.15 s the rounds
-    are 2 to 4 % of the variance, so short ones spread as much, and there are more of them."""
+    """Seconds of blocks in a process pair; forking, setup and warm-up take as long. For small
+    operators, process pairs differ more than the rounds within one: in pairs of 0.15 s the rounds
+    are 2 to 4 % of the variance. So shorter pairs spread as much, and there are more of them."""
 
     replicates: int = FEWEST_REPLICATES
-    """Fresh launches of both environments that every case gets whatever the budget."""
+    """Minimum number of replicates for each case, even if the budget is used up."""
 
     detect: float | None = None
-    """The change that is to be detectable in every case, as a share: a case goes on until it is,
-    and the budget is the most that it gets. None where the budget alone says how long."""
+    """The change that each case must be able to detect, as a share (0.01 is 1 %). A case ends when
+    it can, or when its budget is used up. None if only the budget ends it."""
 
     hurry: bool = False
-    """Whether replicates are wanted soon rather than precise ones: no more crossovers while a
-    launch is waited for, and one look at the end. Looking costs, so one look finds more."""
+    """Prefer a fast result: no extra crossovers while the next launch is prepared, and only one
+    look, at the end. One look spends no alpha on earlier ones, so it detects smaller changes."""
 
     seed: int = 0
-    """Of the order of blocks, and of inputs that are made."""
+    """Seed for the order of blocks and for generated inputs."""
 
 
 class RunKind(enum.Enum):
@@ -117,113 +117,115 @@ class RunKind(enum.Enum):
 
 
 class RunState(enum.Enum):
-    """How far a run has come."""
+    """Whether a run has finished."""
 
     RUNNING = "running"
-    """Running now, or killed: a killed process cannot say so."""
+    """Running, or killed: a killed process cannot update its state."""
 
     INTERRUPTED = "interrupted"
     FINISHED = "finished"
 
 
 class MachineSpeeds(Record, frozen=True, kw_only=True):
-    """What the machine can do at best with so many threads, measured in the same run."""
+    """The best speed of the machine with the run's number of threads, measured in the run."""
 
     small_call_seconds: float
-    """What an addition of two tensors of one element takes: nothing but overhead."""
+    """Seconds to add two tensors of one element, which is only overhead."""
 
     bytes_per_second: Mapping[int, float]
-    """What a copy moves, read and written, by how many bytes it moves in all."""
+    """Speed of copies (bytes read and written per second), by the bytes that the copy moves."""
 
     flops_per_second: Mapping[str, float]
-    """What a large matrix product does, by the type of its elements."""
+    """Speed of a large matrix product, by dtype."""
 
 
 class Change(enum.Enum):
-    """What is done otherwise in an alternative to a call."""
+    """How an alternative differs from the original call."""
 
     CONTIGUOUS = "contiguous"
-    """The same call, with inputs that are contiguous."""
+    """The same call with contiguous inputs."""
 
     FLOAT32 = "float32"
-    """The same call, in float32 in place of a type with fewer bits."""
+    """The same call in float32 instead of a type with fewer bits."""
 
     FUSED = "fused"
     """A step of the same optimizer on the same parameters, with fused=True."""
 
 
 class Alternative(Record, frozen=True, kw_only=True):
-    """What calls of a replay take by themselves, and what an alternative to them takes."""
+    """The time of calls in a replay, and the time of an alternative to them."""
 
     change: Change
     calls: tuple[int, ...]
-    """Numbers of the calls that it would stand in for."""
+    """Numbers of the calls that the alternative replaces."""
 
     times: int
-    """How often a step would make it."""
+    """How often a step would run the alternative."""
 
     what: str
-    """What is compared, for a person: an optimizer's step; empty for a call."""
+    """Name of an optimizer's step; empty for a call."""
 
     present: TimeSummary
-    """As the model does it."""
+    """The time of the original."""
 
     changed: TimeSummary
+    """The time of the alternative."""
+
     copying: TimeSummary | None = None
-    """What it takes to make the inputs contiguous, where that is the change."""
+    """The time to make the inputs contiguous, if that is the change."""
 
 
 class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A run, as the store holds it."""
+    """A run, as it is stored."""
 
     id: str
-    """Sorts by the time at which the run began."""
+    """IDs sort by the time at which the run started."""
 
     kind: RunKind
     started: str
-    """When, in UTC, as ISO 8601 with seconds."""
+    """The time at which it started, in UTC, as ISO 8601 with seconds."""
 
     state: RunState = RunState.RUNNING
 
     plan: tuple[PlannedResult, ...] = ()
-    """All that is to be measured, in order; a resumed run does what is missing."""
+    """All results to measure, in order; a resumed run measures those that are missing."""
 
     environments: tuple[Environment, ...] = ()
-    """Where it runs; of a comparison, the first is what the others are compared with."""
+    """The environments; a comparison compares the others with the first."""
 
     settings: Mapping[str, Any] = {}
-    """The options that change results (plain JSON); a resumed run goes on with them."""
+    """The options that affect results (plain JSON); a resumed run keeps them."""
 
     notes: tuple[str, ...] = ()
-    """What a reader should know before the figures, in sentences."""
+    """Sentences that a reader should know before the figures."""
 
     speeds: MachineSpeeds | None = None
-    """None where they were not measured."""
+    """None if they were not measured."""
 
     alternatives: tuple[Alternative, ...] = ()
-    """Of a replay: what was tried in place of calls that take much of the time."""
+    """In a replay: alternatives that were measured for calls that take much of the time."""
 
     tags: tuple[str, ...] = ()
-    """Names that people gave it."""
+    """Names given by the user."""
 
     results: tuple[Result, ...] = ()
-    """What there is so far, in the order in which it came."""
+    """The results so far, in the order they were measured."""
 
     @property
     def environment(self) -> Environment:
-        """The first one, or the only one."""
+        """The first environment."""
         return self.environments[0] if self.environments else Environment()
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """The modules that every process under test imports first, because the user said so."""
+        """The modules that each process under test imports first (`--import`)."""
         return tuple(self.settings.get("imports") or ())
 
     def missing(self) -> list[PlannedResult]:
-        """What of the plan is not done: a failure is tried again, because its cause may be gone.
+        """The planned results that a resumed run measures.
 
-        What is partial is measured again from the start. In a sweep what was skipped is tried again
-        too: its backend may be installed by now.
+        These are missing results, failures (their cause may be gone), and partial results, which
+        start again. In a sweep, skipped cases too: their backend may be installed now.
         """
         retried = {Status.FAILED, Status.PARTIAL}
         if self.kind is RunKind.SWEEP:
@@ -241,37 +243,37 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
         facts: Mapping[str, tuple[str, ...]] = DECISIVE,
         remedy: str = "start a new run",
     ) -> None:
-        """An InvalidArgumentError unless these facts are as they were when the run began."""
+        """Raise an InvalidArgumentError if one of these facts has changed since the run started."""
         for before, here in zip(self.environments, now, strict=True):
             for name, path in facts.items():
                 if before.fact(*path) != here.fact(*path):
                     where = f" in {before.name}" if before.name else ""
                     raise InvalidArgumentError(
-                        f"run {self.id} began with {name} {before.fact(*path)}{where}, and this "
-                        f"is {here.fact(*path)}; {remedy}"
+                        f"run {self.id} was started with {name} {before.fact(*path)}{where}, but "
+                        f"this is {here.fact(*path)}; {remedy}"
                     )
 
 
 Progress: TypeAlias = "Began | Stage | Note | Result"
-"""What a progress callback hears of."""
+"""Arguments of a progress callback."""
 
 
 class Began(msgspec.Struct, frozen=True, kw_only=True):
-    """A case is being measured now."""
+    """The measurement of a case has started."""
 
     case: Case
     metric: Metric
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that people should know now, and that the report says too."""
+    """A sentence to show immediately; the report has it too."""
 
     text: str
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that takes its time and is no measurement."""
+    """A step that takes a while and is not a measurement."""
 
     text: str
     is_over: bool = False
-    """Whether it has just ended, rather than begun."""
+    """Whether the step has ended; otherwise it has started."""

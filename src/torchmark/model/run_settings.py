@@ -1,6 +1,6 @@
-"""What replays and sweeps keep in the settings of their run.
+"""What replays and sweeps store in the settings of their run.
 
-With these a run is resumed, analysed and shown when the trace or the specification is gone.
+With these settings a run can be resumed, analysed and shown without the trace or specification.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torchmark.model.trace import PlainSteps
 
 
 class ReplayMode(enum.Enum):
-    """How calls are run again."""
+    """How calls are replayed."""
 
     HOT = "hot"
-    """Each distinct call by itself, many times in a row."""
+    """Each distinct call alone, many times in a row."""
 
     ORDER = "order"
     """All calls of a step in their order, pass after pass."""
 
 
 class Backend(enum.Enum):
-    """Who executes a call."""
+    """The backend that runs a call."""
 
     EAGER = "eager"
     COMPILE = "compile"
@@ -40,7 +40,7 @@ class Backend(enum.Enum):
 
 
 class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a call comes from one part of the model."""
+    """A place in the model that makes a call, and how often."""
 
     phase: str
     """One of `torchmark.model.trace.PHASES`."""
@@ -50,36 +50,36 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     function: str | None = None
-    """What the user called, as "torch.nn.functional.linear"; None if it is not known."""
+    """The function that the user called, such as "torch.nn.functional.linear", if known."""
 
     source: str | None = None
-    """The user's line that called it, as "train.py:41"; None if it is not known."""
+    """The user's line that calls it, such as "train.py:41", if known."""
 
 
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One distinct call of the trace."""
 
     number: int
-    """In the trace, from 0."""
+    """Its number in the trace, from 0."""
 
     op: str
-    """As in "aten.add.Tensor"."""
+    """The operator, such as "aten.add.Tensor"."""
 
     signature: str
-    """Its arguments, short, for a person."""
+    """Its arguments in short form, to be shown."""
 
     record: str
-    """The call as JSON: what stands behind `call` in a line of a trace."""
+    """The call as JSON: the value of `call` in a line of a trace."""
 
     count: int
     """How often the trace, or the step, has it."""
 
     places: tuple[CallPlace, ...]
     cases: Mapping[Backend, str]
-    """The id of the case that measures it, for each backend."""
+    """The ID of the case that measures it, for each backend."""
 
     has_values: bool = False
-    """Whether its inputs have the contents that were recorded."""
+    """Whether its inputs have the recorded contents."""
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Those that call it most often first."""
+        """The lines that call it, the most frequent first."""
         found: Counter[str] = Counter()
         for place in self.places:
             if place.source:
@@ -104,50 +104,50 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a replay needs beside its plan."""
+    """The settings of a replay, in addition to its plan."""
 
     trace: str
-    """The file, as it was named."""
+    """The path of the trace, as the user gave it."""
 
     mode: ReplayMode
     mode_reason: str = ""
-    """Why calls are not in their order, where nobody asked for that."""
+    """Why the mode is hot although the user did not ask for it."""
 
     backends: tuple[Backend, ...]
-    """Those that were asked for; shares are of the first one's time."""
+    """The requested backends; shares refer to the time of the first."""
 
     steps: int
-    """Of the trace, repeats counted; 1 in order."""
+    """Number of steps in the trace, repeats included; 1 in mode order."""
 
     threads: int
     seed: int
-    """That inputs are made with."""
+    """Seed of the generated inputs."""
 
     unseen: tuple[str, ...]
-    """What the trace says that it lacks."""
+    """Phrases for what the trace lacks."""
 
     calls: tuple[TracedCall, ...]
     top: int = 20
-    """Calls that text shows, those that take the most; all other formats have all."""
+    """Number of calls in text reports, longest first; all other formats show all."""
 
     order: tuple[int, ...] = ()
-    """In order: the numbers of the calls of a pass."""
+    """In mode order: the numbers of the calls in a pass."""
 
     values: str = ""
     """The file with recorded contents of inputs; "" if there is none."""
 
     pass_case: str = ""
-    """In order: the id of the case that is a whole pass."""
+    """In mode order: the ID of the case that is a whole pass."""
 
     is_whole: bool = True
-    """Whether all calls are meant, rather than some by their words."""
+    """Whether all calls are replayed, not only those selected with -k."""
 
     plain_steps: PlainSteps | None = None
-    """Real steps where the trace was captured; None where the trace does not know them."""
+    """Times of real steps where the trace was captured; None if the trace has none."""
 
 
 def settings_of(run: Run) -> ReplaySettings:
-    """The settings of a run that is a replay."""
+    """The settings of a replay."""
     return msgspec.convert(run.settings["replay"], ReplaySettings)
 
 
@@ -156,20 +156,20 @@ Dims: TypeAlias = tuple[tuple[str, int], ...]
 
 
 THREADS = "threads"
-"""The dimension that is no size of a tensor: how many threads torch has."""
+"""The dimension for the number of torch threads, which is not a size of a tensor."""
 
 
 class Phase(enum.Enum):
-    """What one run does."""
+    """The passes that one run executes."""
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward+backward"
     BACKWARD = "backward"
-    """Gradients of a fixed output gradient, on a graph that is kept; nothing accumulates."""
+    """Gradients for a fixed output gradient, on a retained graph; nothing accumulates."""
 
 
 TORCH_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
-"""What torch calls the dtypes in which it multiplies matrices."""
+"""torch's names of the dtypes in which it multiplies matrices."""
 
 _RUNTIMES = {
     "pt": Runtime.EAGER,
@@ -188,7 +188,7 @@ _PHASES = {autograd: phase for phase, autograd in _AUTOGRAD.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
-    """What sets one case of a sweep apart from the others."""
+    """The parameters of one case of a sweep."""
 
     dims: Dims
     dtype: str
@@ -202,7 +202,7 @@ class SweepPoint:
 
 
 def case_of(point: SweepPoint, *, model: str, stmt: str, setup: str) -> Case:
-    """The case of a point; `stmt` and `setup` are the text of the model, alike for all points."""
+    """The case of a point; `stmt` and `setup` show the model and are the same for all points."""
     params = [("dtype", point.dtype), ("backend", point.backend)]
     params += [("phase", point.phase.value)] if point.phase is Phase.BACKWARD else []
     return Case(
@@ -217,7 +217,7 @@ def case_of(point: SweepPoint, *, model: str, stmt: str, setup: str) -> Case:
 
 
 def sizes_setting(points: Iterable[tuple[Case, SweepPoint]]) -> dict[str, Any]:
-    """The sizes of all cases as settings of a run, from which `point_of` reads them."""
+    """The sizes of all cases, as settings of a run that `point_of` reads."""
     found = list(points)
     return {
         "dims": [name for name, _ in found[0][1].dims] if found else [],
@@ -226,7 +226,7 @@ def sizes_setting(points: Iterable[tuple[Case, SweepPoint]]) -> dict[str, Any]:
 
 
 def point_of(case: Case, settings: Mapping[str, Any]) -> SweepPoint:
-    """The point that a case of a sweep stands for; the settings are those of its run."""
+    """The point of a case, from the settings of its run."""
     params = dict(case.params)
     return SweepPoint(
         dims=tuple(zip(settings["dims"], settings["sizes"][case.id], strict=True)),

@@ -1,7 +1,7 @@
-"""A trace: the distinct operator calls of a model, where they came from, and in which order.
+"""A trace: the distinct operator calls of a model, where they came from, and their order.
 
-The file's form is in docs/trace-format.md. Arguments stay as the tagged JSON that they have there:
-this side never needs them as anything else, and the probe makes tensors of them where they run.
+docs/reference/trace-format.md describes the file format. Arguments stay tagged JSON, because only
+the probe needs tensors: it makes them where the calls run.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from msgspec import UNSET, Meta, Struct, structs
 
 VERSION = 1
-"""Of the file's form."""
+"""Version of the file format."""
 
 Phase: TypeAlias = Literal["forward", "backward", "optimizer", "unknown"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-"""Of a training step, in their order."""
+"""Phases of a training step, in their order."""
 
 Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""Sizes, strides and counts are signed numbers of 64 bits everywhere in torch."""
+"""torch stores sizes, strides and counts as signed 64-bit integers."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a file begins."""
+    """The first line of a file."""
 
     version: Count
     source: Literal["capture", "cnt", "chakra", "samples"]
@@ -36,29 +36,29 @@ class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     python: str | None = None
     command: tuple[str, ...] | None = None
-    """What was captured."""
+    """The command that was captured."""
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One distinct call: an operator with arguments that look the same."""
+    """One distinct call: an operator with its arguments, without the contents of tensors."""
 
     op: str
     """`namespace.name.overload`, as in "aten.add.Tensor"."""
 
     schema: str | None = None
-    """The operator's schema as torch prints it; None if the source did not have it."""
+    """The operator's schema as torch prints it; None if the source does not have it."""
 
     args: tuple[Any, ...]
-    """Tagged JSON, one for each positional argument."""
+    """Positional arguments as tagged JSON."""
 
     kwargs: dict[str, Any]
-    """Tagged JSON by the argument's name."""
+    """Keyword arguments as tagged JSON."""
 
     outputs: Any = UNSET
-    """Tagged JSON of what came back, if the source knew that."""
+    """The outputs as tagged JSON, if the source has them."""
 
     def to_record(self) -> dict[str, Any]:
-        """What stands behind `call` in a line of a trace, and what the probe takes."""
+        """The value of `call` in a line of a trace; the probe takes the same."""
         return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
 
 
@@ -71,46 +71,47 @@ class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The path of the module; "" for the outermost one, None outside of all modules."""
 
     function: str | None = None
-    """What the user called, as "torch.nn.functional.linear"."""
+    """The function that the user called, such as "torch.nn.functional.linear"."""
 
     source: str | None = None
-    """The user's line that called it, as "train.py:41"; of a backward call that of its forward."""
+    """The user's line that calls it, such as "train.py:41". A backward call has the line of its
+    forward call."""
 
     thread: Size = 0
     """0 for the thread that captured."""
 
     compiled: bool = False
-    """Whether the calls are of a graph that torch.compile made kernels of."""
+    """Whether the calls belong to a graph that torch.compile compiled to kernels."""
 
 
 class PlainSteps(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Steps that ran when the capture had stopped, which nothing slowed down."""
+    """Times of steps that ran after the capture had stopped, at normal speed."""
 
     seconds: tuple[Annotated[float, Meta(gt=0)], ...] = ()
-    """Of each, from the end of the step before it; empty where none followed."""
+    """Seconds of each step, from the end of the previous one; empty if no step followed."""
 
     running: tuple[Annotated[float, Meta(ge=0)], ...] = ()
-    """Of these the seconds in which the thread ran, rather than waited for data or for a core."""
+    """Seconds of each step in which the thread ran and did not wait for data or for a core."""
 
     threads: Count
-    """Of torch, when the capture stopped."""
+    """Number of torch threads when the capture stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A sequence of calls, as often as it was repeated without a change."""
+    """A sequence of calls, and how often it was repeated without a change."""
 
     calls: tuple[int, ...]
-    """Numbers of calls, in their order."""
+    """The numbers of the calls, in their order."""
 
     places: tuple[int, ...]
-    """The place of each of them."""
+    """The number of the place of each call."""
 
     repeats: int = 1
 
 
 def count_calls(steps: Iterable[Step]) -> Counter[tuple[int, int]]:
-    """How often each call came from each place, by their numbers, repeats counted."""
+    """How often each call came from each place, by their numbers; repeats are counted."""
     counts: Counter[tuple[int, int]] = Counter()
     for step in steps:
         for pair, count in Counter(zip(step.calls, step.places, strict=True)).items():
@@ -120,7 +121,7 @@ def count_calls(steps: Iterable[Step]) -> Counter[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What is in the file."""
+    """The contents of a trace file."""
 
     source: str
     """"capture", "cnt", "chakra" or "samples"."""
@@ -129,36 +130,36 @@ class Trace:
     places: tuple[Place, ...]
 
     steps: tuple[Step, ...] = ()
-    """Empty where the source knows no order."""
+    """Empty if the source does not know the order."""
 
     counts: Mapping[tuple[int, int], int]
-    """As of `count_calls`; of more than the steps where no order is known or kept."""
+    """As from `count_calls`; includes calls whose order is not known or was not kept."""
 
     torch: str | None = None
     """The version of torch that ran the model."""
 
     python: str | None = None
     command: tuple[str, ...] | None = None
-    """What was captured."""
+    """The command that was captured."""
 
     plain_steps: PlainSteps | None = None
-    """None where the source does not know them."""
+    """None if the source does not have them."""
 
     unseen: tuple[str, ...] = ()
-    """Sentences: what could not be captured, and what is missing from a file that was cut off."""
+    """Phrases for what was not captured, or what a truncated file lacks."""
 
     values: str = ""
-    """The file with the exact contents of tensors, by its full path; "" if no call has any."""
+    """Full path of the file with the exact contents of tensors; "" if no call has any."""
 
     def counts_by_call(self) -> Counter[int]:
-        """How often each call was made, wherever it came from."""
+        """How often each call was made, from any place."""
         total: Counter[int] = Counter()
         for (call, _), count in self.counts.items():
             total[call] += count
         return total
 
     def counts_by_phase(self) -> Counter[str]:
-        """How many calls each phase made."""
+        """The number of calls in each phase."""
         total: Counter[str] = Counter()
         for (_, place), count in self.counts.items():
             total[self.places[place].phase] += count

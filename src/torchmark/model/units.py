@@ -1,9 +1,9 @@
-"""Numbers for people: units of time, significant figures, and what keeps the order of things.
+"""Units of time, significant figures, torch's rounding, and small helpers for sequences.
 
-`torch.utils.benchmark` computes some of its figures in single precision and sums in a certain
-order. Numbers that were taken with either library compare only if both round alike, so the
-functions below do what torch's kernels do, to the bit and without torch:
-`tests/model/test_units.py` holds the two side by side.
+`torch.utils.benchmark` computes some figures in single precision and sums in a certain order.
+Results of both libraries can be compared only if both round in the same way. So the functions
+below give the same bits as torch's kernels, without torch; `tests/model/test_units.py` compares
+the two.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SCALES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ENGLISH = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}
 
 _LANES = 4
-"""Doubles in one of torch's vectors (256 bits; its portable build uses the same width)."""
+"""Doubles in one vector of torch (256 bits; the portable build uses the same width)."""
 
 _COLUMNS = 4 * _LANES
 """torch keeps four vectors of partial sums."""
 
 _LEVELS = 4
-"""Partial sums are carried to a higher level when full, so that rounding errors do not pile up."""
+"""Partial sums move to a higher level when full, so that rounding errors do not accumulate."""
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which a time of `t` seconds reads best, and that unit in seconds.
+    """The best unit to show a time of `t` seconds, and that unit in seconds.
 
     >>> select_unit(2.5e-6)
     ('us', 1e-06)
@@ -43,9 +43,9 @@ def select_unit(t: float) -> tuple[str, float]:
     ('ns', 1e-09)
     """
     if not math.isfinite(t) or t < 0:
-        raise InvalidArgumentError(f"a time must be finite and not negative, got {t!r}")
+        raise InvalidArgumentError(f"a time must be finite and at least zero, got {t!r}")
     thousands = log10_single(t) // 3 if single(t) > 0 else -math.inf
-    # Below a nanosecond there is no smaller unit: fractions of one are still the best reading.
+    # There is no unit below a nanosecond, so smaller times are fractions of one.
     unit = "ns" if thousands <= -3 else {-2: "us", -1: "ms"}.get(int(thousands), "s")
     return unit, _SCALES[unit]
 
@@ -56,20 +56,22 @@ def unit_to_english(u: str) -> str:
     'microsecond'
     """
     if u not in _ENGLISH:
-        raise InvalidArgumentError(f"unknown unit {u!r}; the units are {', '.join(_ENGLISH)}")
+        raise InvalidArgumentError(f"unknown unit {u!r}; choose from: {', '.join(_ENGLISH)}")
     return _ENGLISH[u]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """`x` with `n` significant figures, in the single precision of torch's function.
+    """`x` rounded to `n` significant figures, in single precision like torch's function.
 
     >>> round(trim_sigfig(3.14159, 2), 5)
     3.1
     """
     if n != int(n) or n < 1:
-        raise InvalidArgumentError(f"the number of significant figures must be 1, 2, …, got {n!r}")
+        raise InvalidArgumentError(
+            f"the number of significant figures must be a whole number of at least 1, got {n!r}"
+        )
     if not math.isfinite(x):
-        raise InvalidArgumentError(f"only a finite number has significant figures, got {x!r}")
+        raise InvalidArgumentError(f"the number to round must be finite, got {x!r}")
     if single(x) == 0:
         return 0.0
     scale = 10 ** (leading_digits(x) - int(n))
@@ -77,7 +79,7 @@ def trim_sigfig(x: float, n: int) -> float:
 
 
 def leading_digits(x: float) -> int:
-    """Digits before the decimal point, or minus the zeros after it: torch's rounded logarithm."""
+    """Digits before the decimal point, or minus the number of zeros after it, as in torch."""
     return math.ceil(log10_single(abs(x))) if single(x) != 0 else 1
 
 
@@ -90,7 +92,7 @@ def ordered_unique(elements: Iterable[T]) -> list[T]:
 
 
 def collect(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """The values of each key, both in their order."""
+    """The values of each key; keys and values keep their order."""
     found: dict[K, list[V]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -98,14 +100,14 @@ def collect(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 
 
 def log10_single(value: float) -> float:
-    """`torch.tensor(value).log10()`, of a positive number."""
+    """`torch.tensor(value).log10()` for a positive number."""
     return single(math.log10(single(value)))
 
 
 def std_single(points: Sequence[float]) -> float:
-    """`torch.tensor(points).std(unbiased=False)`: single precision in, out and for the mean.
+    """`torch.tensor(points).std(unbiased=False)`, in single precision.
 
-    Equal to torch's within the rounding of that mean, which no result here depends on.
+    May differ from torch's by the rounding of the mean, which no result here depends on.
     """
     rounded = [single(point) for point in points]
     mean = single(math.fsum(rounded) / len(rounded))
@@ -151,11 +153,11 @@ def _added(left: Sequence[float], right: Sequence[float]) -> list[float]:
 
 
 _LONGEST_LINE = 240
-"""Characters: those of an exception's headline, and of what announces it."""
+"""Maximum length of a headline."""
 
 
 def first_line(text: str) -> str:
-    r"""The first line that says something, with the next where it only announces that.
+    r"""The first line that is not blank, with the next one if the first ends in a colon.
 
     >>> first_line("does not compile:\n  'y' was not declared\n    x + y")
     "does not compile: 'y' was not declared"

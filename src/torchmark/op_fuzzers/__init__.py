@@ -1,4 +1,4 @@
-"""Ready-made fuzzers for five kinds of operators, with the parameters and draws of torch's own.
+"""Ready-made fuzzers for five kinds of operators, with the same parameters and draws as torch's.
 
 The modules are named as in `torch.utils.benchmark.op_fuzzers`, so that an import from there works
 after the package's name is changed.

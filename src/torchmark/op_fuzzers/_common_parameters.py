@@ -1,7 +1,7 @@
-"""What the ready-made fuzzers share: how sizes, steps and sparsity are drawn, and the limits.
+"""Parts that the ready-made fuzzers share: distributions of sizes, steps and sparsity, and limits.
 
-Names, order and probabilities are those of torch.utils.benchmark: a seed draws its parameters one
-after the other, so a changed name, place or probability here would change every trial.
+Names, order and probabilities are those of torch.utils.benchmark. A seed draws the parameters one
+after another, so a change of any name, position or probability would change every trial.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 _AXES = range(3)
-"""Every ready-made fuzzer draws tensors of one to three dimensions."""
+"""All ready-made fuzzers draw tensors of one to three dimensions."""
 
 _MIN_SIZE = 16
 _MAX_SIZE = 16 * 1024**2
@@ -35,7 +35,7 @@ SPARSITY = (
     FuzzedParameter("coalesced", distribution={True: 0.5, False: 0.5}),
 )
 RANDOM_VALUE = FuzzedParameter("random_value", 0, 2**32 - 1, "uniform")
-"""Repeatable randomness for whoever uses the sample."""
+"""A repeatable random number for the user of the sample."""
 
 
 def dimensionality(name: str) -> FuzzedParameter:
@@ -47,13 +47,13 @@ def any_sizes(minval: int, maxval: int) -> list[FuzzedParameter]:
 
 
 def special_sizes(prefix: str, sizes: Sequence[int]) -> list[FuzzedParameter]:
-    """Sizes at which kernels take another path, each as likely as any other."""
+    """Sizes at which kernels switch to another code path, all equally likely."""
     evenly = {size: 1.0 / len(sizes) for size in sizes}
     return [FuzzedParameter(f"{prefix}_{i}", distribution=evenly) for i in _AXES]
 
 
 def mixed_sizes(shares: Mapping[str, float]) -> list[FuzzedParameter]:
-    """The sizes `k0`, `k1`, `k2`, each taken from one of the families named, by their shares."""
+    """The sizes `k0`, `k1`, `k2`, each drawn from one of these families, with these shares."""
     return [
         FuzzedParameter(
             f"k{i}",
@@ -67,7 +67,7 @@ def mixed_sizes(shares: Mapping[str, float]) -> list[FuzzedParameter]:
 
 
 def any_or_power_of_two_sizes() -> list[FuzzedParameter]:
-    """Sizes of every kind, with one in five a power of two, which chance alone seldom draws."""
+    """Sizes of every kind; one in five is a power of two, which would otherwise be rare."""
     return [
         *any_sizes(_MIN_SIZE, _MAX_SIZE),
         *special_sizes("k_pow2", _POWERS_OF_TWO),
@@ -76,7 +76,7 @@ def any_or_power_of_two_sizes() -> list[FuzzedParameter]:
 
 
 def second_sizes(share_of_ones: float) -> list[FuzzedParameter]:
-    """Sizes of a second operand: those of the first, or one, which makes it broadcast."""
+    """Sizes of a second operand: those of the first, or one for broadcasting."""
     ones = {1: share_of_ones} if share_of_ones else {}
     return [
         FuzzedParameter(
@@ -89,7 +89,7 @@ def second_sizes(share_of_ones: float) -> list[FuzzedParameter]:
 
 
 def steps(*prefixes: str) -> list[FuzzedParameter]:
-    """Steps of strided access; one in five is more than one."""
+    """Steps of strided access; one in five is greater than one."""
     distribution = {1: 0.8, 2: 0.06, 4: 0.06, 8: 0.04, 16: 0.04}
     return [
         FuzzedParameter(f"{prefix}_{i}", distribution=distribution)

@@ -12,7 +12,7 @@ __getattr__ = torchs_names(__name__)
 
 
 class BinaryOpFuzzer(Fuzzer):
-    """Tensors `x` and `y` of the same shape, but for dimensions of `y` that may be one.
+    """Tensors `x` and `y` of the same shape, except that dimensions of `y` may be one.
 
     >>> from torchmark.op_fuzzers.binary import BinaryOpFuzzer
     >>> for tensors, properties, params in BinaryOpFuzzer(seed=17).take(1):
@@ -33,8 +33,8 @@ class BinaryOpFuzzer(Fuzzer):
             ],
             tensors=[
                 common.strided_tensor("x", "k", "x_step_", dtype, cuda),
-                # y takes the steps of x, as in torch, although steps for y are drawn: with its
-                # own, the same seed would give another tensor than torch's.
+                # y uses the steps of x, as in torch, although steps for y are drawn: with its own
+                # steps, the same seed would give another tensor than in torch.
                 common.strided_tensor("y", "y_k", "x_step_", dtype, cuda, min_elements=None),
             ],
             seed=seed,

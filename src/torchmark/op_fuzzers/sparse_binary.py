@@ -12,7 +12,7 @@ __getattr__ = torchs_names(__name__)
 
 
 class BinaryOpSparseFuzzer(Fuzzer):
-    """Sparse tensors `x` and `y` of one shape, one density and one number of sparse dimensions.
+    """Sparse tensors `x` and `y` with the same shape, density and number of sparse dimensions.
 
     >>> from torchmark.op_fuzzers.sparse_binary import BinaryOpSparseFuzzer
     >>> for tensors, properties, params in BinaryOpSparseFuzzer(seed=370).take(1):

@@ -14,7 +14,7 @@ __all__ = ["UnaryOpSparseFuzzer"]
 
 
 class UnaryOpSparseFuzzer(Fuzzer):
-    """One sparse tensor `x`, hybrid when fewer dimensions are sparse than it has.
+    """One sparse tensor `x`, hybrid if not all of its dimensions are sparse.
 
     >>> from torchmark.op_fuzzers.sparse_unary import UnaryOpSparseFuzzer
     >>> for tensors, properties, params in UnaryOpSparseFuzzer(seed=370).take(1):

@@ -24,11 +24,11 @@ def _is_regular(size: int) -> bool:
 
 
 REGULAR_SIZES = [size for size in range(MIN_DIM_SIZE + 1, MAX_DIM_SIZE + 1) if _is_regular(size)]
-"""Every product of twos, threes and fives above the least size, which torch leaves out as well."""
+"""Every product of twos, threes and fives above the smallest size, which torch also leaves out."""
 
 
 class SpectralOpFuzzer(Fuzzer):
-    """One tensor `x` of one to three dimensions, its sizes regular with the given probability.
+    """One tensor `x` of one to three dimensions; its sizes are regular with the given probability.
 
     >>> from torchmark.op_fuzzers.spectral import REGULAR_SIZES, SpectralOpFuzzer
     >>> for tensors, properties, params in SpectralOpFuzzer(seed=15).take(1):

@@ -1,7 +1,7 @@
-"""What a run says, in every format.
+"""Reports of runs, in every format.
 
-`view_of` makes the view of a run: pure data, by the function of its kind in `views`. `render` turns
-it into text, by the module of the format in `formats`.
+`view_of` makes the view of a run, which is pure data, with the function for its kind in `views`.
+`render` turns the view into text with the module for the format in `formats`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VIEWS = {
     RunKind.LADDER: "overrides.view_ladders",
     RunKind.OVERRIDES: "overrides.view_report",
 }
-"""Modules and functions in `torchmark.report.views`: only those that are needed are imported."""
+"""Modules and functions in `torchmark.report.views`, imported when they are needed."""
 
 
 def view_of(run: Run) -> View:
@@ -35,13 +35,13 @@ def view_of(run: Run) -> View:
 
 
 def render(run: Run, form: str, width: int = 80) -> str:
-    """The run in one of the `FORMATS`; only text has a width."""
+    """Render a run in one of the `FORMATS`; `width` applies to text only."""
     view = view_of(run)
     return data.render_json(run, view) if form == "json" else render_view(view, form, width)
 
 
 def render_view(view: View, form: str, width: int = 80) -> str:
-    """A view in one of the `FORMATS`, except JSON, which needs a record beside it."""
+    """Render a view in one of the `FORMATS`, except JSON, which also needs the run."""
     if form == "text":
         return text.render(view, width)
     if form == "csv":

@@ -1,4 +1,4 @@
-"""Figures and facts of a run in words, the same in every format for people."""
+"""Format figures and facts of a run as text, for all formats that people read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_line(text: str, longest: int = 120) -> str:
-    r"""One line of at most so many characters; a page shows the whole text elsewhere.
+    r"""The text in one line of at most `longest` characters.
 
     >>> cut_line("x + y\n  + z"), cut_line("a long name", 7)
     ('x + y + z', 'a long…')
@@ -45,7 +45,7 @@ def seconds_text(seconds: float, digits: int = 4) -> str:
 
 
 def short_seconds_text(seconds: float) -> str:
-    """Three figures, which is what a table of many has room for.
+    """A time with three digits, for tables with many times.
 
     >>> short_seconds_text(1.2345e-6), short_seconds_text(0.0123456), short_seconds_text(999.9e-9)
     ('1.23 us', '12.3 ms', '1.00 us')
@@ -54,7 +54,7 @@ def short_seconds_text(seconds: float) -> str:
 
 
 def reach(value: float, interval: tuple[float, float] | None) -> str:
-    """The longer side of an interval, as a share of the value; too few samples have none.
+    """The longer side of an interval in per cent of the value; "?" without an interval.
 
     >>> reach(2.0, (1.9, 2.02)), reach(0.0, (0.0, 1.0)), reach(1.0, (0.0, 99.0)), reach(1.0, None)
     ('5.0 %', 'large', 'large', '?')
@@ -144,7 +144,7 @@ def instructions_text(count: float, sign: str = "") -> str:
 
 
 Phrases: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"
-"""How to tell a fact, and the dotted names that it may have."""
+"""Format strings for facts, each with the dotted names that the fact may have."""
 
 _LINE: Phrases = (
     ("torch {}", ("torch.version",)),
@@ -157,14 +157,14 @@ _LINE: Phrases = (
 
 
 def environment_line(environment: Mapping[str, Any]) -> str:
-    """The facts that most readers want, of those that are there."""
+    """The most important known facts, in one line."""
     facts = dict(environment_facts(environment))
     changes = ["with changes"] if facts.get("git.dirty") == "yes" else []
-    return ", ".join([*tell_facts(facts, _LINE), *changes])
+    return ", ".join([*describe_facts(facts, _LINE), *changes])
 
 
-def tell_facts(facts: Mapping[str, str], phrases: Phrases) -> Iterator[str]:
-    """The phrases of those facts that are there."""
+def describe_facts(facts: Mapping[str, str], phrases: Phrases) -> Iterator[str]:
+    """The phrases for the facts that are known."""
     for phrase, names in phrases:
         value = next((facts[name] for name in names if facts.get(name)), "")
         if value:
@@ -172,7 +172,7 @@ def tell_facts(facts: Mapping[str, str], phrases: Phrases) -> Iterator[str]:
 
 
 def environment_facts(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every fact by its dotted name.
+    """All facts as pairs of dotted name and text.
 
     >>> list(environment_facts({"torch": {"version": "2.13.0"}, "cores": [0, 1], "cuda": False}))
     [('torch.version', '2.13.0'), ('cores', '0, 1'), ('cuda', 'no')]

@@ -1,7 +1,7 @@
-"""What cases and results are called, in a line that does not get long.
+"""Short names of cases and results.
 
-What all cases of a table share, the first of their labels ("overrides") or a fact ("Python"), says
-nothing there, so it stands in the table's title and not in every row.
+What all cases of a table have in common, such as the first label ("overrides") or a fact
+("Python"), is in the title of the table and not in each row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     _Row = TimeRow | CountRow | Result
 
 _LONGEST_SIDE = 50
-"""Characters of either statement, where two of them make a name."""
+"""Maximum characters of each statement if a name consists of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +41,23 @@ class Names:
     """The names of some rows."""
 
     label: str
-    """The first of their labels, if it is the same; empty otherwise."""
+    """Their first label if all have the same one; otherwise empty."""
 
     shared: tuple[str, ...]
-    """Facts that are true of all of them."""
+    """Facts that all of them have."""
 
     names: Mapping[str, str]
-    """By the ids of their cases, without what is shared."""
+    """Names by the IDs of the cases, without the label and facts that all have."""
 
     def of(self, row: _Row) -> str:
         return self.names[row.case.id]
 
     def with_label(self, row: _Row) -> str:
-        """The name where no title has the label."""
+        """The name with the label, for places where no title shows the label."""
         return f"{self.label} / {self.of(row)}" if self.label else self.of(row)
 
     def under(self, title: str) -> str:
-        """The title of their table."""
+        """The title of the table, with what the rows have in common."""
         return cut_line(" · ".join(filter(None, (title, self.label, ", ".join(self.shared)))))
 
 
@@ -79,19 +79,19 @@ def name_rows(rows: Sequence[_Row]) -> Names:
 
 
 def _shared_label(rows: Sequence[_Row]) -> str:
-    """The first label of several cases that all have it and more labels below it."""
+    """The first label, if several cases all have the same one and more labels below it."""
     firsts = {row.case.label[:1] for row in rows}
     is_alike = len(firsts) == 1 and all(len(r.case.label) > 1 and r.other is None for r in rows)
     return rows[0].case.label[0] if len(rows) > 1 and is_alike else ""
 
 
 def full_name(row: _Row) -> str:
-    """The name where the row stands alone."""
+    """The complete name of a row, for use outside a table."""
     return _with_facts(_name(row), _facts(row))
 
 
 def _name(row: _Row) -> str:
-    """Where B runs something else: what the two do not have in common, side by side."""
+    """The name of a case; if B runs another case, what differs between the two."""
     case, other = row.case, row.other
     if other is None:
         return cut_line(case.name)
@@ -104,7 +104,7 @@ def _name(row: _Row) -> str:
         each_facts = (case.facts, other.facts)
         sides = [_with_facts(*side) for side in zip(sides, each_facts, strict=True)]
     elif sides[0] == sides[1]:
-        sides[1] += " (not set up alike)" if first == second else " (ends differently)"
+        sides[1] += " (different setup)" if first == second else " (differs at the end)"
     label = f"{cut_line(case.name)}: " if case.label and case.label == other.label else ""
     return f"{label}{'  vs  '.join(sides)}"
 
@@ -124,12 +124,12 @@ def group_of(case: Case) -> str:
 
 
 def name_in_group(case: Case) -> str:
-    """The title of a case without the name of its group, unless it has no other."""
+    """The title of a case without the name of its group, if it has other labels."""
     return replace(case, label=case.label[1:]).title if len(case.label) > 1 else case.title
 
 
 def short_names(cases: Sequence[Case]) -> list[str]:
-    """The names of cases for a chart; with their facts where names alone are not unique."""
+    """The names of cases for a chart, with their facts if the names are not unique."""
     names = [case.name for case in cases]
     return names if len(set(names)) == len(names) else [case.title for case in cases]
 
@@ -137,7 +137,7 @@ def short_names(cases: Sequence[Case]) -> list[str]:
 def name_some(
     names: Sequence[str], most: int, *, between: str = ", ", rest: str = " and {} more"
 ) -> str:
-    """The first of them by name, the others counted.
+    """The first `most` names; the others are counted.
 
     >>> name_some(["a", "b", "c"], 2), name_some(["a"], 2)
     ('a, b and 1 more', 'a')
@@ -147,7 +147,7 @@ def name_some(
 
 
 def headline_of(result: Result) -> str:
-    """What was measured and what came of it, for progress and for lists of failures."""
+    """What was measured and the result, for progress and for lists of failures."""
     name = full_name(result) if result.other is not None else result.case.title
     title = f"{result.metric.value:<5}  {printable(name)}"
     if result.status is not Status.DONE:
@@ -174,7 +174,7 @@ def _figure(result: Result) -> str:
 
 
 def _pair(result: Result) -> str:
-    """Which environment is compared with which: the first with itself in a control."""
+    """The names of the compared environments; a control compares the first with itself."""
     is_control = result.metric is Metric.CONTROL
     names = result.environments[:1] * 2 if is_control else result.environments
     return printable("/".join(reversed(names)))

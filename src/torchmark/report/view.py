@@ -1,8 +1,8 @@
-"""What a report says, as pure data: every format renders the same view.
+"""The contents of a report as pure data; every format renders the same view.
 
-A view is made from a `Run` by the module of its kind in `report/views`, and turned into text by one
-renderer per format in `report/formats`. Views know no format, renderers know no kind of run. Values
-are raw (seconds, counts, ratios as numbers); the kind of their column says how they are shown.
+A module in `report/views` makes the view of a `Run`, and a module in `report/formats` renders it.
+Views do not depend on formats, and renderers do not depend on kinds of runs. Values are raw
+(seconds, counts, ratios as numbers); the kind of a column decides how they are shown.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 PALETTE = tuple(f"var(--plot-{number})" for number in range(1, 9))
-"""The colours of a page that tell series apart."""
+"""The colours of series in a page."""
 
 
 class Kind(enum.Enum):
-    """What the values of a column are, and so how they are shown, aligned and sorted."""
+    """The kind of values in a column, which decides how they are shown, aligned and sorted."""
 
     TEXT = "text"
     CODE = "code"
@@ -26,7 +26,7 @@ class Kind(enum.Enum):
     NUMBER = "number"
     INSTRUCTIONS = "instructions"
     RATIO = "ratio"
-    """B over A; an interval stands behind it in brackets."""
+    """B over A; its interval is shown in brackets."""
 
     SPEEDUP = "speed-up"
     """How many times faster: `1.25×`."""
@@ -35,19 +35,19 @@ class Kind(enum.Enum):
     """A part of a whole: 0.25 is 25 %."""
 
     CHANGE = "change"
-    """A share with its sign: +0.012 is +1.2 %."""
+    """A share with a sign: +0.012 is +1.2 %."""
 
     BYTES = "bytes"
     FLOPS = "flops"
     RATE = "rate"
-    """Per second; the name of the column says of what."""
+    """Something per second; the column has its name."""
 
     VERDICT = "verdict"
-    """A word that a mark colours: slower, faster, same, unclear, failed, …"""
+    """A word whose colour depends on its mark: slower, faster, same, unclear, failed, …"""
 
 
 class Mark(enum.Enum):
-    """How a value is set off: a colour and, where colours are missing, its own word."""
+    """How a value is marked: by a colour, or by a word in formats without colours."""
 
     PLAIN = ""
     GOOD = "good"
@@ -68,10 +68,10 @@ class Column:
 
     kind: Kind = Kind.TEXT
     hint: str = ""
-    """What it means, in a sentence."""
+    """A sentence that explains the column."""
 
     is_wide_only: bool = False
-    """Whether text for a terminal leaves it out; pages, Markdown, CSV and JSON have it."""
+    """Whether text for a terminal omits it; pages, Markdown, CSV and JSON have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,94 +79,97 @@ class Cell:
     """One value of a table."""
 
     value: Value = None
-    """As CSV and JSON have it and tables are sorted by it; None is an empty cell."""
+    """The value in CSV and JSON, and the key for sorting; None is an empty cell."""
 
     text: str | None = None
-    """Shown in place of what the column's kind makes of the value."""
+    """Shown instead of the formatted value."""
 
     interval: tuple[float, float] | None = None
     """The 95 % interval of the value, in its unit; pages draw it, text shows it."""
 
     mark: Mark = Mark.PLAIN
     hint: str = ""
-    """More about this value: a tooltip in a page, left out elsewhere."""
+    """More about this value: a tooltip in a page, omitted elsewhere."""
 
     link: str = ""
-    """The id of the section or row that says more."""
+    """The ID of a section or row with more information."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """What unfolds below a row: code, lines or a table of its own."""
+    """Details below a row, folded in pages: code, lines or a table."""
 
     title: str = ""
     code: str = ""
     lines: tuple[str, ...] = ()
     table: Table | None = None
     is_page_only: bool = False
-    """Whether only pages have it; text and Markdown then leave it out."""
+    """Whether text and Markdown omit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of a table: its cells in the order of the columns."""
+    """One row of a table, with its cells in the order of the columns."""
 
     cells: tuple[Cell, ...] = ()
     group: str = ""
-    """The heading under which neighbouring rows stand together."""
+    """The heading of consecutive rows with the same group."""
 
     depth: int = 0
-    """How far the first cell is indented: rows that are parts of others."""
+    """Indentation of the first cell, for rows that are parts of other rows."""
 
     is_quiet: bool = False
-    """Whether text and Markdown may count it instead of showing it, where there are many."""
+    """Whether text and Markdown may count such rows instead of showing them, if there are many."""
 
     details: tuple[Detail, ...] = ()
     id: str = ""
-    """What links name; empty where nothing links here."""
+    """The target of links; empty if nothing links to the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under typed columns."""
+    """Rows with typed columns."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     quiet_text: str = ""
-    """Stands for the quiet rows where they are not shown: "31 cases are the same"."""
+    """Shown instead of the quiet rows if they are omitted: "31 cases are the same"."""
 
     most_rows: int | None = None
-    """Rows that text shows; pages, Markdown, CSV and JSON have all."""
+    """Maximum number of rows in text; pages, Markdown, CSV and JSON have all."""
+
+    where_all: str = "see --html or --json"
+    """Where a reader of text finds the rows beyond `most_rows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture of figures, as a Vega-Lite specification.
+    """A chart, as a Vega-Lite specification.
 
-    Its data stand at the top (`{"data": {"values": [...]}, ...}`). The nominal field that `color`
-    encodes names the series: readers switch them on and off. Colours are those of the page, which
-    has a light and a dark form: `var(--plot-1)` to `var(--plot-8)` (the range of `color` where the
-    specification gives none), `var(--good)`, `var(--bad)`, `var(--doubt)`, `var(--quiet)`,
-    `var(--ink)`. Small multiples are a `concat`; the page says how many of them fit in a row.
+    The data are at the top (`{"data": {"values": [...]}, ...}`). The nominal field that `color`
+    encodes has the names of the series, which readers can hide. Colours are those of the page,
+    which has a light and a dark theme: `var(--plot-1)` to `var(--plot-8)` (the default range of
+    `color`), `var(--good)`, `var(--bad)`, `var(--doubt)`, `var(--quiet)`, `var(--ink)`. Small
+    multiples are a `concat`; the page decides how many of them fit in a row.
     """
 
     id: str
     title: str
     description: str
-    """What can be seen in it, for those who cannot see it."""
+    """A description for readers who cannot see the chart."""
 
     spec: Mapping[str, Any]
-    """Without width, theme and schema, which are set where it is drawn."""
+    """The specification without width, theme and schema, which the renderer adds."""
 
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A drawing that is finished, such as a flame graph."""
+    """A finished drawing, such as a flame graph."""
 
     name: str
-    """What its file is called, without an ending."""
+    """The name of its file, without the extension."""
 
     title: str
     svg: str
@@ -179,23 +182,23 @@ class Section:
     id: str
     title: str
     paragraphs: tuple[str, ...] = ()
-    """What stands before the table."""
+    """Text above the table."""
 
     chart: Chart | None = None
     table: Table | None = None
     listing: tuple[str, ...] = ()
-    """Sentences, one a line: what failed, what was skipped."""
+    """Sentences, one per line, such as failures or skips."""
 
     pictures: tuple[Picture, ...] = ()
     footnotes: tuple[str, ...] = ()
-    """What words in the table mean, and how it was judged."""
+    """Text below the table that explains its words."""
 
     mark: Mark = Mark.PLAIN
     is_folded: bool = False
-    """Whether a page shows it only when asked."""
+    """Whether a page shows it folded."""
 
     is_page_only: bool = False
-    """Whether only pages have it."""
+    """Whether text and Markdown omit it."""
 
     @property
     def has_content(self) -> bool:
@@ -204,13 +207,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactTable:
-    """Facts of one environment, or of several beside each other."""
+    """Facts of one or several environments."""
 
     names: tuple[str, ...]
-    """Of the environments."""
+    """The names of the environments."""
 
     facts: tuple[tuple[str, tuple[str, ...]], ...]
-    """The name of each fact, and its value in every environment."""
+    """The name of each fact, and its value in each environment."""
 
     @property
     def differing(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -223,29 +226,29 @@ class View:
 
     title: str
     summary: str
-    """All of it in one sentence: first in a page, last in a terminal."""
+    """The result in one sentence: first in a page, last in a terminal."""
 
     lead: tuple[str, ...] = ()
     """Lines below the title: which run, when, where."""
 
     warnings: tuple[str, ...] = ()
-    """What makes results doubtful, in sentences."""
+    """Warnings about results, in sentences."""
 
     notes: tuple[str, ...] = ()
-    """What a reader should know before the figures, in sentences."""
+    """Sentences that a reader should know before the figures."""
 
     sections: tuple[Section, ...] = ()
-    """Those without content are left out."""
+    """The sections; those without content are dropped."""
 
     environments: FactTable | None = None
-    """Pages and Markdown have them; text has what the lead says."""
+    """Shown in pages and Markdown only; text has the lead."""
 
     settings: tuple[tuple[str, str], ...] = ()
-    """The options that change results, by name; left out of text like the environments."""
+    """The options that affect results, by name; shown in pages and Markdown only."""
 
     data: Table
-    """A row for each result with every figure: what CSV holds, and JSON beside the record.
-    Only values count here; the ends of an interval are columns of their own."""
+    """A row for each result with all figures, for CSV and JSON. It uses only the values of cells;
+    the ends of an interval are separate columns."""
 
     def __post_init__(self) -> None:
         kept = tuple(section for section in self.sections if section.has_content)
@@ -255,7 +258,7 @@ class View:
 T = TypeVar("T")
 
 Field: TypeAlias = tuple[Column, Callable[[T], Cell | Value]]
-"""A column of a table of things, and what it shows of each of them."""
+"""A column, and the function that gives its cell for each thing in the table."""
 
 
 def field(
@@ -270,7 +273,7 @@ def field(
 
 
 def cells_of(values: Iterable[Cell | Value]) -> tuple[Cell, ...]:
-    """Plain values become plain cells."""
+    """Convert plain values to cells."""
     return tuple(value if isinstance(value, Cell) else Cell(value) for value in values)
 
 
@@ -280,7 +283,10 @@ def make_table(
     frame: Callable[[T], Row] = lambda _: Row(),
     **more: Any,
 ) -> Table:
-    """A row for each thing; `frame` makes it without its cells, `more` is what else a table has."""
+    """A table with a row for each thing.
+
+    `frame` makes a row without its cells; `more` are other fields of the table.
+    """
     rows = [
         replace(frame(each), cells=cells_of(show(each) for _, show in fields)) for each in things
     ]
@@ -288,6 +294,6 @@ def make_table(
 
 
 def data_table(names: Sequence[str], results: Iterable[Mapping[str, Value]]) -> Table:
-    """A table of plain values: a row for each result, empty where it lacks a name."""
+    """A table of plain values with a row for each result; missing names are empty cells."""
     rows = [Row(cells=cells_of(values.get(name) for name in names)) for values in results]
     return Table(columns=tuple(map(Column, names)), rows=tuple(rows))

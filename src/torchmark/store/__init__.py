@@ -1,6 +1,7 @@
-"""Records kept: runs and the results of their cases, in SQLite or PostgreSQL.
+"""Stores runs and the results of their cases in SQLite or PostgreSQL.
 
-`open_store` gives a `Store`; every method of it is one short transaction, done when it returns.
+`open_store` returns a `Store`. Each of its methods is one short transaction, committed when the
+method returns.
 """
 
 from __future__ import annotations

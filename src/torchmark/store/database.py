@@ -1,9 +1,9 @@
-"""The database of a store: where it lies, the connection to it, and its failures in plain words.
+"""The database of a store: its location, connections to it, and readable errors.
 
-Several runs can write at once. SQLite: a write-ahead log, so that readers and a writer do not wait
-for each other; writers ask for the lock when they begin (BEGIN IMMEDIATE) and wait for it, instead
-of failing in the middle; a commit is on the disk before it returns. PostgreSQL does all this by
-itself.
+Several runs can write at once. For SQLite this means a write-ahead log, so that readers and a
+writer do not block each other. Writers take the lock when they begin (BEGIN IMMEDIATE) and wait for
+it, so they do not fail in the middle. A commit returns after the data is on disk. PostgreSQL
+needs none of these settings.
 """
 
 from __future__ import annotations
@@ -34,60 +34,58 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
-"""The names under which people know it; psycopg is the driver that torchmark uses."""
+"""Names that URLs use for PostgreSQL; torchmark uses the psycopg driver."""
 
 _WRITES = "torchmark_writes"
-"""The execution option of a connection whose transaction is going to write."""
+"""Execution option of connections whose transaction will write."""
 
 _BUSY_SECONDS = 60
-"""How long a writer waits for another; a transaction of ours takes milliseconds."""
+"""How long a writer waits for another; a transaction of torchmark takes milliseconds."""
 
-_MOVE_AWAY = "or move it away and a new one is made"
-_DAMAGED_FILE = f"the file is damaged; bring it back from a backup, {_MOVE_AWAY}"
-_NO_SERVER = (
-    "the server cannot be reached or does not let this user in; check the URL and the server"
-)
+_MOVE_AWAY = "or move the file away to start with a new store"
+_DAMAGED_FILE = f"the file is damaged; restore it from a backup, {_MOVE_AWAY}"
+_NO_SERVER = "the server cannot be reached or refuses this user; check the URL and the server"
 
-# Remedies, by a part of the database's own text. Python 3.10 has no error codes of SQLite, so its
-# texts tell the causes apart; they have been the same for twenty years.
+# Remedies, by a part of the database's own text. Python 3.10 has no SQLite error codes, so the
+# texts distinguish the causes. They have not changed for twenty years.
 _DAMAGE = {
-    "file is not a database": "the file is no SQLite database; name another with --store, "
+    "file is not a database": "the file is not a SQLite database; name another with --store, "
     + _MOVE_AWAY,
     "malformed": _DAMAGED_FILE,
 }
 _HINDRANCES = {
-    "disk is full": "the disk is full; make room, or remove runs with `torchmark rm RUN{store}`. "
-    "What was stored is safe",
-    "readonly": "it cannot be written; change the permissions of the file and its directory, "
+    "disk is full": "the disk is full; free some space, or remove runs with "
+    "`torchmark rm RUN{store}`. What was stored before is safe",
+    "readonly": "it is read-only; change the permissions of the file and its directory, "
     "or name another with --store",
-    "unable to open": "it cannot be opened; the file and its directory must be writable for this "
-    "user. To read it, copy the file (and the one that ends in -wal, if there is one) to a "
-    "directory of yours, and name the copy with --store",
-    "disk i/o error": "the disk failed, or a quota is used up; make room, or name another place "
-    "with --store",
-    "locked": f"another process has kept it locked for {_BUSY_SECONDS} s; end that one and try "
+    "unable to open": "it cannot be opened; it must be a file, and this user must be able to write "
+    "to it and to its directory. To read it without that permission, copy the file (and the file "
+    "that ends in -wal, if there is one) to your own directory, and name the copy with --store",
+    "disk i/o error": "the disk failed, or a quota is used up; free some space, or name another "
+    "place with --store",
+    "locked": f"another process has kept it locked for {_BUSY_SECONDS} s; end that process and try "
     "again",
-    "permission denied": "this user may not do that there; ask for the rights, or name another "
-    "with --store",
+    "permission denied": "this user does not have the permission; ask for it, or name another "
+    "store with --store",
     "connect": _NO_SERVER,
     "resolve host": _NO_SERVER,
 }
 
 
 def default_path() -> Path:
-    """The store of this user, where no other is named."""
+    """Return the path of the user's own store, which is used if no other is named."""
     return Path(platformdirs.user_data_dir("torchmark", appauthor=False)) / "store.sqlite3"
 
 
 def artifact_folder(where: str, run_id: str) -> Path:
-    """Where the files of a run lie, such as its models: beside the store, or the user's own."""
+    """Return the folder for a run's files, such as its models, next to the store."""
     path = Path(where)
     folder = path.parent if path.is_file() else default_path().parent
     return folder / "artifacts" / run_id
 
 
 def url_of(place: str | os.PathLike[str] | None) -> URL:
-    """The URL of a store that is given as one, as a path, or not at all.
+    """Return the URL of a store given as a URL or a path; None means the user's own store.
 
     >>> url_of("results.db").drivername, url_of("postgresql://team@host/marks").drivername
     ('sqlite', 'postgresql+psycopg')
@@ -98,7 +96,7 @@ def url_of(place: str | os.PathLike[str] | None) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise InvalidArgumentError(f"the store {text!r} is no URL: {error}") from error
+        raise InvalidArgumentError(f"the store {text!r} is not a valid URL: {error}") from error
     if url.drivername in _POSTGRES:
         return url.set(drivername="postgresql+psycopg")
     if url.drivername in {"sqlite", "sqlite+pysqlite"}:
@@ -112,20 +110,20 @@ def url_of(place: str | os.PathLike[str] | None) -> URL:
 def _file_url(text: str) -> URL:
     if text in {"", ":memory:"} or "\0" in text:
         raise InvalidArgumentError(
-            f"the store {text!r} names no file; give a path such as results.db"
+            f"the store {text!r} does not name a file; give a path such as results.db"
         )
     return URL.create("sqlite", database=str(Path(text).expanduser()))
 
 
 def name_of(url: URL) -> str:
-    """What messages call the store: its path, or its URL without the password."""
+    """Return the store's name in messages: its path, or its URL without the password."""
     if url.drivername == "sqlite":
         return str(url.database)
     return url.render_as_string(hide_password=True)
 
 
 def option_for(where: str) -> str:
-    """What a hint adds to a command so that it finds this store; nothing for the user's own.
+    """Return the option that a suggested command needs to find this store; empty for the default.
 
     >>> option_for("my results.db"), option_for(str(default_path()))
     (" --store 'my results.db'", '')
@@ -134,10 +132,10 @@ def option_for(where: str) -> str:
 
 
 def make_engine(url: URL, *, read_only: bool = False, busy_seconds: int = _BUSY_SECONDS) -> Engine:
-    """An engine; nothing is connected yet, but a file and its directory are made.
+    """Create an engine without connecting; a SQLite file and its directory are created.
 
-    `busy_seconds` is how long a writer to SQLite waits for another. Of PostgreSQL every transaction
-    that only reads says so; `read_only` is for a file, of which nothing is then made.
+    `busy_seconds` is how long a writer to SQLite waits for another. `read_only` applies to SQLite
+    only, and nothing is created then; for PostgreSQL, each transaction sets it.
     """
     if url.drivername == "sqlite":
         if not read_only:
@@ -152,15 +150,15 @@ def make_engine(url: URL, *, read_only: bool = False, busy_seconds: int = _BUSY_
 
 
 def _make_file(path: Path) -> None:
-    """For this user alone; SQLite gives its log and journal the same permissions."""
+    """Create the file for this user only; SQLite gives its log and journal the same permissions."""
     try:
         make_folder(path.parent)
     except OSError as error:
         raise StoreUnavailableError(
-            f"the directory {path.parent} of the store cannot be made ({error.strerror}); "
+            f"the directory {path.parent} of the store cannot be created ({error.strerror}); "
             "name another place with --store"
         ) from error
-    with contextlib.suppress(OSError):  # it is there, or SQLite says why it cannot be made
+    with contextlib.suppress(OSError):  # it exists, or SQLite will say why it cannot be created
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
 
@@ -182,11 +180,11 @@ def _make_sqlite_engine(url: URL, read_only: bool, busy_seconds: int) -> Engine:
 
 
 def _how_to_read(path: Path) -> str:
-    """The options of a connection that writes nothing to the store, and leaves nothing beside it.
+    """Return the options of a connection that does not change the store or leave files behind.
 
-    A write-ahead log needs files beside the store even in reading. Where this user can make them,
-    SQLite removes them at the end. Elsewhere those of a writer are used; without a writer there is
-    no log, and the file alone is all.
+    A write-ahead log needs files next to the store even for reading. If this user can create them,
+    SQLite removes them afterwards. Otherwise the files of a writer are used. Without a writer there
+    is no log, and the main file is complete.
     """
     if all(os.access(place, os.W_OK) for place in (path, path.parent)):
         return "mode=rw"
@@ -204,7 +202,7 @@ def _begin(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def read_transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that sees one state of the store, whatever is written meanwhile."""
+    """A transaction that sees one state of the store, even while others write."""
     with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection.execution_options(
@@ -216,7 +214,7 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def write_transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that is committed when the block ends, or not at all."""
+    """A transaction that is committed at the end of the block, or rolled back on an error."""
     with engine.connect() as connection:
         marked = connection.execution_options(**{_WRITES: True})
         with marked.begin():
@@ -224,9 +222,9 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def prefer_write_ahead_log(engine: Engine) -> None:
-    """Switch a SQLite file to the write-ahead log, which it then keeps.
+    """Switch a SQLite file permanently to the write-ahead log.
 
-    While another process is at work in it the switch is refused; the next opening makes it then.
+    SQLite refuses this while another process uses the file; the next opening then tries again.
     """
     if engine.dialect.name != "sqlite":
         return
@@ -238,7 +236,7 @@ def prefer_write_ahead_log(engine: Engine) -> None:
 
 @contextlib.contextmanager
 def as_store_error(where: str) -> Iterator[None]:
-    """What the database raises becomes a StoreError that names the store and says what to do."""
+    """Turn database errors into a StoreError that names the store and says what to do."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -250,7 +248,7 @@ def as_store_error(where: str) -> Iterator[None]:
                     raise kind(f"the store {where} cannot be used: {todo} ({said})") from error
         raise StoreError(f"the store {where} cannot be used: {said}") from error
     except UnicodeDecodeError as error:
-        # SQLite's text, or its complaint about a damaged name, was no text.
+        # SQLite's text, or its message about a damaged name, was not valid text.
         raise DamagedStoreError(
             f"the store {where} cannot be used: {_DAMAGED_FILE} ({error})"
         ) from error

@@ -1,15 +1,14 @@
-"""Steps from the tables of one version to those of the next, with Alembic's operations.
+"""Converts the tables of each version to the next, with Alembic's operations.
 
-This module is imported only where a store is of an older version: Alembic takes longer to load than
-a store takes to open. The version of a store stands in `torchmark_version`, which every torchmark
-reads before anything else, so Alembic keeps no table of its own.
+This module is imported only for a store of an older version, because importing Alembic takes longer
+than opening a store. The version of a store is in `torchmark_version`, which every torchmark reads
+first, so Alembic does not keep its own table.
 
-A record that cannot be read stays as it is: the store then names its run as damaged, as 0.1 did,
-and all others open.
+A record that cannot be read is left unchanged: the store then reports its run as damaged, as 0.1
+did, and all other runs can be opened.
 
-Version 1 is that of torchmark 0.1, which knew times and instructions, one environment for each run,
-and a row of figures for each case of a sweep. Its records are `_Run` and `_Result`; nothing here
-writes them.
+Version 1 belongs to torchmark 0.1, which had times and instructions, one environment per run, and a
+row of figures for each case of a sweep. Its records are `_Run` and `_Result`; they are only read.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ if TYPE_CHECKING:
 
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, zlib.error)
-"""What reading a damaged record may raise."""
+"""Exceptions that reading a damaged record may raise."""
 
 
 def migrate(connection: Connection, found: int) -> None:
-    """Bring the tables from version `found` to the newest, in the transaction that is open."""
+    """Convert the tables from version `found` to the newest, in the open transaction."""
     with Operations.context(MigrationContext.configure(connection)):
         for step in _STEPS[found - 1 :]:
             step()
 
 
 def _upgrade_to_2() -> None:
-    """Every kind of run, several environments, and the records of the second design."""
+    """Add all kinds of runs, several environments, and the records of the second design."""
     _change_columns_of_runs()
     _change_columns_of_results()
     _convert_runs()
@@ -67,7 +66,7 @@ def _upgrade_to_2() -> None:
 
 
 def _upgrade_to_3() -> None:
-    """A tag is of one run: the newest of those that have it. What was measured has a column."""
+    """Let a tag belong to one run, the newest that has it; add a column for what was measured."""
     op.add_column("torchmark_runs", Column("suite", Text, nullable=False, server_default=""))
     _convert_each("torchmark_runs", "id", _suite_of_run)
     tags = "SELECT tag, run_id FROM torchmark_tags JOIN torchmark_runs ON run_id = id"
@@ -85,7 +84,7 @@ def _suite_of_run(row: Any) -> dict[str, Any]:
 
 
 _STEPS = (_upgrade_to_2, _upgrade_to_3)
-"""The step to version 2, and those after it."""
+"""The step to version 2, and the later steps."""
 
 
 def _change_columns_of_runs() -> None:
@@ -96,7 +95,7 @@ def _change_columns_of_runs() -> None:
 
 
 def _change_columns_of_results() -> None:
-    # SQLite has no name for the constraint, so the convention gives it the one of PostgreSQL.
+    # SQLite does not name the constraint, so the convention gives it the name that PostgreSQL uses.
     names = {"uq": "%(table_name)s_%(column_0_N_name)s_key"}
     with op.batch_alter_table("torchmark_results", naming_convention=names) as table:
         table.drop_constraint("torchmark_results_run_id_case_id_kind_key", type_="unique")
@@ -108,12 +107,12 @@ def _change_columns_of_results() -> None:
 
 
 def _rename_column(table: str, old: str, new: str) -> None:
-    """Alembic would copy the whole table in SQLite, which has long known how to do it in place."""
+    """Rename the column in place; for SQLite, Alembic would copy the whole table."""
     op.execute(text(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}"))
 
 
 def _convert_runs() -> None:
-    # One after the other: a run whose record is damaged is still listed.
+    # In two passes, so that a run whose record is damaged is still listed.
     _convert_each("torchmark_runs", "id", _environments_of_run)
     _convert_each("torchmark_runs", "id", _columns_of_run)
 
@@ -124,7 +123,7 @@ def _environments_of_run(row: Any) -> dict[str, Any]:
 
 def _columns_of_run(row: Any) -> dict[str, Any]:
     columns = columns_of(_read_run(decompress_record(row.record)))
-    del columns["suite"]  # which version 3 brings
+    del columns["suite"]  # added by version 3
     return columns
 
 
@@ -144,7 +143,7 @@ def _columns_of_result(row: Any) -> dict[str, Any]:
 
 
 def _convert_each(table: str, key: str, convert: Callable[[Any], dict[str, Any]]) -> None:
-    """Row by row, since the records of a large store do not fit into memory."""
+    """Convert row by row, because the records of a large store do not fit into memory."""
     connection = op.get_bind()
     keys = connection.execute(text(f"SELECT {key} FROM {table}")).scalars().all()  # noqa: S608
     chosen = text(f"SELECT * FROM {table} WHERE {key} = :key")  # noqa: S608 - names of our own
@@ -160,7 +159,7 @@ def _convert_each(table: str, key: str, convert: Callable[[Any], dict[str, Any]]
 
 
 _METRICS = {"time": Metric.TIME, "count": Metric.INSTRUCTIONS}
-"""By what 0.1 called them."""
+"""By their names in 0.1."""
 
 _NOTHING = msgspec.Raw(b"null")
 
@@ -174,7 +173,7 @@ _SUMMARY = {
     "p95": "p95_s",
     "deviation": "std_s",
 }
-"""What the columns of a sweep's row are today in a TimeSummary."""
+"""Fields of a TimeSummary, with their columns in a sweep's row."""
 
 _FACTS = {
     "flops": "flops",
@@ -183,7 +182,7 @@ _FACTS = {
     "max_error": "max_error",
     "prepare_seconds": "prepare_s",
 }
-"""What they are in Facts."""
+"""Fields of Facts, with their columns in a sweep's row."""
 
 
 class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
@@ -191,7 +190,7 @@ class _Run(msgspec.Struct, tag_field="torchmark", tag="run"):
     started: str
     cases: list[dict[str, Any]]
     plan: list[tuple[Annotated[int, msgspec.Meta(ge=0)], Literal["time", "count"]]]
-    """Indices into the cases, and what was measured of them."""
+    """Indices into the cases, and what was measured of each."""
 
     settings: dict[str, Any]
     environment: dict[str, Any]
@@ -210,11 +209,11 @@ class _Result(msgspec.Struct, tag_field="torchmark", tag="case result"):
     counts: msgspec.Raw = _NOTHING
     compile_seconds: float | None = None
     sweep: dict[str, Any] | None = None
-    """What a sweep knew of a case beside its samples, by column."""
+    """What a sweep recorded for a case in addition to its samples, by column."""
 
 
 def _read_run(text: bytes) -> Run:
-    """The run, without its state and tags, which have columns of their own."""
+    """Return the run without its state and tags, which have their own columns."""
     record = msgspec.json.decode(text, type=_Run)
     cases = [_case_of(case) for case in record.cases]
     return Run(
@@ -231,7 +230,10 @@ def _read_run(text: bytes) -> Run:
 
 
 def _settings_of(record: _Run, cases: Sequence[Case]) -> dict[str, Any]:
-    """Of a sweep: the sizes of every case, which 0.1 had in the rows and in the names of cases."""
+    """Return the settings; for a sweep, with the sizes of every case.
+
+    0.1 had the sizes only in the rows and in the labels of cases.
+    """
     if "sweep" not in record.settings:
         return record.settings
     sizes = {case.id: dict(pair.split("=") for pair in case.label[1].split()) for case in cases}
@@ -277,7 +279,7 @@ def _payload_of(record: _Result) -> Timing | TimeSummary | Counts | None:
 
 
 def _times_of(measurement: Measurement) -> Timing | TimeSummary | None:
-    """Samples as they were taken; statistics of a measurement that kept nothing but its times."""
+    """Return the samples if they were kept, otherwise a summary of the times."""
     parts = measurement.replicates or (measurement,)
     samplings = tuple(each.sampling for each in parts if each.sampling is not None)
     if len(samplings) == len(parts):
@@ -290,6 +292,6 @@ def _facts_of(record: _Result) -> Facts:
     if row is None:
         return Facts(prepare_seconds=record.compile_seconds)
     facts = {name: row.get(column) for name, column in _FACTS.items()}
-    # The reason of a case that was measured: how its output differs from eager's.
+    # The reason of a case that was measured says how its output differs from eager's.
     is_remark = record.outcome is Status.DONE and row.get("reason")
     return msgspec.convert({**facts, "remarks": [row["reason"]] if is_remark else []}, Facts)

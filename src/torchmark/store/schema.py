@@ -1,8 +1,8 @@
 """The tables, and the version that says which torchmark can read them.
 
-A record stands in its row as compressed JSON (see `torchmark.model.codec`); what is searched for or
-listed has a column of its own beside it. Tables of an older version are converted when the store is
-opened, those of SQLite after a copy of the file was put beside it.
+A row contains its record as compressed JSON (see `torchmark.model.codec`), plus a column for
+everything that is searched or listed. Opening a store converts the tables of an older version. A
+SQLite file is copied first; the copy stays next to it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
 VERSION = 3
-"""Raised with every change of the tables, together with a step in `migrations`."""
+"""Increased with every change of the tables, together with a step in `migrations`."""
 
 _MIGRATION_SECONDS = 3600
-"""How long a process waits while another one converts the store."""
+"""How long a process waits while another converts the store."""
 
 _MAKING = 7_468_267
-"""An arbitrary number for PostgreSQL's advisory lock: one process at a time makes the tables."""
+"""Arbitrary key of a PostgreSQL advisory lock, so that one process at a time makes the tables."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ tags = Table(
     UniqueConstraint("run_id", "tag"),
 )
 
-# A tag is of one run.
+# A tag belongs to one run.
 Index("torchmark_tags_held_once", tags.c.tag, unique=True)
 
 results = Table(
@@ -99,7 +99,7 @@ results = Table(
     Column("record", LargeBinary, nullable=False),
 )
 
-# A result is held once, whoever writes it.
+# A result is stored once, even if several processes write it.
 Index(
     "torchmark_results_held_once",
     results.c.run_id,
@@ -111,13 +111,13 @@ Index(
 
 
 def find_version(engine: Engine, where: str) -> int | None:
-    """The version of the tables; None if there are none yet, an error if it is a newer one."""
+    """Return the version of the tables; None if there are none; raise for a newer version."""
     with read_transaction(engine) as connection:
         return _version(connection, where)
 
 
 def prepare(engine: Engine, where: str) -> None:
-    """Make the tables, or convert those of an older version; refuse those of a newer one."""
+    """Create the tables, or convert those of an older version; refuse a newer version."""
     if find_version(engine, where) != VERSION:
         patient = make_engine(engine.url, busy_seconds=_MIGRATION_SECONDS)
         try:
@@ -131,20 +131,20 @@ def prepare(engine: Engine, where: str) -> None:
 
 
 def _version(connection: Connection, where: str) -> int | None:
-    """The version of the store; None if there is nothing yet."""
+    """Return the version of the store; None if it is empty."""
     names = inspect(connection).get_table_names()
     if version_table.name not in names:
         if names and connection.dialect.name == "sqlite":
             raise DamagedStoreError(
-                f"{where} is a database of something else (it has the table {names[0]!r}); "
+                f"{where} is not a torchmark store (it has the table {names[0]!r}); "
                 "name another file with --store"
             )
         return None
     versions = connection.execute(select(version_table.c.version)).scalars().all()
     if len(versions) != 1 or not isinstance(versions[0], int) or versions[0] < 1:
         raise DamagedStoreError(
-            f"the store {where} does not say which version it has but {list(versions)}; "
-            "bring it back from a backup, or move it away and a new one is made"
+            f"the version of the store {where} should be one number but is {list(versions)}; "
+            "restore it from a backup, or name another store with --store"
         )
     if versions[0] > VERSION:
         raise NewerStoreError(
@@ -155,7 +155,7 @@ def _version(connection: Connection, where: str) -> int | None:
 
 
 def _bring_up_to_date(connection: Connection, where: str) -> None:
-    """Look again, now that nobody else writes: another process may have been quicker."""
+    """Check again with the lock of writers, because another process may have been faster."""
     found = _version(connection, where)
     if found is None:
         metadata.create_all(connection)
@@ -173,16 +173,16 @@ def _convert(connection: Connection, found: int, where: str) -> None:
     try:
         migrate(connection, found)
     except BaseException:
-        if copy:  # the transaction is undone, so the store is what the copy is
+        if copy:  # the transaction is rolled back, so the store still equals the copy
             copy.unlink()
         raise
 
 
 def _copy_beside(path: Path, version: int) -> Path:
-    """The path of a new copy, `store.sqlite3.version-1`; an earlier one is left alone.
+    """Copy the file to a new path, `store.sqlite3.version-1`; earlier copies are not replaced.
 
-    The caller holds the lock of writers, so the copy has what is in the write-ahead log too, and
-    nobody else makes one at the same time. A copy that is cut short never has the final name.
+    The caller holds the lock of writers, so the copy includes the write-ahead log, and no other
+    process makes one at the same time. An incomplete copy never has the final name.
     """
     part = path.with_name(f"{path.name}.copying")
     try:
@@ -198,13 +198,13 @@ def _copy_beside(path: Path, version: int) -> Path:
         with contextlib.suppress(OSError):
             _discard(part)
         raise StoreUnavailableError(
-            f"the store {path} is of version {version} and is not converted, because it cannot be "
-            f"copied first ({error}); make room beside it and let this user write there"
+            f"the store {path} has version {version} and cannot be converted, because it cannot be "
+            f"copied first ({error}); make room next to it, and let this user write there"
         ) from error
 
 
 def _discard(part: Path) -> None:
-    """With its journal, which SQLite would otherwise apply to the next file of that name."""
+    """Remove the file and its journal, which SQLite would apply to the next file of that name."""
     for name in (part.name, f"{part.name}-journal"):
         part.with_name(name).unlink(missing_ok=True)
 

@@ -1,8 +1,7 @@
-"""The store: runs and the results of their cases.
+"""The store of runs and the results of their cases.
 
-Every method is one transaction. When it returns, what it wrote is on the disk; when the process
-dies in the middle, it is as if it had not been called. Several processes and threads may use one
-store at the same time.
+Each method is one transaction. When it returns, the data is on disk. If the process dies before,
+nothing has changed. Several processes and threads may use a store at the same time.
 """
 
 from __future__ import annotations
@@ -54,31 +53,31 @@ if TYPE_CHECKING:
 
 
 LATEST = "latest"
-"""What stands for the run that began last."""
+"""The name of the run that started last."""
 
 LARGEST_RECORD = 128 * 2**20
-"""Bytes of a record, unpacked: five million samples. More is made to fill memory."""
+"""Maximum size of a record in bytes, unpacked; enough for five million samples."""
 
 _LOG = logging.getLogger(__name__)
 
 _LISTED = 8
-"""Candidates that an error names; more are counted."""
+"""Number of candidates that an error lists before it only counts them."""
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a list shows it."""
+    """A run as shown in a list."""
 
     id: str
     kind: RunKind
     started: str
-    """When, in UTC, as ISO 8601 with seconds."""
+    """Start time in UTC, as ISO 8601 with seconds."""
 
     state: RunState
     tags: tuple[str, ...]
-    """Names that people gave it, oldest first."""
+    """Names that users gave it, oldest first."""
 
     planned: int
-    """Results that were to be; the next four are those that there are, by status."""
+    """Number of planned results; the next four count the existing ones by status."""
 
     done: int
     failed: int
@@ -86,17 +85,17 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     partial: int
     environments: tuple[Environment, ...]
     suite: str
-    """What it measured: suites, a trace, the file of a sweep, or the first statement."""
+    """What was measured: suites, a trace, the file of a sweep, or the first statement."""
 
 
 def open_store(
     place: str | os.PathLike[str] | None = None, *, create: bool = True, read_only: bool = False
 ) -> Store:
-    """The store at a path or URL, or the user's own; made where there is none yet.
+    """Open the store at a path or URL, or the user's own; create it if it does not exist.
 
-    Without `create` a file that is not there is an error, so that a misspelt name is not a new
-    and empty store. So it is with `read_only`, which needs no right to write the file or its
-    folder. A store of an older torchmark is converted, after a copy of its file was made.
+    With `create=False`, a missing file is an error, so that a misspelt name does not create an
+    empty store. The same holds for `read_only`, which needs no permission to write the file or its
+    folder. A store of an older torchmark is converted, after its file was copied.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/marks.db") as store:
@@ -108,8 +107,8 @@ def open_store(
     is_file = url.drivername == "sqlite"
     if is_file and not (create and not read_only) and not Path(where).exists():
         raise UnknownStoreError(
-            f"there is no store {where}; `torchmark run{option_for(where)}` makes one, or name "
-            "another with --store"
+            f"there is no store {where}; create it with `torchmark run{option_for(where)}`, or "
+            "name another with --store"
         )
     with as_store_error(where):
         engine = make_engine(url, read_only=read_only)
@@ -130,13 +129,13 @@ def _convert_to_read(place: str | os.PathLike[str] | None, found: int | None) ->
         return open_store(place)
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
-            f"{error}. It is of version {found or 'none'} and must be converted before it can be "
-            "read: copy it to a directory of yours, and name the copy with --store"
+            f"{error}. The store has version {found or 'none'} and must be converted before it can "
+            "be read; copy it to your own directory, and name the copy with --store"
         ) from error
 
 
 class Store:
-    """Runs and results in one database; `open_store` makes it, and it closes as a context."""
+    """Runs and results in a database; made by `open_store`, closed by `close` or a `with` block."""
 
     def __init__(self, engine: Engine, where: str) -> None:
         self._engine = engine
@@ -144,7 +143,7 @@ class Store:
         """Its path, or its URL without the password."""
 
         self.damage: list[str] = []
-        """What could not be read so far, in sentences that say how to go on."""
+        """Messages about data that could not be read so far; each says what to do."""
 
     def __enter__(self) -> Store:
         return self
@@ -156,9 +155,9 @@ class Store:
         self._engine.dispose()
 
     def create(self, run: Run) -> None:
-        """Keep a new run with its tags, and the results that it has; `new_run_id` gives its id.
+        """Store a new run with its tags and existing results; `new_run_id` makes its id.
 
-        A tag that another run has is moved to this one.
+        A tag that another run has is moved to this run.
         """
         for tag in run.tags:
             _check_tag(tag)
@@ -168,7 +167,7 @@ class Store:
                 connection.execute(insert(schema.runs).values(row))
             except IntegrityError as error:
                 raise StoreError(
-                    f"there is a run {run.id!r} in {self.where} already; take a new id"
+                    f"run {run.id!r} already exists in {self.where}; use a new id"
                 ) from error
             for tag in run.tags:
                 self._move_tag(connection, run.id, tag)
@@ -176,35 +175,35 @@ class Store:
                 _add_result(connection, run.id, result)
 
     def update(self, run: Run) -> None:
-        """Keep the run as it is now; its state, its tags and its results stay what they are."""
+        """Store changes of a run; its state, tags and results are not changed."""
         with self._changing(run.id) as connection:
             chosen = update(schema.runs).where(schema.runs.c.id == run.id)
             connection.execute(chosen.values(columns_of(run)))
 
     def add(self, run_id: str, result: Result) -> bool:
-        """Keep a result; False if the run has it already and it is done.
+        """Store a result; return False if the run already has it with status done.
 
-        Two results are the same if their case, metric and environments are. One that failed, was
-        skipped or is partial is replaced, so that a resumed run can try again; one that is done is
-        held once, even if two processes go on with the same run.
+        Two results are the same if their case, metric and environments are equal. A result that
+        failed, was skipped or is partial is replaced, so that a resumed run can try again. A result
+        that is done is stored once, even if two processes continue the same run.
         """
         with self._changing(run_id) as connection:
             return _add_result(connection, run_id, result)
 
     def finish(self, run_id: str, state: RunState) -> None:
-        """Say how far a run has come."""
+        """Set the state of a run."""
         with self._changing(run_id) as connection:
             chosen = update(schema.runs).where(schema.runs.c.id == run_id)
             connection.execute(chosen.values(state=state.value))
 
     def tag(self, run_id: str, tag: str) -> None:
-        """Give a run a name; one that another run has is moved."""
+        """Give a run a tag; a tag that another run has is moved."""
         _check_tag(tag)
         with self._changing(run_id) as connection:
             self._move_tag(connection, run_id, tag)
 
     def untag(self, tag: str) -> str:
-        """Take a name from the run that has it, whose id is returned."""
+        """Remove a tag and return the id of the run that had it."""
         table = schema.tags
         with as_store_error(self.where), write_transaction(self._engine) as connection:
             run_id = connection.execute(select(table.c.run_id).filter_by(tag=tag)).scalar()
@@ -214,14 +213,14 @@ class Store:
         return str(run_id)
 
     def remove(self, run_id: str) -> None:
-        """Forget a run and its results."""
+        """Remove a run and its results."""
         with self._changing(run_id) as connection:
             for table in (schema.results, schema.tags):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
             connection.execute(delete(schema.runs).where(schema.runs.c.id == run_id))
 
     def runs(self) -> list[RunSummary]:
-        """All runs that can be read, the oldest first; `damage` tells of the others."""
+        """Return all readable runs, the oldest first; `damage` lists the others."""
         table = schema.runs
         names = ("id", "kind", "started", "state", "planned", "environments", "suite")
         columns = [table.c[name] for name in names]
@@ -247,14 +246,14 @@ class Store:
         return found
 
     def id_of(self, name: str) -> str:
-        """The run that an id, the beginning of one, a tag or "latest" names."""
+        """Return the id of the run with this id, beginning of an id, tag or "latest"."""
         with self._reading() as connection:
             return _resolve_name(name, self._tags_of_runs(connection), self.where)
 
     def run(self, name: str) -> Run:
-        """The run that an id, the beginning of one, a tag or "latest" names, with its results.
+        """Return the run with this id, beginning of an id, tag or "latest", with its results.
 
-        One that cannot be read stands there as failed, and `damage` tells of it.
+        A result that cannot be read is returned as failed, and `damage` describes it.
         """
         runs, results = schema.runs, schema.results
         columns = [results.c[name] for name in ("case_id", "metric", "environments", "record")]
@@ -275,13 +274,13 @@ class Store:
         return msgspec.structs.replace(run, results=tuple(filter(None, found)))
 
     def _read_result(self, row: Any, run: Run) -> Result | None:
-        """The result; where its record is damaged, the planned one with that as its failure."""
+        """Return the result; if its record is damaged, return the planned one as failed."""
         try:
             return _result(row.record)
         except _UNREADABLE as error:
             store = option_for(self.where)
             remedy = f"measure it again: torchmark {run.kind.value} --resume {run.id}{store}"
-            if run.kind in (RunKind.TIME, RunKind.COUNT):  # which cannot be resumed
+            if run.kind in (RunKind.TIME, RunKind.COUNT):  # these cannot be resumed
                 remedy = f"remove the run: torchmark rm {run.id}{store}"
             reason = f"its record in the store is damaged ({error}); {remedy}"
             planned = [
@@ -297,7 +296,7 @@ class Store:
             return planned[0].finish(Status.FAILED, reason=reason) if planned else None
 
     def _tags_of_runs(self, connection: Connection) -> dict[str, list[str]]:
-        """Every run, the oldest first, with its tags."""
+        """Return the ids of all runs, the oldest first, each with its tags."""
         table, tags = schema.runs, _tags_by_run(connection)
         ids = connection.execute(select(table.c.id).order_by(table.c.started, table.c.id)).scalars()
         return {run_id: tags.get(run_id, []) for run_id in ids if isinstance(run_id, str)}
@@ -305,13 +304,13 @@ class Store:
     def _move_tag(self, connection: Connection, run_id: str, tag: str) -> None:
         table = schema.tags
         if connection.execute(select(schema.runs.c.id).filter_by(id=tag)).first() is not None:
-            raise InvalidArgumentError(f"{tag!r} cannot be a tag: it is the id of a run")
+            raise InvalidArgumentError(f"{tag!r} cannot be a tag, because it is the id of a run")
         before = connection.execute(select(table.c.run_id).filter_by(tag=tag)).scalar()
         if before == run_id:
             return
         if before is not None:
             connection.execute(delete(table).filter_by(tag=tag))
-            _LOG.warning("%s was the tag of %s, and is now that of %s", tag, before, run_id)
+            _LOG.warning("moved the tag %s from %s to %s", tag, before, run_id)
         connection.execute(insert(table).values(run_id=run_id, tag=tag))
 
     @contextlib.contextmanager
@@ -321,12 +320,12 @@ class Store:
 
     @contextlib.contextmanager
     def _changing(self, run_id: str) -> Iterator[Connection]:
-        """A transaction that writes to a run, which must be there."""
+        """A transaction that writes to an existing run."""
         with as_store_error(self.where), write_transaction(self._engine) as connection:
             found = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
             if connection.execute(found).first() is None:
                 raise UnknownRunError(
-                    f"there is no run {run_id!r} in {self.where}; it was removed, or never made"
+                    f"there is no run {run_id!r} in {self.where}; it may have been removed"
                 )
             yield connection
 
@@ -335,19 +334,19 @@ class Store:
             return decode(content)
         except _UNREADABLE as error:
             raise DamagedStoreError(
-                f"a record of run {run_id!r} in {self.where} cannot be read: {error}; bring the "
-                "store back from a backup, or remove the run: "
+                f"a record of run {run_id!r} in {self.where} cannot be read: {error}; restore the "
+                "store from a backup, or remove the run: "
                 f"torchmark rm {run_id}{option_for(self.where)}"
             ) from error
 
 
 _UNREADABLE = (ValueError, TypeError, zlib.error)
-"""What reading a damaged record may raise."""
+"""Exceptions that reading a damaged record may raise."""
 
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Records have no cycles, and looking for them takes twice as long as reading the records."""
+    """Turn it off: records have no cycles, and looking for them takes longer than reading them."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -358,7 +357,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def columns_of(run: Run) -> dict[str, Any]:
-    """All that `create` and `update` write of a run."""
+    """Return the columns of a run that `create` and `update` write."""
     bare = msgspec.structs.replace(run, state=RunState.RUNNING, tags=(), results=())
     return {
         "kind": run.kind.value,
@@ -373,7 +372,7 @@ def columns_of(run: Run) -> dict[str, Any]:
 
 
 def suite_of(run: Run) -> str:
-    """What a list says that the run measured; files without their folders."""
+    """Return what a list shows as measured by the run; files are named without their folders."""
     replay = run.settings.get("replay")
     trace = replay.get("trace") if isinstance(replay, Mapping) else None
     named = run.settings.get("suites") or [trace or run.settings.get("spec")]
@@ -396,7 +395,7 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
     held = connection.execute(select(schema.results.c.record).filter_by(**key)).scalar_one()
     try:
         _result(held)
-    except _UNREADABLE:  # of no use to anybody: what was measured again takes its place
+    except _UNREADABLE:  # the stored result is damaged: replace it with the new one
         connection.execute(update(schema.results).filter_by(**key).values(row))
         return True
     return False
@@ -405,13 +404,13 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
 def _insert_once(
     connection: Connection, table: Any, row: Mapping[str, Any], key: Iterable[str]
 ) -> bool:
-    """Whether the row is new; one that is the same in the columns of the key is left as it is."""
-    # Loading both dialects takes a tenth of a second, and one of them is here already.
+    """Insert the row unless one with the same key exists; return whether it was inserted."""
+    # Importing both dialects takes 0.1 s, and the one that is needed is already imported.
     dialect = importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
     statement = (
         dialect.insert(table).values(dict(row)).on_conflict_do_nothing(index_elements=[*key])
     )
-    # Without the option SQLAlchemy forgets how many rows an INSERT made.
+    # Without the option, SQLAlchemy does not report the row count of an INSERT.
     done = connection.execute(statement, execution_options={"preserve_rowcount": True})
     return done.rowcount == 1
 
@@ -427,7 +426,7 @@ def _tags_by_run(connection: Connection) -> dict[str, list[str]]:
 
 
 def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
-    """Of results that were planned, which a control is not."""
+    """Count the planned results; a control is not planned."""
     table = schema.results
     grouped = (
         select(table.c.run_id, table.c.status, func.count())
@@ -438,22 +437,22 @@ def _counts_by_status(connection: Connection) -> dict[tuple[str, str], int]:
 
 
 def compress_record(text: str) -> bytes:
-    """Names of functions repeat so much that counts shrink to a tenth."""
+    """Compress a record; function names repeat so often that counts shrink to a tenth."""
     content = text.encode()
     if len(content) > LARGEST_RECORD:
         raise InvalidArgumentError(
-            f"a record of {len(content):,} bytes is more than a store takes ({LARGEST_RECORD:,}); "
-            "keep fewer samples, or less of what the case prints"
+            f"a record of {len(content):,} bytes is more than the limit of a store "
+            f"({LARGEST_RECORD:,}); keep fewer samples, or let the case print less"
         )
     return zlib.compress(content)
 
 
 def decompress_record(record: bytes) -> bytes:
-    """A ValueError for what is cut off, and for what unpacks to more than any record has."""
+    """Decompress a record; raise ValueError if it is truncated or larger than any record."""
     unpacker = zlib.decompressobj()
     content = unpacker.decompress(record, LARGEST_RECORD)
     if not unpacker.eof:
-        raise ValueError(f"it is cut off, or unpacks to more than {LARGEST_RECORD:,} bytes")
+        raise ValueError(f"it is truncated, or unpacks to more than {LARGEST_RECORD:,} bytes")
     return content
 
 
@@ -466,7 +465,7 @@ def _result(record: bytes) -> Result:
 
 
 def new_run_id(now: datetime.datetime | None = None, token: str | None = None) -> str:
-    """An id that sorts by time; six random digits keep runs of one second apart.
+    """Return an id that sorts by time; six random digits distinguish runs of the same second.
 
     >>> new_run_id(datetime.datetime(2026, 11, 15, 22, 15, 30), "a1b2c3")
     '20261115-221530-a1b2c3'
@@ -476,9 +475,9 @@ def new_run_id(now: datetime.datetime | None = None, token: str | None = None) -
 
 
 def _resolve_name(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -> str:
-    """The id that `text` means among the runs, given by id with their tags, oldest first.
+    """Return the id that `text` means among these runs, which are ordered oldest first.
 
-    An id comes before a tag, and a tag before the beginning of an id.
+    An id takes precedence over a tag, and a tag over the beginning of an id.
     """
     if text in tags_of:
         return text
@@ -497,22 +496,22 @@ def _resolve_name(text: str, tags_of: Mapping[str, Sequence[str]], where: str) -
 
 
 def _check_tag(tag: str) -> None:
-    """An InvalidArgumentError unless it can be told from ids and be typed in a shell."""
+    """Raise InvalidArgumentError if the tag looks like an id or is hard to type in a shell."""
     if not tag or tag == LATEST or tag.startswith("-") or not tag.isprintable() or " " in tag:
         raise InvalidArgumentError(
-            f"{tag!r} cannot be a tag: it must not be empty, {LATEST!r}, begin with '-' "
-            "or have blanks in it"
+            f"{tag!r} cannot be a tag: a tag must not be empty, must not be {LATEST!r}, "
+            "and must not begin with '-' or contain spaces; give another name"
         )
 
 
 def _unknown(text: str, known: list[str], where: str) -> str:
     if not known:
         return (
-            f"there is no run {text!r}: {where} has none yet; `torchmark run{option_for(where)}` "
-            "makes one"
+            f"there is no run {text!r}: {where} has no runs yet; create one with `torchmark "
+            f"run{option_for(where)}`"
         )
     return (
-        f"there is no run {text!r} in {where}; give an id, the beginning of one, a tag or "
+        f"there is no run {text!r} in {where}; give an id, the beginning of an id, a tag or "
         f"{LATEST!r}. The newest are {_list_some(known[::-1])}"
     )
 

@@ -1,7 +1,7 @@
-"""The modules of `torch.utils.benchmark.utils`, so that imports from there work under torchmark.
+"""The modules of `torch.utils.benchmark.utils`, so that imports from there work with torchmark.
 
-Each has torchmark's class or function where there is one. Every other name, those that begin with
-an underscore too, is torch's own, taken when it is first asked for.
+Each module has torchmark's class or function if there is one. All other names, including those that
+begin with an underscore, are torch's and are looked up on first use.
 """
 
 from __future__ import annotations

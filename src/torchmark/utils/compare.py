@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark.utils.compare` under torchmark; see `torchmark.utils`."""
+"""`torch.utils.benchmark.utils.compare` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark.utils.compile` under torchmark; see `torchmark.utils`."""
+"""`torch.utils.benchmark.utils.compile` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

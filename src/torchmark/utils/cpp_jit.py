@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark.utils.cpp_jit` under torchmark; see `torchmark.utils`."""
+"""`torch.utils.benchmark.utils.cpp_jit` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

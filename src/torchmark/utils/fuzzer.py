@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark.utils.fuzzer` under torchmark; see `torchmark.utils`."""
+"""`torch.utils.benchmark.utils.fuzzer` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

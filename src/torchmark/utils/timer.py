@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark.utils.timer` under torchmark; see `torchmark.utils`."""
+"""`torch.utils.benchmark.utils.timer` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torchmark has no name of its own for: torch's, also where torchmark stands in its place."""
+"""Access to torch's own names, even where a torchmark module replaces torch's module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 TORCHS_PACKAGE = "torch.utils.benchmark"
 
 _replaced: dict[str, ModuleType] = {}
-"""torch's modules in whose place there is one of torchmark's."""
+"""torch's modules that were replaced by torchmark's."""
 
 
 def name_at_torch(module: str) -> str:
@@ -25,7 +25,7 @@ def name_at_torch(module: str) -> str:
 
 
 def torchs_names(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of this module of torchmark: the names of torch's module of that name."""
+    """Return a `__getattr__` for this module that finds the names of torch's module."""
     original = name_at_torch(module)
 
     def find(name: str) -> Any:
@@ -43,7 +43,7 @@ def torchs_names(module: str) -> Callable[[str], Any]:
 
 
 def _load_replaced(original: str) -> ModuleType:
-    """torch's module, which was not imported before it was replaced."""
+    """Load torch's module, which had not been imported before it was replaced."""
     path = _replaced[original.rpartition(".")[0]].__path__
     spec = PathFinder.find_spec(original, path)
     assert spec is not None, "torch has each module that torchmark replaces"
@@ -55,12 +55,12 @@ def _load_replaced(original: str) -> ModuleType:
 
 
 def replace_at_torch(module: str) -> None:
-    """Put this module of torchmark into the place of torch's."""
+    """Replace torch's module by this module of torchmark."""
     original = name_at_torch(module)
     ours = importlib.import_module(module)
     theirs = sys.modules.get(original)
     if theirs is not None and theirs is not ours:
         _replaced[original] = theirs
-        if hasattr(ours, "__path__"):  # torch's modules that have no counterpart here are found
+        if hasattr(ours, "__path__"):  # so that torch's other modules are still found
             ours.__path__.extend(theirs.__path__)
     sys.modules[original] = ours

@@ -1,8 +1,8 @@
-"""A Timer for scripts inside an old environment, with `torch.utils.benchmark`'s interface.
+"""A Timer for scripts inside an old environment, with the interface of `torch.utils.benchmark`.
 
-`torchmark.engine.backport` copies this package and the modules it needs into an environment's
-torch, where nothing of torchmark is installed. So they name each other relatively, and a copy is
-the same to the byte. The control side never uses this Timer: it has its own.
+`torchmark.engine.backport` copies this package and the modules that it needs into an environment's
+torch, where torchmark is not installed. So the modules use relative imports, and a copy is
+identical to the original. The control side never uses this Timer.
 """
 
 from ..loops.measurement import Measurement, TaskSpec

@@ -1,7 +1,7 @@
-"""Timer for a script in an old environment: block sizes and stop rules are torch's.
+"""Timer for scripts in an old environment, with torch's block sizes and stop rules.
 
-What needs more than Python and torch (a compiler, valgrind, a quiet core) is not done here: the
-errors say how torchmark does it from outside.
+Anything that needs more than Python and torch (a compiler, valgrind, a quiet core) is not supported
+here. The errors say how torchmark does it from outside of the environment.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from ..loops.snippets import PythonLoop, SnippetSyntaxError
 
 
 class Language(enum.Enum):
-    """What a statement is written in."""
+    """The language of a statement."""
 
     PYTHON = 0
     CPP = 1
@@ -28,17 +28,17 @@ class Language(enum.Enum):
 
 @functools.lru_cache(maxsize=None)
 def _clock() -> Clock:
-    # Asked for when it is needed: looking for an accelerator may initialise its driver.
+    # Only called when needed, because looking for an accelerator may initialise its driver.
     return wall_clock(torch)
 
 
 def timer() -> float:
-    """The time in seconds, after an accelerator in use has finished its work."""
+    """Return the time in seconds, after waiting for an accelerator that is in use."""
     return _clock()()
 
 
 class Timer:
-    """Times a Python statement that is given as text."""
+    """Times a Python statement given as text."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Timer:
         num_threads: int = 1,
         language: Union[Language, str] = Language.PYTHON,
     ) -> None:
-        """`global_setup` is a matter of C++ and does nothing here."""
+        """`global_setup` is only for C++ and is ignored here."""
         _check_language(language)
         for name, text in (("stmt", stmt), ("setup", setup)):
             if not isinstance(text, str):
-                raise TypeError(f"{name} is text here, got {text!r}")
+                raise TypeError(f"{name} must be a string, not {text!r}")
         if num_threads < 1:
-            raise ValueError(f"num_threads must be 1, 2, ..., got {num_threads!r}")
+            raise ValueError(f"num_threads must be at least 1, not {num_threads!r}")
         self._task_spec = TaskSpec(
             stmt=_trimmed(stmt),
             setup=_trimmed(setup),
@@ -71,13 +71,13 @@ class Timer:
             env=env,
             num_threads=num_threads,
         )
-        # A dict of its own: running code in it adds names, and the caller's stays clean.
+        # A new dict, because running code adds names to it, which must not reach the caller's.
         self._loop = _loop(self._task_spec, timer, {"torch": torch, **(globals or {})})
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Run the statement `number` times in one block, after a warm-up of a hundredth of it."""
+        """Run the statement `number` times in one block, after warming up for 1 % as many runs."""
         if number < 1:
-            raise ValueError(f"the number of runs must be 1, 2, ..., got {number!r}")
+            raise ValueError(f"the number of runs must be at least 1, not {number!r}")
         with _torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return self._measurement(number, [self._seconds(number)])
@@ -85,7 +85,7 @@ class Timer:
     def blocked_autorange(
         self, callback: Optional[Callback] = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Blocks for `min_run_time` seconds, each so long that reading the clock is nothing."""
+        """Run blocks for `min_run_time` seconds, long enough to neglect the cost of the clock."""
         _check_run_time(min_run_time)
         with _torch_threads(self._task_spec.num_threads):
             number = estimate_block_size(self._seconds, min_run_time)
@@ -100,9 +100,9 @@ class Timer:
         max_run_time: Optional[float] = 10.0,
         callback: Optional[Callback] = None,
     ) -> Measurement:
-        """Blocks until the interquartile range is below `threshold` of the median.
+        """Run blocks until the interquartile range is below `threshold` of the median.
 
-        At least four blocks and `min_run_time` seconds, at most `max_run_time`.
+        Runs at least four blocks and `min_run_time` seconds, at most `max_run_time` seconds.
         """
         _check_run_time(min_run_time)
         longest = math.inf if max_run_time is None else max_run_time
@@ -117,18 +117,19 @@ class Timer:
         return self._measurement(number, times)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Not offered, as in torch."""
+        """Raise NotImplementedError, as in torch."""
         raise NotImplementedError("Timer has no repeat; use blocked_autorange")
 
     def autorange(self, callback: Optional[Callback] = None) -> None:
-        """Not offered, as in torch."""
+        """Raise NotImplementedError, as in torch."""
         raise NotImplementedError("Timer has no autorange; use blocked_autorange")
 
     def collect_callgrind(self, *_: object, **__: object) -> None:
-        """Not offered: valgrind has to be there before Python starts."""
+        """Raise NotImplementedError: valgrind must be started before Python."""
         raise NotImplementedError(
-            "the back-ported Timer does not count instructions; torchmark does, from outside this "
-            "environment: `torchmark count` for one statement, `torchmark ab` for two environments"
+            "the backported Timer does not count instructions; torchmark does, from outside of "
+            "this environment: `torchmark count` for a statement, `torchmark ab` to compare two "
+            "environments"
         )
 
     def _seconds(self, number: int) -> float:
@@ -140,7 +141,7 @@ class Timer:
 
 @contextlib.contextmanager
 def _torch_threads(number: int) -> Iterator[None]:
-    """torch works with `number` threads inside the block, and with as many as before after it."""
+    """Make torch use `number` threads inside the block; restore the previous number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -150,24 +151,24 @@ def _torch_threads(number: int) -> Iterator[None]:
 
 
 def _check_language(language: Union[Language, str]) -> None:
-    # By its name, since a script may have the enum of an old torch.
+    # Compared by name, because a script may have the enum of an old torch.
     name = str(getattr(language, "name", language)).lower()
     if name in ("cpp", "c++"):
         raise NotImplementedError(
-            "the back-ported Timer times Python alone; torchmark compiles C++ statements from "
-            "outside this environment: `torchmark ab`, or `torchmark count` for instructions"
+            "the backported Timer only times Python; torchmark measures C++ statements from "
+            "outside of this environment: `torchmark ab`, or `torchmark count` for instructions"
         )
     if name not in ("py", "python"):
-        raise ValueError(f"unknown language {language!r}; Timer takes 'python' here")
+        raise ValueError(f"unknown language {language!r}; this Timer only supports 'python'")
 
 
 def _check_run_time(least: float) -> None:
     if not 0 < least < math.inf:
-        raise ValueError(f"min_run_time must be finite and above zero, got {least!r}")
+        raise ValueError(f"min_run_time must be finite and above zero, not {least!r}")
 
 
 def _trimmed(source: str) -> str:
-    """Source as it reads best: without common indent, leading newline and trailing blanks."""
+    """Remove common indentation, leading newlines and trailing blanks."""
     text = textwrap.dedent(source).rstrip()
     return text[1:] if text.startswith("\n") else text
 

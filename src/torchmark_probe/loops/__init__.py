@@ -1,1 +1,1 @@
-"""Timed and counted loops: clocks, blocks, statements."""
+"""Loops that are timed or counted: clocks, blocks, statements."""

@@ -1,21 +1,21 @@
-"""Block sizes and stop rules of torch's Timer, call by call and to the bit, without torch."""
+"""Block sizes and stop rules of torch's Timer, bit for bit the same, but without torch."""
 
 import math
 import struct
 from typing import Callable, List, Optional
 
 SHORTEST_TIME = 1e-9
-"""Seconds; torch's floor for a block, which also keeps divisions by it safe."""
+"""Seconds; torch's minimum for a block, which also avoids division by zero."""
 
 _MOST_RUNS = 10**9
-"""Runs of a block at which it stops to grow: minutes of anything but a clock that stands still."""
+"""Maximum number of runs in a block: minutes, unless the clock does not advance."""
 
 Callback = Callable[[int, float], object]
-"""Is given the runs and the seconds of every block."""
+"""Called with the runs and the seconds of every block."""
 
 
 def single(value: float) -> float:
-    """`value` rounded to single precision, as `torch.tensor(value)` does."""
+    """Return `value` rounded to single precision, as by `torch.tensor(value)`."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -24,7 +24,7 @@ def single(value: float) -> float:
 
 
 def estimate_block_size(timeit: Callable[[int], float], min_run_time: float) -> int:
-    """Runs beside which two readings of the clock are nothing, and that last long enough."""
+    """Return a number of runs that lasts long enough, and much longer than reading the clock."""
     overhead = single(sorted(timeit(0) for _ in range(5))[2])
     number = 1
     while True:
@@ -43,7 +43,10 @@ def repeat_block(
     max_run_time: float = math.inf,
     is_steady: Callable[[List[float]], bool] = lambda _: True,
 ) -> List[float]:
-    """Seconds of blocks, taken until they are steady and last for the one time, or the other."""
+    """Run blocks until they are steady and the minimum time has passed, or until the maximum has.
+
+    Returns the seconds of each block.
+    """
     times: List[float] = []
     total = 0.0
     is_enough = False

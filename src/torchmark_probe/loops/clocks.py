@@ -1,8 +1,7 @@
-"""The clocks: wall time, waiting for an accelerator where one is in use, and what a reading costs.
+"""Clocks: wall time, with waiting for an accelerator that is in use, and the cost of a reading.
 
-A synchronisation belongs to a reading of the clock, so a block of runs pays it twice however
-many runs it has, and never once per run. On a machine without accelerator the clock is
-`time.perf_counter` itself.
+The clock synchronises at each reading. So a block pays for two synchronisations, no matter how many
+runs it has. On a machine without an accelerator the clock is `time.perf_counter` itself.
 """
 
 import time
@@ -11,31 +10,31 @@ from typing import Any, Callable, NamedTuple, Optional
 Clock = Callable[[], float]
 
 _READINGS = 200
-"""Readings from which a clock's resolution and cost are taken: some 10 µs of a good clock."""
+"""Readings for measuring a clock's resolution and cost: they take about 10 µs with a good clock."""
 
 _SPAN = 20
-"""Readings over which a cost is taken, so that it is seen on a clock of coarse steps too."""
+"""Readings per measurement of the cost, so that it also works with a coarse clock."""
 
 _PATIENCE = 0.1
-"""Seconds to wait for a coarse clock to move; the coarsest in use steps by 16 ms."""
+"""Seconds to wait for a coarse clock to advance; the coarsest in use has steps of 16 ms."""
 
 
 class ClockFacts(NamedTuple):
-    """What a clock can resolve."""
+    """The precision of a clock."""
 
     resolution: float
-    """The smallest step seen between two readings, in seconds."""
+    """The smallest step between two readings, in seconds."""
 
     cost: float
-    """What one reading takes, in seconds of that clock."""
+    """The time that one reading takes, in seconds of that clock."""
 
 
 class StoppedClockError(Exception):
-    """The clock gave the same answer for as long as anyone would wait."""
+    """The clock did not advance within a reasonable time."""
 
 
 def clock_facts(clock: Clock) -> ClockFacts:
-    """Read the clock in quick succession and look at the steps between its answers."""
+    """Read the clock in quick succession and measure the steps between the readings."""
     readings = [clock() for _ in range(_READINGS)]
     give_up = time.perf_counter() + _PATIENCE
     while readings[-1] <= readings[0]:
@@ -43,7 +42,7 @@ def clock_facts(clock: Clock) -> ClockFacts:
             raise StoppedClockError(clock)
         readings.append(clock())
     steps = [later - earlier for earlier, later in zip(readings, readings[1:])]
-    # Not the mean of all: one pause of the machine would be in it.
+    # Not the mean of all readings, which would include pauses of the machine.
     spans = sorted(later - earlier for earlier, later in zip(readings, readings[_SPAN:]))
     return ClockFacts(
         resolution=min(step for step in steps if step > 0), cost=spans[len(spans) // 2] / _SPAN
@@ -51,10 +50,10 @@ def clock_facts(clock: Clock) -> ClockFacts:
 
 
 def synchroniser(torch: Any) -> Optional[Callable[[], None]]:
-    """The call that waits for this machine's accelerator, or None where there is none.
+    """Return the function that waits for this machine's accelerator; None if there is none.
 
-    The call itself does nothing until the accelerator has been used: initialising a device just
-    to wait for it would cost seconds and memory.
+    It does nothing before the accelerator has been used: initialising a device only to wait for it
+    would cost seconds and memory.
     """
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
@@ -68,7 +67,7 @@ def synchroniser(torch: Any) -> Optional[Callable[[], None]]:
 
 
 def _when_initialised(device_module: Any, synchronise: Callable[[], None]) -> Callable[[], None]:
-    # Some backends (MPS) have no lazy state to ask for; they are in use as soon as they exist.
+    # Some backends (MPS) have no lazy initialisation; they are in use if they exist.
     is_initialised = getattr(device_module, "is_initialized", None)
 
     def synchronise_if_in_use() -> None:
@@ -79,7 +78,7 @@ def _when_initialised(device_module: Any, synchronise: Callable[[], None]) -> Ca
 
 
 def wall_clock(torch: Any) -> Clock:
-    """A clock that first waits for the accelerator, or the plain one where there is none."""
+    """Return a clock that waits for the accelerator first, or the plain clock if there is none."""
     synchronise = synchroniser(torch)
     if synchronise is None:
         return time.perf_counter

@@ -1,15 +1,15 @@
-"""A statement as it is counted: machine instructions under callgrind, or bytecodes by function.
+"""A statement for counting: machine instructions under callgrind, or bytecodes per function.
 
-*Under callgrind* it is laid out as torch's `collect_callgrind` lays it out, so that counts agree:
-the code of a module, whose names are globals, with the statement written out up to two hundred
-times, so that there is next to no loop to count. It is one piece of code with the warm-up: Python
-3.11 begins to specialise code after eight jumps backward in it, and what is counted must be the
-same either way. Modules are imported there too: Python compiles `torch.mm(x, y)` otherwise where it
-sees that.
+*Under callgrind* its code has the same form as with torch's `collect_callgrind`, so that the counts
+agree: module code, whose names are globals, with up to two hundred copies of the statement, so that
+there is almost no loop to count. It is one piece of code with the warm-up: Python 3.11 begins to
+specialise code after eight backward jumps in it, and the counted code must be the same either way.
+Modules are imported in it too, because Python compiles `torch.mm(x, y)` differently if it sees the
+import.
 
-*Bytecodes* are exact, and the same at every run, unlike a time: a function that does more in one
-environment than in another shows, however little it is, and with its name, which a count of machine
-instructions puts down to the interpreter's loop.
+*Bytecodes* are exact and the same in every run, unlike times. If a function does more in one
+environment than in another, they show it, no matter how small the difference, and they name the
+function. A count of machine instructions attributes it to the interpreter's loop instead.
 """
 
 import ast
@@ -26,7 +26,7 @@ from torchmark_probe.loops.snippets import (
 )
 
 _COPIES = 100
-"""Runs that are written out one after the other, in a loop from twice as many on."""
+"""Number of copies in the body of the loop; there is a loop from twice as many runs on."""
 
 _MODULE = """
 IMPORTS
@@ -41,12 +41,12 @@ _torchmark_toggle()
 
 
 class UnrolledCode:
-    """Compiled once; `run` does setup, warm-up and the counted runs."""
+    """Compiled once; `run` runs the setup, the warm-up and the counted runs."""
 
     def __init__(
         self, stmt: str, setup: str, imports: Dict[str, str], *, number: int, warmup: int
     ) -> None:
-        """`imports` has the names of modules by the names that the statement has for them."""
+        """`imports` maps the names that the statement uses to the names of modules."""
         parts = parse_parts(stmt, setup)
         template = ast.parse(_MODULE.replace("WARMUP", str(warmup)))
         warming_up = next(node for node in template.body if isinstance(node, ast.For))
@@ -63,7 +63,7 @@ class UnrolledCode:
         ready: Callable[[], None],
         toggle: Callable[[], object],
     ) -> None:
-        """Run it all; `ready` is called after the warm-up, `toggle` around the counted runs."""
+        """Run everything; `ready` is called after the warm-up, `toggle` around the counted runs."""
         namespace["_torchmark_ready"] = ready
         namespace["_torchmark_toggle"] = toggle
         execute(self._code, namespace)
@@ -80,9 +80,9 @@ def _copies(stmt: List[ast.stmt], number: int) -> List[ast.stmt]:
 
 
 def bytecodes_by_function(run: Callable[[], Any]) -> Dict[str, int]:
-    """Bytecodes that each Python function executes for the statement that `run` runs.
+    """Return the bytecodes that each Python function executes for the statement that `run` runs.
 
-    What the probe does around the statement differs from Python to Python, and is no cause.
+    Bytecodes of the probe around the statement are left out: they differ between Python versions.
     """
     counts: Dict[CodeType, int] = {}
 
@@ -118,7 +118,7 @@ def _name(code: CodeType) -> str:
 
 
 def _short(path: str) -> str:
-    """The file below the place where packages lie, the same in every environment."""
+    """Return the path relative to the import path, so that it is the same in every environment."""
     for entry in sorted(filter(None, sys.path), key=len, reverse=True):
         if path.startswith(entry.rstrip("/") + "/"):
             return path[len(entry.rstrip("/")) + 1 :]

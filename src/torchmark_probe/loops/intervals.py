@@ -1,10 +1,10 @@
 """Quantiles and the interval of a median: pure functions of numbers.
 
-The quantile is the linear interpolation that torch and numpy use, to the bit. The interval is
-the widest of several: the one that order statistics give for independent samples, and those that
-the medians of consecutive batches give, because neighbouring samples on a shared machine are
-not independent. The interval of a result is wider still: it also allows for what changes between
-two results and cannot be seen within one.
+Quantiles use the linear interpolation of torch and numpy, bit for bit. The interval is the widest
+of several: the one from order statistics for independent samples, and those from the medians of
+consecutive batches, because neighbouring samples on a shared machine are not independent. The
+interval of a result is even wider: it also allows for differences between results, which cannot be
+seen within one.
 """
 
 import math
@@ -18,44 +18,47 @@ _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 """Student's t quantile of 0.975 for 1 to 19 degrees of freedom."""
 
 _BATCHES = (20, 5)
-"""Numbers of batches whose medians show what drifts between samples: quickly, and slowly. What
-changes more slowly than a fifth of the samples, no interval of theirs can show."""
+"""Numbers of batches whose medians show drift between samples: fast drift, and slow. No interval
+can show changes that are slower than a fifth of the samples."""
 
 _BATCH_LENGTH = 5
-"""The fewest samples whose median still is one."""
+"""Minimum number of samples for a median of a batch."""
 
 FEWEST_SAMPLES = 5
-"""Fewer say nothing of an interval: the range of five independent samples holds the median with
-94 %, that of four with 88 %, and one has no range."""
+"""Fewer samples give no interval: the range of five independent samples contains the median with
+94 % probability, that of four with 88 %, and a single sample has no range."""
 
 _LOOK_SECONDS = 2e-3
-"""Samples that are taken within this time count as one independent sample of the machine, because
-what disturbs it lasts longer."""
+"""Samples taken within this time count as one independent sample of the machine, because
+disturbances last longer."""
 
 _BETWEEN_RESULTS = 0.01
-"""What repeated results differ by on a quiet machine, as a share (95 %)."""
+"""How much repeated results differ on a quiet machine, as a share (95 %)."""
 
 _BETWEEN_DISTURBED_RESULTS = 0.06
-"""What comes on top if all samples are disturbed: quiet samples then are partly disturbed too.
-These three were tuned together on 616 results of ten statements beside two busy processes, 94.5 %
-of which they cover (`metrics/timer_vs_torch.py`); of 400 results of ten others it is 87 %."""
+"""Added if all samples are disturbed: quiet samples are then partly disturbed too."""
+
+_BETWEEN_UNSTEADY_RESULTS = 0.3
+"""Added in proportion to how far the reference loop fell behind its best pace around the counted
+samples. Tuned on 240 results of ten statements next to three to five busy processes: without it
+the intervals contained 65 % of them, with it 94 % (`metrics/timer_vs_torch.py`)."""
 
 
 class Interval(NamedTuple):
-    """A range that holds the true value with 95 % confidence."""
+    """A range that contains the true value with 95 % confidence."""
 
     low: float
     high: float
 
 
 def quantile_of_sorted(ordered: Sequence[float], fraction: float) -> float:
-    """The value below which `fraction` of the ordered samples lie, linearly interpolated."""
+    """Return the value below which `fraction` of the ordered samples lie, interpolated linearly."""
     rank = fraction * (len(ordered) - 1)
     below = int(rank)
     above = min(below + 1, len(ordered) - 1)
     weight = rank - below
     low, high = ordered[below], ordered[above]
-    # From the nearer end: this is how torch keeps the result inside [low, high].
+    # From the nearer end, which is how torch keeps the result inside [low, high].
     return low + weight * (high - low) if weight < 0.5 else high - (high - low) * (1 - weight)
 
 
@@ -64,9 +67,9 @@ def median(samples: Sequence[float]) -> float:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """The 95 % interval for the median of samples that are given in the order they were taken.
+    """Return the 95 % interval for the median of samples, which are in the order taken.
 
-    Fewer than six samples cannot carry 95 %: the interval is then their whole range.
+    Fewer than six samples do not allow 95 %: the interval is then their whole range.
     """
     ordered = _order_statistics_interval(sorted(samples))
     intervals = [ordered, *(_batch_interval(samples, batches) for batches in _BATCHES)]
@@ -74,14 +77,15 @@ def median_interval(samples: Sequence[float]) -> Interval:
 
 
 def result_interval(
-    samples: Sequence[float], *, sample_seconds: float, disturbed: float
+    samples: Sequence[float], *, sample_seconds: float, disturbed: float, unsteady: float
 ) -> Interval:
-    """The 95 % interval for the median that repeated results have in the long run.
+    """Return the 95 % interval for the median of repeated results in the long run.
 
-    `sample_seconds` is what one sample took, and `disturbed` is the share of samples that were
-    disturbed. The interval of these samples alone is too narrow for that: it cannot see what
-    changes from one result to the next, but how far the samples spread, and how disturbed the
-    machine was, tells how much that is.
+    `sample_seconds` is the time of one sample, and `disturbed` is the share of disturbed samples.
+    `unsteady` says how far the reference loop fell behind its best pace around the other samples.
+    The interval of these samples alone would be too narrow, because it does not include changes
+    from one result to the next. Their size is estimated from the spread of the samples and from
+    how disturbed the machine was.
     """
     ordered, centre = sorted(samples), median(samples)
     per_look = max(1.0, _LOOK_SECONDS / sample_seconds) if sample_seconds > 0 else 1.0
@@ -89,7 +93,11 @@ def result_interval(
     within = median_interval(samples)
     low = min(within.low, quantile_of_sorted(ordered, 0.5 - reach))
     high = max(within.high, quantile_of_sorted(ordered, 0.5 + reach))
-    between = (_BETWEEN_RESULTS + _BETWEEN_DISTURBED_RESULTS * disturbed) * centre
+    between = centre * (
+        _BETWEEN_RESULTS
+        + _BETWEEN_DISTURBED_RESULTS * disturbed
+        + _BETWEEN_UNSTEADY_RESULTS * unsteady
+    )
     return Interval(
         max(0.0, centre - math.hypot(centre - low, between)),
         centre + math.hypot(high - centre, between),
@@ -97,10 +105,10 @@ def result_interval(
 
 
 def merged_interval(centre: float, parts: Sequence[Tuple[float, Interval]]) -> Interval:
-    """The 95 % interval for the median of several results: their medians and intervals.
+    """Return the 95 % interval for the median of several results, from medians and intervals.
 
-    Errors of their own are independent, so they shrink with the root of the number of results. How
-    far the medians differ is what processes add.
+    The errors of results are independent, so their share shrinks with the root of the number of
+    results. The differences between the medians show what processes add.
     """
     count = len(parts)
     medians = [middle for middle, _ in parts]

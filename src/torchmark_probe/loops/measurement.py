@@ -1,7 +1,7 @@
-"""What a Timer returns: the times of a statement, and the statistics that scripts read.
+"""What a Timer returns: the times of a statement, with the statistics that scripts read.
 
-Names, meaning and text are those of `torch.utils.benchmark.Measurement`. An old torch's own
-`Compare` takes these measurements, and `torchmark.model.measurement` extends them.
+Names, meaning and text are those of `torch.utils.benchmark.Measurement`. The `Compare` of an old
+torch accepts these measurements, and `torchmark.model.measurement` extends them.
 """
 
 import math
@@ -14,49 +14,50 @@ from .intervals import quantile_of_sorted
 
 IQR_DOUBTFUL = 0.1
 _IQR_GROSS = 0.25
-"""Shares of the median; torch warns from the first on, and more loudly from the second."""
+"""Shares of the median; torch warns above the first, and more strongly above the second."""
 
 MOST_FIGURES = 4
 SURELY_NOISE = 25e-9
-"""Seconds; torch trusts no estimate of an error below the cost of reading a clock."""
+"""Seconds; torch does not trust an estimated error below the cost of reading a clock."""
 
 Z_90 = 1.645
-"""Standard errors on both sides of a mean that hold 90 % of a normal distribution."""
+"""Half width of the interval around a mean, in standard errors, with 90 % of a normal
+distribution."""
 
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 
 @dataclass(frozen=True, repr=False)
 class TaskSpec:
-    """Everything that defines a Timer but its globals; equal specs are replicates."""
+    """Everything that defines a Timer except its globals; equal specs are replicates."""
 
     stmt: str
-    """The statement that is run in a loop."""
+    """The statement that is measured."""
 
     setup: str
-    """What runs before the loop."""
+    """Code that runs before the loop."""
 
     global_setup: str = ""
-    """C++ only: what stands at the top of the file."""
+    """C++ only: code at the top of the file."""
 
     label: Optional[str] = None
-    """The table that a result belongs to."""
+    """The table of the result."""
 
     sub_label: Optional[str] = None
-    """The row; the statement itself where it is missing."""
+    """The row; the statement itself if it is missing."""
 
     description: Optional[str] = None
     """The column: usually the inputs."""
 
     env: Optional[str] = None
-    """The environment of torch, such as a branch."""
+    """The environment, such as a branch of torch."""
 
     num_threads: int = 1
     """Threads that torch may use."""
 
     @property
     def title(self) -> str:
-        """One line for the measurement, or more if only the statement can name it.
+        """One line for the measurement, or several if only the statement can name it.
 
         >>> TaskSpec("x + y", "pass", sub_label="float").title
         'x + y: float'
@@ -75,7 +76,7 @@ class TaskSpec:
         return f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """The lines that describe the task where a result is printed."""
+        """Return the lines that describe the task above a result."""
         sections = (self.title, self.description or "", self.setup_str())
         return "\n".join(text + "\n" if "\n" in text else text for text in sections if text)
 
@@ -88,20 +89,20 @@ class Measurement:
     """One or more timings of a statement, `number_per_run` executions each."""
 
     number_per_run: int
-    """How often the statement ran in each of the raw times."""
+    """How many times the statement ran in each of the raw times."""
 
     raw_times: List[float]
     """Seconds for `number_per_run` executions."""
 
     task_spec: TaskSpec
     metadata: Optional[Dict[Any, Any]] = None
-    """The user's own; torchmark never reads it."""
+    """For the user; torchmark never reads it."""
 
     _empty_error = ValueError
 
     @property
     def times(self) -> List[float]:
-        """Seconds for one execution, of every sample that counts."""
+        """Seconds for one execution, for every counted sample."""
         return [time / self.number_per_run for time in self.raw_times]
 
     def _samples(self) -> List[float]:
@@ -125,12 +126,12 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The width of the middle half of the samples."""
+        """The interquartile range of the samples."""
         return quantile_of_sorted(self._ordered, 0.75) - quantile_of_sorted(self._ordered, 0.25)
 
     @property
     def significant_figures(self) -> int:
-        """How many figures of the median carry information: 1 to 4, by torch's estimate."""
+        """How many figures of the median are significant: 1 to 4, by torch's estimate."""
         middle = self._middle_half()
         mean = math.fsum(middle) / len(middle)
         variance = math.fsum((time - mean) ** 2 for time in middle) / len(middle)
@@ -164,7 +165,7 @@ class Measurement:
         headline = f"  WARNING: Interquartile range is {share} of the median measurement."
         return [f"{headline}\n           {cause}"]
 
-    # The fields of the task, by the names under which scripts read them here.
+    # The fields of the task, under the names that scripts use.
 
     @property
     def stmt(self) -> str:
@@ -239,7 +240,7 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Iterable[Any]) -> List[Any]:
-        """One measurement for each task, of all its replicates, as times of one execution."""
+        """Merge the replicates of each task into one measurement, as times of one execution."""
         times: Dict[TaskSpec, List[float]] = {}
         for measurement in measurements:
             times.setdefault(measurement.task_spec, []).extend(measurement.times)

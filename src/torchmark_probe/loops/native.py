@@ -1,11 +1,11 @@
-"""A compiled C++ statement becomes the same timed loop as one in Python.
+"""Runs a compiled C++ statement as the same timed loop as one in Python.
 
-The library has, for each statement, a plain C function that runs the setup, some warm-up runs and
-the timed loop with its own steady clock. ctypes releases the GIL for the call.
+For each statement, the library has a C function that runs the setup, some warm-up runs and the
+timed loop with its own steady clock. ctypes releases the GIL for the call.
 
-The function is driven in two ways. A call of `NativeLoop.run` does all of it once: what counting
-and torch's `timeit` need. `NativeLoop.blocks` keeps it between two blocks, on a stack of its own,
-so that one setup serves many blocks (torchmark/engine/cpp/blocks.h).
+The function is used in two ways. `NativeLoop.run` does everything once, which counting and torch's
+`timeit` need. `NativeLoop.blocks` suspends the function between two blocks, on a separate stack, so
+that one setup serves many blocks (torchmark/engine/cpp/blocks.h).
 """
 
 import ctypes
@@ -21,12 +21,12 @@ _MACHINE_CODE = _Callback.__bases__
 """The type of all function pointers of ctypes, which has no public name."""
 
 RUN_SYMBOL = "torchmark_run_"
-"""Start of the name of a statement's entry point; its number follows."""
+"""Prefix of the name of a statement's entry point, followed by its number."""
 
 _ERROR_SYMBOL = "torchmark_error_"
 
 WARM_UP_RUNS = 1
-"""After a setup, which has just made new tensors: what torch's C++ loop does too."""
+"""After a setup, which has just made new tensors; torch's C++ loop does the same."""
 
 
 class NativeLoop:
@@ -48,11 +48,11 @@ class NativeLoop:
         before: Optional[Callable[[], object]] = None,
         after: Optional[Callable[[], object]] = None,
     ) -> float:
-        """Run the setup, the warm-up, then the statement `number` times; seconds for these.
+        """Run the setup, the warm-up, then the statement `number` times; return the seconds.
 
-        `before` and `after` are called right outside of the timed loop, `after` also when the
-        statement throws. What C++ throws becomes a RuntimeError with its text; what a callback
-        raises is raised here when the statement is done.
+        `before` and `after` are called right before and after the timed loop, `after` also if the
+        statement throws. A C++ exception becomes a RuntimeError with its text. An exception of a
+        callback is raised after the statement has finished.
         """
         raised: List[BaseException] = []
         callbacks = [_guard(function, raised) for function in (before, after)]
@@ -62,23 +62,23 @@ class NativeLoop:
         return self._checked(seconds)
 
     def blocks(self, warmup: int = 0, clock: Clock = time.perf_counter) -> "NativeBlocks":
-        """Run the setup and the warm-up once and return the loop that is ready to run.
+        """Run the setup and the warm-up once, and return a loop that is ready to run blocks.
 
-        A clock other than `time.perf_counter` is read right outside of each block.
+        A clock other than `time.perf_counter` is read right before and after each block.
         """
         return NativeBlocks(self._library, self._run, self._checked, warmup, clock)
 
     def _checked(self, seconds: float) -> float:
-        """The seconds, unless they say that something was thrown."""
+        """Return the seconds, or raise if they report an exception."""
         if not seconds >= 0:
             raise RuntimeError(self._error().decode("utf-8", "replace"))
         return seconds
 
 
 class NativeBlocks:
-    """A compiled loop whose setup has been done: every call of `run` is one block.
+    """A compiled loop whose setup has run: every call of `run` is one block.
 
-    All calls come from the thread that made it. One that is never closed keeps its memory.
+    All calls must come from the thread that created it. If it is never closed, its memory leaks.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class NativeBlocks:
         open_blocks.restype = ctypes.c_void_p
         self._opened: Optional[int] = open_blocks(_address(function), warmup)
         if self._opened is None:
-            raise MemoryError("there is no memory for the stack of a C++ statement")
+            raise MemoryError("not enough memory for the stack of a C++ statement")
         try:
             checked(self._seconds_of(0))  # the setup or the warm-up may have thrown
         except RuntimeError:
@@ -112,12 +112,16 @@ class NativeBlocks:
             raise
 
     def run(self, number: int) -> Block:
-        """What C++ throws becomes a RuntimeError with its text, and there are no more blocks."""
+        """Run a block. A C++ exception becomes a RuntimeError and ends the blocks."""
         start = self._clock()
         seconds = self._seconds_of(number)
         stop = self._clock()
         self._checked(seconds)
         return Block(seconds if self._has_own_clock else stop - start, self._cpu.value)
+
+    def held(self) -> List[object]:
+        """Return nothing, because the objects that a C++ setup has made are unknown here."""
+        return []
 
     def _seconds_of(self, number: int) -> float:
         assert self._opened is not None, "it is closed"
@@ -131,9 +135,9 @@ class NativeBlocks:
 
 
 def _guard(function: Optional[Callable[[], object]], raised: List[BaseException]) -> Any:
-    """A C function that calls `function`; an exception must not cross C++ and is kept."""
+    """Return a C function that calls `function`; exceptions must not cross C++ and are saved."""
     if function is None or isinstance(function, _MACHINE_CODE):
-        return function  # machine code, such as a request to callgrind, is called as it is
+        return function  # machine code, such as a request to callgrind, is called directly
 
     def call() -> None:
         try:

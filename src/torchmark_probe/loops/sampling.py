@@ -1,18 +1,18 @@
-"""Blocks of runs, taken from one or more loops in rounds, until the result is precise enough.
+"""Takes blocks of runs from one or more loops, in rounds, until the result is precise enough.
 
-Two things make the median of these samples steadier than that of long blocks.
+Two things make the median of these samples steadier than the median of long blocks.
 
-*Short blocks.* A block is 300 µs long where the statement and the clock allow: many samples,
-each too short to be cut in two by a disturbance.
+*Short blocks.* A block takes 300 µs if the statement and the clock allow it. So there are many
+samples, most of which are too short to contain a disturbance.
 
-*A reference loop.* Between any two blocks a fixed bit of work, the same for every statement, is
-timed. On a shared machine a neighbour on the same core slows everything by half or more for
-tens of milliseconds; the reference loop shows when. A block is quiet if that loop kept its pace
-on both sides of it. Whether a block counts therefore never depends on its own time, so leaving
-out the others does not flatter the statement. All samples are kept in the record.
+*A reference loop.* Between any two blocks, a fixed amount of work is timed, the same for every
+statement. On a shared machine, a neighbour on the same core makes everything slower by half or more
+for tens of milliseconds; the reference loop shows when. A block is quiet if that loop kept its pace
+before and after it. So whether a block counts never depends on its own time, and leaving out the
+others does not bias the result. All samples are kept in the record.
 
-Several loops are run in rounds, one block of each in a fresh random order, so that what changes
-on the machine changes for all of them, and their times can be compared round by round.
+Several loops are run in rounds: one block of each, in a new random order. So changes of the machine
+affect all of them, and their times can be compared round by round.
 """
 
 import dataclasses
@@ -25,69 +25,69 @@ from torchmark_probe.loops.intervals import median, median_interval, quantile_of
 from torchmark_probe.loops.snippets import Block, garbage_collection_off
 
 BLOCK_SECONDS = 300e-6
-"""Shorter blocks make the cold start of each visible (6 % of a small op at 50 µs, under 0.5 %
-at 300 µs); longer ones are hit by more disturbances. Measured by docs/performance.md's runs."""
+"""Shorter blocks show their cold start (6 % of a small op at 50 µs, below 0.5 % at 300 µs); longer
+blocks contain more disturbances. Measured by the runs of docs/method/performance.md."""
 
 CLOCK_STEPS_PER_BLOCK = 1000
-"""A block lasts this many steps of the clock, and readings of it, so both are below 0.1 %."""
+"""A block takes this many clock steps and readings, so that both are below 0.1 %."""
 
 QUIET_PACE = 1.25
-"""A neighbour on the same core slows the reference loop by 1.7 or more; undisturbed it keeps its
-pace within 1 %, and within 7 % where the core changes its clock."""
+"""A neighbour on the same core makes the reference loop slower by a factor of 1.7 or more. Without
+one, its pace varies by 1 %, or by 7 % if the core changes its clock."""
 
 MIN_SAMPLES = 30
-"""Below this the interval of a median is too wide to mean much."""
+"""With fewer samples, the interval of a median is too wide to be useful."""
 
 MIN_QUIET = 5
-"""With fewer quiet samples than this, the least disturbed count and a warning is recorded."""
+"""With fewer quiet samples, the least disturbed ones count and a warning is recorded."""
 
 _CALMEST_SHARE = 0.25
-"""The part of the samples that counts where fewer than `MIN_QUIET` are quiet."""
+"""The share of samples that counts if fewer than `MIN_QUIET` are quiet."""
 
 MAX_NUMBER = 2147483647
-"""The largest number of runs in a block: what a C++ loop takes."""
+"""Maximum number of runs in a block, which is that of a C++ loop."""
 
 _WARM_UP_SHARE = 0.05
-"""Part of the least run time that is spent before the first sample, beyond sizing the block."""
+"""Share of the minimum run time to spend before the first sample, after sizing the block."""
 
 _SURELY_LONG = 0.1
-"""Seconds; a pause of the machine is hardly ever as long, so such a block is long by itself."""
+"""Seconds. Pauses of the machine are hardly ever this long, so the block itself takes this long."""
 
 _COLD_RUNS = 4
-"""TorchScript's executor profiles the first run, optimises in the second, and does the same for
-what is differentiated one run later; from the fifth on it runs what it has made."""
+"""TorchScript's executor profiles the first run and optimises in the second, and one run later for
+code with gradients. From the fifth run on, it runs the optimised code."""
 
 _CHECKED_AFTER = (5, MIN_SAMPLES, 100)
-"""Blocks after which it is checked whether they are as long as they should be: soon, so that
-little is dropped, and again when whatever has disturbed the first ones is over."""
+"""Numbers of blocks after which their length is checked: early, so that few blocks are dropped, and
+again when a disturbance of the first ones has passed."""
 
 _MOST_SIZINGS = 3
-"""A machine that pauses all the time is taken as it is."""
+"""Maximum number of sizings, for a machine that pauses all the time."""
 
 
 class Limits(NamedTuple):
-    """When to stop: the stop rule asks for all the least values, or for one of the most."""
+    """When to stop: after reaching all minimum values, or one of the maximum values."""
 
     precision: float
-    """Half width to aim at, as a share of the median, of the 95 % interval of these samples.
+    """Half width of the samples' 95 % interval to aim for, as a share of the median.
 
-    What differs between two results is not in it, since more samples do not make it smaller."""
+    Differences between results are not included, because more samples do not reduce them."""
 
     min_run_time: float
-    """Seconds of measured blocks per loop below which sampling goes on."""
+    """Minimum seconds of measured blocks per loop."""
 
     max_run_time: float
-    """Seconds of measured blocks per loop after which sampling ends."""
+    """Maximum seconds of measured blocks per loop."""
 
 
 class Size(NamedTuple):
-    """Of a block."""
+    """The size of a block."""
 
     number: int
-    """Runs."""
+    """Number of runs."""
 
     seconds: float
-    """What they take."""
+    """Time that they take."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,25 +95,25 @@ class Sampling:
     """Every sample of one loop, in the order taken."""
 
     number: int
-    """Runs in each block."""
+    """Number of runs in each block."""
 
     wall: Tuple[float, ...]
-    """Seconds of each block on the wall."""
+    """Wall-clock seconds of each block."""
 
     cpu: Tuple[float, ...]
-    """Seconds of each block in CPU time of the thread that ran it."""
+    """Seconds of CPU time of each block, in the thread that ran it."""
 
     pace: Tuple[float, ...]
-    """The slower of the two runs of the reference loop around each block, in seconds."""
+    """The slower of the two reference loop runs before and after each block, in seconds."""
 
     quiet_pace: float
-    """What the reference loop takes on an undisturbed core, in seconds: the best that is known."""
+    """Seconds of the reference loop on an undisturbed core: the best known."""
 
     clock_resolution: float
-    """The step of the clock, in seconds."""
+    """The clock's resolution in seconds."""
 
     def __post_init__(self) -> None:
-        """Whoever reads samples from a file learns here that they are damaged."""
+        """Check the samples, which may come from a damaged file."""
         counts = len(self.wall), len(self.cpu), len(self.pace)
         if self.number < 1 or min(counts) < 1 or min(counts) != max(counts) or min(self.wall) < 0:
             raise ValueError(
@@ -122,12 +122,12 @@ class Sampling:
             )
 
     def quiet(self) -> Tuple[bool, ...]:
-        """For each block, whether the reference loop kept its pace around it."""
+        """For each block, whether the reference loop kept its pace before and after it."""
         limit = QUIET_PACE * self.quiet_pace
         return tuple(pace <= limit for pace in self.pace)
 
     def counted(self) -> Tuple[int, ...]:
-        """Which blocks count: the quiet ones, or the least disturbed where too few were quiet."""
+        """The blocks that count: the quiet ones, or the least disturbed if too few were quiet."""
         quiet = tuple(index for index, is_quiet in enumerate(self.quiet()) if is_quiet)
         if len(quiet) >= MIN_QUIET:
             return quiet
@@ -140,11 +140,23 @@ class Sampling:
         """The share of blocks around which the reference loop did not keep its pace."""
         return 1 - sum(self.quiet()) / len(self.pace)
 
-    def slowdown(self) -> float:
-        """How much slower than on an undisturbed core the reference loop was around what counts.
+    def unsteadiness(self) -> float:
+        """How far the reference loop fell behind its best pace around the counted blocks.
 
-        1 where quiet blocks count. Else the statement was slowed as well, by an unknown amount
-        that is hardly ever larger: one that waits for memory is slowed less.
+        A share that holds for nine in ten of the blocks. Even an otherwise idle core varies its
+        speed over time, by several per cent if its host is busy.
+        """
+        if self.quiet_pace <= 0:
+            return 0.0
+        paces = sorted(self.pace[index] for index in self.counted())
+        behind = quantile_of_sorted(paces, 0.9) / self.quiet_pace - 1
+        return min(max(behind, 0.0), QUIET_PACE - 1)
+
+    def slowdown(self) -> float:
+        """How much slower the reference loop was around the counted blocks than on a quiet core.
+
+        1 if quiet blocks count. Otherwise the statement was slower too, by an unknown factor that
+        is rarely larger than this; a statement that waits for memory is affected less.
         """
         if sum(self.quiet()) >= MIN_QUIET or self.quiet_pace <= 0:
             return 1.0
@@ -152,22 +164,22 @@ class Sampling:
 
 
 _ONES = (1,) * 1000
-"""What the reference loop adds up."""
+"""The numbers that the reference loop adds up."""
 
 
 class ReferenceLoop:
-    """Times a fixed bit of work, and remembers the best pace that it ever had."""
+    """Times a fixed amount of work, and remembers its best pace."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.quiet_pace = float("inf")
 
     def run(self) -> float:
-        """Do the bit of work (some 5 µs) and return its seconds.
+        """Do the work (about 5 µs) and return its seconds.
 
-        A sum runs in one tight loop of C. It is done once before it is timed, so that what ran
-        before does not matter: a loop in Python took 1.5 times as long after a block of
-        something else as it did in a row, which is what a neighbour costs.
+        The work is a sum, which runs in one tight C loop. It runs once before it is timed, so that
+        earlier code does not matter: a Python loop took 1.5 times as long after a block of other
+        code as after itself, which is as much as a neighbour costs.
         """
         sum(_ONES)
         self._clock()
@@ -176,7 +188,7 @@ class ReferenceLoop:
         return self._clock() - start
 
     def learn(self, seconds: Sequence[float]) -> None:
-        """Take the quick end of these runs as the quiet pace if it is the best so far."""
+        """Use the fast end of these runs as the quiet pace if it is the best so far."""
         self.quiet_pace = min(self.quiet_pace, quantile_of_sorted(sorted(seconds), 0.05))
 
 
@@ -189,7 +201,7 @@ def sample(
 ) -> List[Sampling]:
     """Take blocks of every loop (anything with `run(number) -> Block`) until the limits say stop.
 
-    All loops get the same number of blocks, one each per round, so that the samples of one round
+    All loops get the same number of blocks, one each per round, so that the samples of a round
     belong together.
     """
     with garbage_collection_off():
@@ -208,33 +220,45 @@ def sample(
 
 
 def _block_seconds(clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> float:
-    """A coarse clock asks for long blocks, but not so long that few of them fit."""
+    """Return the length of blocks: longer for a coarse clock, unless too few would fit."""
     wanted = CLOCK_STEPS_PER_BLOCK * max(clock.resolution, clock.cost)
     return max(least, min(wanted, limits.max_run_time / MIN_SAMPLES))
 
 
 def _shared_seconds(sizes: Sequence[Size], clock: ClockFacts, limits: Limits) -> float:
-    """How long every block should be. Beside a long statement the others get longer blocks too.
+    """Return the length of every block; it is longer if one of the statements is long.
 
-    A round has one block of each, so with short blocks a quick statement would be measured for a
-    small part of the time that it was given.
+    A round has one block of each loop. With short blocks, a fast statement would only be measured
+    for a small part of the time that is available for it.
     """
     longest = max(size.seconds for size in sizes)
     return max(_block_seconds(clock, limits), min(longest, limits.max_run_time / MIN_SAMPLES))
 
 
-def block_size(loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOCK_SECONDS) -> Size:
-    """Runs of a block, and the seconds that they take, found by growing blocks, as a warm-up.
+def block_size(
+    loop: Any,
+    clock: ClockFacts,
+    limits: Limits,
+    least: float = BLOCK_SECONDS,
+    *,
+    run_seconds: float = 0.0,
+) -> Size:
+    """Return the size of a block, found by running growing blocks, which also warms up.
 
-    Some blocks of that size show whether it is right: what was found during a pause of the machine
-    is too small, and found again.
+    `run_seconds` is the time of a warm run, if it is known: if that is longer than a block, the
+    size is known too.
+
+    Several blocks of the chosen size are run as a check: a size that was chosen during a pause of
+    the machine is too small, and is chosen again.
     """
     block_seconds = _block_seconds(clock, limits, least)
+    if run_seconds > 2 * block_seconds:
+        return Size(1, run_seconds)
     for _ in range(_MOST_SIZINGS):
         size = _grow_block(loop, block_seconds, limits)
         if size.seconds > limits.max_run_time:
             break
-        # One run that takes longer than a block is not run more often than it must be.
+        # A run that takes longer than a block is not repeated unless necessary.
         checks = _CHECKED_AFTER[0] if size.seconds < 2 * block_seconds else 1
         walls = [loop.run(size.number).wall for _ in range(checks)]
         if not _is_misfit(size.number, walls, block_seconds):
@@ -243,9 +267,9 @@ def block_size(loop: Any, clock: ClockFacts, limits: Limits, least: float = BLOC
 
 
 def _is_misfit(number: int, walls: Sequence[float], block_seconds: float) -> bool:
-    """Whether blocks are far from the length that is wanted, and another number would help.
+    """Whether blocks are far from the wanted length, and another number of runs would help.
 
-    Judged by the quick end: a pause makes a block longer, and nothing makes it shorter.
+    Uses the shorter blocks: a pause makes a block longer, but nothing makes it shorter.
     """
     typical = quantile_of_sorted(sorted(walls), 0.25)
     is_short = 0 < typical < block_seconds / 2 and number < MAX_NUMBER
@@ -253,7 +277,7 @@ def _is_misfit(number: int, walls: Sequence[float], block_seconds: float) -> boo
 
 
 def _grow_block(loop: Any, block_seconds: float, limits: Limits) -> Size:
-    """The first runs are cold and never the measure; a statement longer than a block gets one."""
+    """Grow blocks until one is long enough; the first runs are cold and are not used."""
     number, spent = 1, 0.0
     for _ in range(_COLD_RUNS):
         spent += loop.run(1).wall
@@ -282,26 +306,26 @@ def _grow_block(loop: Any, block_seconds: float, limits: Limits) -> Size:
 
 
 def _fit(number: int, taken: float, block_seconds: float) -> Size:
-    """Runs of a block that lasts as long as wanted, if so many took that long, and what they take.
+    """Return a size of the wanted length, if `number` runs took `taken` seconds.
 
-    In a process that was just forked the first runs take several times as long as later ones, so a
-    block is fitted again once it is warm.
+    In a process that was just forked, the first runs take several times as long as later ones, so
+    the size is fitted again after the warm-up.
     """
     fitting = max(1, min(MAX_NUMBER, round(number * block_seconds / taken)))
     return Size(fitting, taken * fitting / number)
 
 
 def _stretch(size: Size, block_seconds: float) -> int:
-    """Runs of a block that lasts at least so long."""
+    """Return the runs of a block that takes at least this long."""
     if not 0 < size.seconds < block_seconds:
         return size.number
     return _fit(*size, block_seconds).number
 
 
 def _least_time(loop: Any, number: int, block_seconds: float) -> float:
-    """What a block of this size takes, the least of three readings if the first is long.
+    """Return the time of a block of this size: the least of three if the first one is long.
 
-    One reading may hold a pause of the machine, and a block sized by it would be far too short.
+    A single block may contain a pause of the machine, and a size based on it would be too small.
     """
     first: float = loop.run(number).wall
     if first < block_seconds / 2 or first > _SURELY_LONG:
@@ -311,7 +335,7 @@ def _least_time(loop: Any, number: int, block_seconds: float) -> float:
 
 
 class _Rounds:
-    """The samples so far of every loop, and whether they suffice."""
+    """The samples so far of every loop, and whether they are enough."""
 
     def __init__(
         self,
@@ -345,7 +369,7 @@ class _Rounds:
             self._spent += block.wall
 
     def misfits(self) -> List[int]:
-        """The loops whose blocks are far too short or too long; only now and then is it checked."""
+        """Return loops whose blocks are far too short or too long; only checked occasionally."""
         if len(self._blocks[0]) not in _CHECKED_AFTER:
             return []
         return [
@@ -355,7 +379,7 @@ class _Rounds:
         ]
 
     def satisfy(self, limits: Limits) -> bool:
-        """Whether to stop; the costly look at the intervals is taken ever more rarely."""
+        """Whether to stop. The expensive check of the intervals is done more and more rarely."""
         taken = len(self._blocks[0])
         if taken == 0:
             return False
@@ -363,7 +387,7 @@ class _Rounds:
         if spent >= limits.max_run_time:
             return True
         if taken < max(MIN_SAMPLES, self._next_look) or spent < limits.min_run_time:
-            # A clock that stands still would let this go on for ever.
+            # With a clock that stands still, this would never end.
             return spent <= 0.0 and taken >= MIN_SAMPLES
         self._next_look = taken + max(1, taken // 4)
         return all(_is_precise(sampling, limits.precision) for sampling in self.samplings())
@@ -384,7 +408,7 @@ class _Rounds:
 
 
 def _is_precise(sampling: Sampling, precision: float) -> bool:
-    """Judged by the quiet samples alone: on a disturbed machine it pays to wait for more."""
+    """Whether the quiet samples are precise; on a disturbed machine it helps to wait for more."""
     quiet = [wall for wall, is_quiet in zip(sampling.wall, sampling.quiet()) if is_quiet]
     if len(quiet) < MIN_SAMPLES:
         return False

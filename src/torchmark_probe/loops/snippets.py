@@ -1,9 +1,9 @@
-"""A statement and its setup, as text, become a timed loop in Python.
+"""Turns a statement and its setup, given as text, into a timed loop in Python.
 
-The setup and the statement share one function, as in `timeit`, so that what the setup defines
-is a fast local variable of the loop. The pieces are joined as syntax trees, not as text: a
-multi-line string keeps its lines, and every line number is the user's own. The function is a
-generator, so that one setup serves many blocks.
+The setup and the statement share one function, as in `timeit`, so that names defined by the setup
+are fast local variables of the loop. The parts are joined as syntax trees, not as text: multi-line
+strings stay the same, and all line numbers are the user's. The function is a generator, so that
+one setup serves many blocks.
 """
 
 import ast
@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, T
 Clock = Callable[[], float]
 
 SOURCE_PREFIX = "<torchmark snippet"
-"""File names that start so belong to a user's snippet."""
+"""Prefix of the file names of user snippets."""
 
 _LOOP = """
 def _torchmark_blocks(_torchmark_clock, _torchmark_cpu_clock, _torchmark_repeat):
@@ -45,14 +45,14 @@ class Block(NamedTuple):
     """One block: the statement run `number` times between two readings of the clock."""
 
     wall: float
-    """Seconds on the wall."""
+    """Seconds of wall-clock time."""
 
     cpu: float
     """Seconds of CPU time of the thread that ran it."""
 
 
 class Place(NamedTuple):
-    """Where a line of a snippet stands in what the user wrote."""
+    """The position of a snippet's line in the user's code."""
 
     part: str
     """The setup, the statement or the global setup."""
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 class SnippetSyntaxError(Exception):
-    """The setup or the statement does not compile; `error` has the user's own line and column."""
+    """The setup or the statement does not compile; `error` has the user's line and column."""
 
     def __init__(self, part: str, error: SyntaxError) -> None:
         super().__init__(part, error)
@@ -71,10 +71,11 @@ class SnippetSyntaxError(Exception):
 
 
 class Blocks:
-    """A running loop whose setup has been done: every call of `run` is one block."""
+    """A running loop whose setup has run: every call of `run` is one block."""
 
-    def __init__(self, generator: Generator[Any, int, Any]) -> None:
+    def __init__(self, generator: Generator[Any, int, Any], names: Dict[str, Any]) -> None:
         self._generator = generator
+        self._globals = names
         with _stop_iteration_as_it_is():
             next(generator)
 
@@ -82,12 +83,16 @@ class Blocks:
         with _stop_iteration_as_it_is():
             return Block(*self._generator.send(number))
 
+    def held(self) -> List[object]:
+        """Return objects that lead to everything the statement uses: its variables and globals."""
+        return [self._generator, self._globals]
+
     def close(self) -> None:
         self._generator.close()
 
 
 class PythonLoop:
-    """`timeit.Timer`'s constructor and `timeit`, and blocks that share one setup."""
+    """A loop with the constructor and `timeit` of `timeit.Timer`, and blocks that share a setup."""
 
     def __init__(
         self,
@@ -107,16 +112,17 @@ class PythonLoop:
         for_statement = next(node for node in loop.body if isinstance(node, ast.For))
         splice(for_statement.body, "STATEMENT", parts.stmt)
         made: Dict[str, Any] = {}
-        execute(compile_parts(template, parts), {} if globals is None else globals, made)
+        self._globals = {} if globals is None else globals
+        execute(compile_parts(template, parts), self._globals, made)
         self._make: Callable[..., Generator[Any, int, Any]] = made["_torchmark_blocks"]
 
     def blocks(self) -> Blocks:
-        """Run the setup once and return the loop that is ready to run."""
-        return Blocks(self._make(self._clock, time.thread_time, itertools.repeat))
+        """Run the setup once and return a loop that is ready to run blocks."""
+        return Blocks(self._make(self._clock, time.thread_time, itertools.repeat), self._globals)
 
     def timeit(self, number: int) -> float:
-        """Run the setup, then the statement `number` times; seconds for all of them."""
-        with garbage_collection_off():  # around the setup, which may switch it on, as in timeit
+        """Run the setup, then the statement `number` times; return the seconds for all runs."""
+        with garbage_collection_off():  # including the setup, which may enable it, as in timeit
             blocks = self.blocks()
             try:
                 return blocks.run(number).wall
@@ -125,7 +131,7 @@ class PythonLoop:
 
 
 class _stop_iteration_as_it_is:  # noqa: N801 - reads as a statement in `with`
-    """Python turns a StopIteration that leaves a generator into a RuntimeError; turn it back."""
+    """Undoes Python's conversion of a StopIteration that leaves a generator to a RuntimeError."""
 
     def __enter__(self) -> None:
         pass
@@ -138,7 +144,7 @@ class _stop_iteration_as_it_is:  # noqa: N801 - reads as a statement in `with`
 
 
 class garbage_collection_off:  # noqa: N801 - reads as a statement in `with`
-    """The collector is off inside the block and afterwards as it was before."""
+    """Turns the garbage collector off inside the block and restores its state afterwards."""
 
     def __enter__(self) -> None:
         self._was_on = gc.isenabled()
@@ -150,7 +156,7 @@ class garbage_collection_off:  # noqa: N801 - reads as a statement in `with`
 
 
 def run_globally(source: str, namespace: Dict[str, Any]) -> None:
-    """Run a snippet as the code of a module, whose names are then globals of every statement."""
+    """Run a snippet as module code, so that its names are globals of every statement."""
     text = _as_lines(source)
     _parse("global setup", text)
     filename = "{} {}+global>".format(SOURCE_PREFIX, next(_serial))
@@ -161,27 +167,27 @@ def run_globally(source: str, namespace: Dict[str, Any]) -> None:
 def execute(
     code: CodeType, namespace: Dict[str, Any], names: Optional[Dict[str, Any]] = None
 ) -> None:
-    """Run code with the user's parts in it; `names` gets what it defines, if not the namespace.
+    """Run code that contains the user's parts; `names` gets what it defines, else the namespace.
 
-    Classes and functions take the module that they belong to from the name in their globals, and
-    TorchScript, dataclasses and others look for it. Other code gets no such name: one more key in
-    the dictionary can cost each look-up of a statement's names some instructions.
+    Classes and functions take their module from the name in their globals, and TorchScript,
+    dataclasses and others look it up. Other code gets no such name, because another key in the
+    dictionary can add some instructions to each lookup of the statement's names.
     """
     if any(_takes_a_module(constant) for constant in code.co_consts):
         namespace.setdefault("__name__", "__main__")
-    # Running the user's statement is the purpose.
+    # Running the user's code is the purpose.
     exec(code, namespace, namespace if names is None else names)  # noqa: S102
 
 
 def _takes_a_module(constant: object) -> bool:
-    """Whether it is the code of a class or a function, and not of a comprehension."""
+    """Whether it is the code of a class or a function, as opposed to a comprehension."""
     if not isinstance(constant, CodeType):
         return False
     return constant.co_name == "<lambda>" or not constant.co_name.startswith("<")
 
 
 def place_of(filename: str, line: int) -> Optional[Place]:
-    """The user's own line behind a line of a traceback, or None for a line of another file."""
+    """Return the user's line for a line of a traceback; None for a line of another file."""
     if not filename.startswith(SOURCE_PREFIX):
         return None
     origin = filename.rsplit("+", 1)[1].rstrip(">")
@@ -194,20 +200,20 @@ def place_of(filename: str, line: int) -> Optional[Place]:
 
 
 class Parts(NamedTuple):
-    """What the user wrote, as syntax trees whose lines are the user's own."""
+    """The user's code as syntax trees with the user's line numbers."""
 
     setup: List[ast.stmt]
     stmt: List[ast.stmt]
 
     text: str
-    """The setup, and below it the statement."""
+    """The setup, followed by the statement."""
 
     filename: str
-    """Says where the statement starts, for `place_of`; it is what tracebacks show."""
+    """The name shown in tracebacks; `place_of` reads from it where the statement starts."""
 
 
 def parse_parts(stmt: str, setup: str) -> Parts:
-    """Both parts, to be put into one piece of code; neither may be empty there."""
+    """Parse both parts for use in one piece of code; empty parts become `pass`."""
     setup_text, stmt_text = _as_lines(setup), _as_lines(stmt)
     setup_lines = setup_text.count("\n")
     setup_body = _parse("setup", setup_text)
@@ -223,10 +229,10 @@ def parse_parts(stmt: str, setup: str) -> Parts:
 
 
 def compile_parts(module: ast.Module, parts: Parts) -> CodeType:
-    """The code of a module that has the parts in it; tracebacks will show the user's lines."""
+    """Compile a module that contains the parts, so that tracebacks show the user's lines."""
     try:
         code = compile(module, parts.filename, "exec")
-    except SyntaxError as error:  # what only the two parts together get wrong
+    except SyntaxError as error:  # only the combination of the two parts is wrong
         raise _in_its_part(error, parts.filename, parts.text) from None
     _remember(parts.filename, parts.text)
     return code
@@ -243,14 +249,14 @@ def _as_lines(source: str) -> str:
 
 
 def _parse(part: str, text: str) -> List[ast.stmt]:
-    """The statements of one part, checked as module code: `return` and `yield` are refused."""
+    """Parse one part and check it as module code: `return` and `yield` are refused."""
     try:
-        # compile() sees what the parser alone does not, such as `break` outside a loop.
+        # compile() finds errors that the parser does not, such as `break` outside of a loop.
         compile(text, "<{}>".format(part), "exec", dont_inherit=True)
         return ast.parse(text).body
     except SyntaxError as error:
         if error.text is None and error.lineno is not None:
-            # Errors found after parsing come without their line.
+            # Errors found after parsing have no text of their line.
             error.text = text.splitlines()[error.lineno - 1]
         raise SnippetSyntaxError(part, error) from None
     except ValueError as error:  # a NUL byte
@@ -269,7 +275,7 @@ def _in_its_part(error: SyntaxError, filename: str, text: str) -> SnippetSyntaxE
 
 
 def splice(body: List[ast.stmt], marker: str, statements: List[ast.stmt]) -> None:
-    """Put the statements where a template has nothing but the marker's name on a line."""
+    """Insert the statements where a template has a line with only the marker's name."""
     for index, node in enumerate(body):
         place = node.value if isinstance(node, ast.Expr) else None
         if isinstance(place, ast.Name) and place.id == marker:

@@ -1,1 +1,1 @@
-"""Recorded operator calls, made and run again."""
+"""Recreates recorded operator calls and runs them."""

@@ -1,7 +1,7 @@
-"""Who else executes a function of torch: torch.compile, or ONNX Runtime.
+"""Other ways to run a function of torch: torch.compile and ONNX Runtime.
 
-Replays prepare an operator for one size, sweeps a whole model for many. `first_run` does whatever
-the backend has to do before (compile, export) and gives back what a timed loop calls.
+Replays prepare an operator for one size, sweeps prepare a whole model for many. `first_run` does
+everything that the backend needs first (compile, export) and returns what a timed loop calls.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into thi
 
 
 class BackendError(UnsupportedError):
-    """The backend cannot execute this function; the message says why."""
+    """The backend cannot run this function; the message says why."""
 
 
 def largest_difference(expected: Sequence[Any], given: Sequence[Any]) -> float:
-    """Of an element of these tensors; infinite where shapes differ or one is not a number."""
+    """Return the largest difference of elements; infinite for different shapes or a NaN."""
     if [tensor.shape for tensor in expected] != [tensor.shape for tensor in given]:
         return float("inf")
     return max(map(_difference, expected, given), default=0.0)
@@ -40,7 +40,7 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of a compiler says, on one line: the cause where there is one."""
+    """Return an exception of a compiler on one line; its cause, if there is one."""
     while error.__cause__ is not None:
         error = error.__cause__
     return headline_of(error)
@@ -48,7 +48,7 @@ def first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_of(backend: str) -> Iterator[None]:
-    """Whatever the backend raises becomes a BackendError: its exceptions have no common class."""
+    """Turn any exception of the backend into a BackendError: they have no common class."""
     try:
         yield
     except UnsupportedError:
@@ -58,7 +58,7 @@ def errors_of(backend: str) -> Iterator[None]:
 
 
 def _without_class(headline: str) -> str:
-    """What was said, where that is a sentence: who reads why a call was skipped needs no class.
+    """Return the message without the class, if it is a sentence that explains enough.
 
     >>> _without_class("torch.Unsupported: no such kernel"), _without_class("KeyError: 'x'")
     ('no such kernel', "KeyError: 'x'")
@@ -68,7 +68,7 @@ def _without_class(headline: str) -> str:
 
 
 def compile_function(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:
-    """The function as torch.compile makes it, in one graph; it compiles when it is called."""
+    """Compile the function with torch.compile, in one graph; it compiles on the first call."""
     if not hasattr(torch, "compile"):
         raise BackendError(f"torch {torch.__version__} has no torch.compile")
     made: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=dynamic)
@@ -76,16 +76,16 @@ def compile_function(function: Callable[..., Any], *, dynamic: bool) -> Callable
 
 
 class FirstRun(NamedTuple):
-    """What a backend prepared, run once."""
+    """What a backend prepared, after one run."""
 
     call: Any
     result: Any
     seconds: float
-    """What it took, compiling or exporting included."""
+    """Time of the run, including compiling or exporting."""
 
 
 def first_run(make: Callable[[], Any], backend: str) -> FirstRun:
-    """Make the call and run it once; what a compiler raises is a BackendError."""
+    """Make the call and run it once; an exception of a compiler becomes a BackendError."""
     start = time.perf_counter()
     with errors_of(backend):
         call = make()
@@ -94,9 +94,9 @@ def first_run(make: Callable[[], Any], backend: str) -> FirstRun:
 
 
 class OnnxModel:
-    """A function in ONNX's form: exported once for all sizes if that works, and per size where not.
+    """A function exported to ONNX: once for all sizes if that works, otherwise for each size.
 
-    Exports are by `torch.onnx.export(dynamo=True)`.
+    Exports with `torch.onnx.export(dynamo=True)`.
     """
 
     def __init__(self, function: Callable[..., Any], threads: int) -> None:
@@ -109,7 +109,7 @@ class OnnxModel:
     def bind(
         self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]], expected: Sequence[Any]
     ) -> "Bound":
-        """A run on these inputs; `axes` names those of each input that may have any size."""
+        """Return a run on these inputs; `axes` has the axes of each input that may vary."""
         check_onnx_installed()
         if any(axes) and self._dynamic_works:
             try:
@@ -117,11 +117,11 @@ class OnnxModel:
                     self._dynamic = self._export(_of_size_two_or_more(inputs, axes), axes)
                 return self._bind(self._dynamic, inputs, expected)
             except BackendError:
-                self._dynamic_works = self._dynamic is not None  # this size alone, or all
+                self._dynamic_works = self._dynamic is not None  # failed for this size, or for all
         return self._bind(self._export(inputs, ()), inputs, expected)
 
     def start_profiled_session(self, prefix: str) -> Any:
-        """A session of its own for what was bound last; its profiler's file has that prefix."""
+        """Start another session for the last model; its profiler's file has this prefix."""
         return start_session(self._last, self._threads, prefix)
 
     def _export(self, inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> Tuple[bytes, Any]:
@@ -138,7 +138,7 @@ class OnnxModel:
 
 
 def _of_size_two_or_more(inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) -> List[Any]:
-    """Examples for an export: a size of 1 would be taken for one that is always 1."""
+    """Return example inputs for an export, which would treat a size of 1 as constant."""
     examples = []
     for tensor, dynamic in zip(inputs, axes):
         shape = [
@@ -149,12 +149,12 @@ def _of_size_two_or_more(inputs: Sequence[Any], axes: Sequence[Dict[int, str]]) 
 
 
 def start_session(model: bytes, threads: int, profile_prefix: str = "") -> Any:
-    """A session of ONNX Runtime's; with a prefix its profiler writes a file of that name."""
+    """Start a session of ONNX Runtime; with a prefix, its profiler writes a file."""
     onnxruntime = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors; warnings are for those who made the model
+    options.log_severity_level = 3  # errors only; warnings are for the authors of models
     if profile_prefix:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
@@ -163,7 +163,7 @@ def start_session(model: bytes, threads: int, profile_prefix: str = "") -> Any:
 
 
 def bind(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound":
-    """The session on these tensors, after its first run; outputs are as those expected."""
+    """Return the session on these tensors after a first run; outputs are like those expected."""
     with errors_of("ONNX Runtime"):
         run = Bound(session, inputs, expected)
         run()
@@ -171,7 +171,7 @@ def bind(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> "Bound
 
 
 def check_onnx_installed() -> None:
-    """An error that says what to install, unless all of it is there."""
+    """Raise an error that says what to install if something is missing."""
     for name in ("onnxruntime", "onnx", "onnxscript"):
         try:
             importlib.import_module(name)
@@ -182,7 +182,7 @@ def check_onnx_installed() -> None:
 def export_model(
     function: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Dict[int, str]] = ()
 ) -> bytes:
-    """The model in ONNX's form. `dynamic` names the axes of each input that may have any size."""
+    """Export the function to ONNX. `dynamic` has the axes of each input that may vary."""
     shapes = None
     if any(dynamic):
         names = {name: torch.export.Dim(name) for axes in dynamic for name in axes.values()}
@@ -191,7 +191,7 @@ def export_model(
     module = _Wrapped(function).eval()
     silence = contextlib.redirect_stdout(io.StringIO())
     with errors_of("torch.onnx.export"), warnings.catch_warnings(), silence:
-        warnings.simplefilter("ignore")  # of the exporter's own making
+        warnings.simplefilter("ignore")  # they come from the exporter itself
         program = torch.onnx.export(
             module, tuple(inputs), dynamo=True, verbose=False, dynamic_shapes=shapes
         )
@@ -199,21 +199,21 @@ def export_model(
 
 
 class _Wrapped(torch.nn.Module):
-    """The exporter takes nothing but modules; this one takes its inputs as a list of any length."""
+    """A module for the exporter, which only accepts modules; it takes any number of inputs."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.function = function  # a module is thereby a part of this one
+        self.function = function  # if this is a module, it becomes a submodule
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(*inputs)
 
 
 class Bound:
-    """A session with the memory that it reads and writes; a call runs it.
+    """A session with the memory that it reads and writes; calling it runs the session.
 
-    Inputs are bound as they lie in memory where that is row by row, and copied once where not: ONNX
-    knows no strides. Outputs go into tensors of torch's, made before the first run.
+    Inputs that are contiguous are used directly, and others are copied once, because ONNX has no
+    strides. Outputs are written to torch tensors that are created before the first run.
     """
 
     def __init__(self, session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -221,11 +221,11 @@ class Bound:
         if len(wanted) != len(inputs) or len(given) != len(expected):
             raise BackendError(
                 f"the exported model has {len(wanted)} inputs and {len(given)} outputs "
-                f"in place of {len(inputs)} and {len(expected)}"
+                f"instead of {len(inputs)} and {len(expected)}"
             )
         self.run = session.run_with_iobinding
         self.binding = session.io_binding()
-        # The binding has their addresses alone, so they must live as long as it.
+        # The binding only has their addresses, so they must live as long as it does.
         self._inputs = [tensor.detach().contiguous() for tensor in inputs]
         self.outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in expected]
         for slot, tensor in zip(wanted, self._inputs):
@@ -241,7 +241,7 @@ _NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 def _where(tensor: Any) -> Tuple[str, int, int, List[int], int]:
-    """What a binding is told of a tensor: device and its number, type, shape, address."""
+    """Return a tensor's description for a binding: device, its number, type, shape, address."""
     name = str(tensor.dtype).replace("torch.", "")
     types = importlib.import_module("onnx").TensorProto
     element = getattr(types, _NAMES.get(name, name.upper()), None)

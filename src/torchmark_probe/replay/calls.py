@@ -1,24 +1,23 @@
-"""A recorded call, made again: the operator, and arguments that look as they did.
+"""Recreates a recorded call: the operator, and arguments like the recorded ones.
 
     settle()
     operator, args, kwargs = rebuild(text)
     differences = mismatches(text, args, kwargs, operator(*args, **kwargs))
 
-The text is the JSON that stands behind "call" in docs/trace-format.md. Nothing in it is evaluated
-and no memory is taken before all sizes are checked. The same text and seed give the same bytes.
-What cannot be made again is a `CannotRebuildError` with a sentence. `values` is the file with
-recorded contents; a call whose contents it should have, and has not, cannot be made again.
+The text is the JSON of "call" in docs/reference/trace-format.md. Nothing in it is evaluated, and no
+memory is allocated before all sizes are checked. The same text and seed give the same bytes. If a
+call cannot be recreated, `CannotRebuildError` says why. `values` is the file of recorded contents;
+a call whose contents are missing from it cannot be recreated.
 
-A trace holds the calls that autograd had already dispatched, so they run below it, as they did:
-`settle` sees to that for a process that replays. Gradients are not switched off, since a few
-operators look whether they are, and keep for a backward pass what it would need (the layers of
-an LSTM).
+A trace has the calls that autograd had already dispatched, so they run below autograd again:
+`settle` prepares a process for this. Gradients are not switched off, because a few operators check
+whether they are enabled, and keep what a backward pass would need (such as the layers of an LSTM).
 
-What a record does not know is chosen so that most operators run. Floats lie in [0, 1). Integers
-lie from 0 up to the smallest positive size of the call's other tensors, so they are indices into
-any of them; those of an argument called `…offsets` or `c…_indices` ascend from 0. Half of the
-booleans are true. What an operator called `…cholesky…` takes is symmetric, though it may look at
-one half of it alone.
+Unknown contents are chosen so that most operators run. Floats are in [0, 1). Integers are between 0
+and the smallest positive size of the call's other tensors, so they are valid indices into any of
+them. Arguments called `…offsets` or `c…_indices` are ascending integers from 0. Half of the
+booleans are true. The argument of an operator called `…cholesky…` is symmetric, although the
+operator may only read one half of it.
 """
 
 import json
@@ -39,34 +38,34 @@ from torchmark_probe.replay.tensors import Described, describe_tensors, key_of, 
 from torchmark_probe.zygote.handlers import limit_memory
 
 Call = Tuple[Any, List[Any], Dict[str, Any]]
-"""An operator, its arguments by position and by name."""
+"""An operator, its positional arguments and its keyword arguments."""
 
 
 def settle() -> None:
-    """Make this process fit for replays: once, before the first of them.
+    """Prepare this process for replays: once, before the first of them.
 
-    From here on this thread calls operators below autograd. Numbers too small for the normal form
-    count as 0: an operator that works in place (`mul_(0.9)`) runs many thousand times on its own
-    result, which comes to such numbers, and a processor takes many times as long for them.
+    From now on, this thread calls operators below autograd, and denormal numbers count as 0. An
+    operator that works in place (`mul_(0.9)`) runs many thousands of times on its own result, which
+    becomes that small, and a processor takes many times as long for such numbers.
 
-    A result of which a record says nothing, and for which no memory is free, is then an error of
-    its call instead of the kernel's choice of a process to end.
+    If a result of unknown size does not fit into the free memory, the call now raises an error;
+    otherwise the kernel would choose a process to kill.
     """
     limit_memory(tensors.free_bytes())
     if not _guards:
         guard: Any = torch._C._AutoDispatchBelowAutograd()  # noqa: SLF001 - no public way
-        if hasattr(guard, "__enter__"):  # an older torch's is in force while it exists
+        if hasattr(guard, "__enter__"):  # in an older torch it is active while it exists
             guard.__enter__()
         _guards.append(guard)
     torch.set_flush_denormal(True)
 
 
 _guards: List[Any] = []
-"""What keeps this process below autograd."""
+"""Keeps this process below autograd."""
 
 
 def rebuild(text: str, seed: int = 0, values: str = "") -> Call:
-    """The operator and its arguments; what was on an accelerator is on the CPU."""
+    """Return the operator and its arguments; tensors of an accelerator are on the CPU."""
     call = parse_call(text)
     operator = records.operator_named(call["op"])
     names = [*records.argument_names(operator), *([""] * len(call["args"]))]
@@ -89,26 +88,26 @@ def rebuild(text: str, seed: int = 0, values: str = "") -> Call:
         args = records.argument(call["args"], rest)
         kwargs = {name: records.argument(value, rest) for name, value in call["kwargs"].items()}
     if kwargs.get("pin_memory") and not torch.cuda.is_available():
-        kwargs["pin_memory"] = False  # there is nothing to pin it for
+        kwargs["pin_memory"] = False  # there is no accelerator to pin it for
     return _repeatable(operator), args, kwargs
 
 
 def parse_call(text: str) -> Dict[str, Any]:
-    """The call in a text, with its outermost form checked."""
+    """Parse the text of a call, and check its outermost structure."""
     try:
         call = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DamagedRecordError(f"the call is no JSON: {error}") from error
+        raise DamagedRecordError(f"the call is not JSON: {error}") from error
     if not isinstance(call, dict):
         raise DamagedRecordError(f"{records.shown(call)} is not a call")
     call = {"op": None, "args": [], "kwargs": {}, **call}
     if not isinstance(call["args"], list) or not isinstance(call["kwargs"], dict):
-        raise DamagedRecordError("args and kwargs of a call are no list and no object")
+        raise DamagedRecordError("the args of a call must be a list, and its kwargs an object")
     return call
 
 
 def _repeatable(operator: Any) -> Any:
-    """The operator, or one that runs on an alias if it would change the shape of its argument.
+    """Return the operator, run on an alias if it would change the shape of its argument.
 
     `unsqueeze_` adds a dimension to its argument at every run, which would soon have too many.
     """
@@ -122,11 +121,11 @@ def _repeatable(operator: Any) -> Any:
 
 
 def _draw(op: str, memories: List[Described], seed: int, ignored: Any) -> Dict[Any, torch.Tensor]:
-    """The contents of every storage, as bytes; `ignored` is the label that a loss leaves out."""
+    """Make the contents of every storage, as bytes; `ignored` is the label that a loss ignores."""
     drawn = tensors.buffers(memories)
     generator = torch.Generator().manual_seed(seed)
     seen = set()
-    # The larger tensor of a storage first: what is known of a part of it then holds.
+    # The largest tensor of a storage comes first, so that facts about parts of it stay true.
     for memory in sorted(memories, key=lambda each: -each.numel):
         look = (key_of(memory), memory.dtype, memory.shape, memory.strides, memory.offset)
         if look not in seen and not memory.is_meta and not memory.exact:
@@ -139,18 +138,18 @@ def _draw(op: str, memories: List[Described], seed: int, ignored: Any) -> Dict[A
 
 
 def _read_values(drawn: Dict[Any, torch.Tensor], memories: List[Described], values: str) -> None:
-    """Write recorded contents over what was drawn: those of a storage agree with each other."""
+    """Write recorded contents over the random ones; tensors of a storage have equal contents."""
     for memory in memories:
         if memory.exact and not memory.is_meta:
             contents = read_contents(values, memory.exact, memory.dtype, memory.shape)
-            # They are what the program saw; memory has what the bit has not been applied to.
+            # They are what the program saw; in memory the negative bit is not applied.
             contents = contents.conj_physical() if memory.conj else contents
             contents = contents.neg() if memory.neg else contents
             fill_exactly(view_of(drawn[key_of(memory)], memory), contents)
 
 
 def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, Any]:
-    """What is true of the contents, by the record or by the rules above."""
+    """Return the facts about the contents, from the record or from the rules above."""
     known = _guess(memory, memories) if memory.values is None else memory.values
     is_square = len(memory.shape) > 1 and memory.shape[-1] == memory.shape[-2]
     if "cholesky" in op and is_square:
@@ -159,7 +158,7 @@ def _known(op: str, memory: Described, memories: List[Described]) -> Dict[str, A
 
 
 def _classes(memories: List[Described]) -> int:
-    """How many labels the scores of a loss are for: the second dimension, or the only one."""
+    """Return how many labels a loss has scores for: the second dimension, or the only one."""
     scores = next((each.shape for each in memories if each.argument == "self"), ())
     return scores[min(1, len(scores) - 1)] if scores else 0
 
@@ -193,10 +192,10 @@ def _make(tensor: Described, drawn: Dict[Any, torch.Tensor]) -> torch.Tensor:
 
 
 def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: Any) -> List[str]:
-    """Sentences about shapes, dtypes, strides and shared memory that differ from the record's.
+    """Return sentences about shapes, dtypes, strides and shared memory that differ from the record.
 
-    `text` is the call as `rebuild` took it, `args` and `kwargs` are what that gave. There are none
-    where the record does not know what came back.
+    `text` is the argument of `rebuild`, `args` and `kwargs` are its results. Empty if the outputs
+    were not recorded.
     """
     call = parse_call(text)
     if "outputs" not in call:
@@ -204,7 +203,7 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
     wanted = describe_tensors(call["outputs"])
     given = tensors_of(result)
     if len(wanted) != len(given):
-        return [f"{len(given)} tensors came back, {len(wanted)} are recorded"]
+        return [f"{len(given)} output tensors instead of the recorded {len(wanted)}"]
     arguments = describe_tensors([call["args"], *call["kwargs"].values()])
     inputs = {
         record.storage: tensor
@@ -221,10 +220,10 @@ def mismatches(text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: A
 def complete_record(
     text: str, args: Sequence[Any], kwargs: Dict[str, Any], result: Any
 ) -> Optional[Dict[str, Any]]:
-    """The call with its schema and with what came back here, if the record does not know that.
+    """Return the call with its schema and this result as its outputs, if they were not recorded.
 
-    The arguments are those of `mismatches`. None where the record knows it, or a tensor that came
-    back is not strided.
+    The arguments are those of `mismatches`. None if they were recorded, or if a tensor in the
+    result is not strided.
     """
     call, given = parse_call(text), tensors_of(result)
     if "outputs" in call or any(each.layout is not torch.strided for each in given):
@@ -258,27 +257,30 @@ def _differences(
         ("layout", tensor.layout, record.layout),
     ):
         if is_given != is_recorded:
-            yield f"its {what} is {is_given}, recorded {is_recorded}"
+            yield f"its {what} is {is_given} instead of the recorded {is_recorded}"
             return
     if not record.is_strided:
         return
     if _telling(record.shape, tensor.stride()) != _telling(record.shape, record.strides):
-        yield f"its strides are {list(tensor.stride())}, recorded {list(record.strides)}"
+        yield (
+            f"its strides are {list(tensor.stride())} "
+            f"instead of the recorded {list(record.strides)}"
+        )
     source = None if record.storage is None else inputs.get(record.storage)
     has_address = record.numel > 0 and not tensor.is_meta
     if source is not None and has_address and _address(tensor) != _address(source):
-        yield "it is no view of an argument, which it was"
+        yield "it is not a view of an argument, but the recorded output was"
 
 
 def _telling(shape: Sequence[int], strides: Sequence[int]) -> List[int]:
-    """The strides that say anything: not those of one element, nor of no elements."""
+    """Return the strides that matter: those of dimensions with several elements."""
     if 0 in shape:
         return []
     return [stride for size, stride in zip(shape, strides) if size > 1]
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where its memory begins; each torch asks for it without a warning in its own way."""
+    """Return where its memory begins, in a way that does not warn in this version of torch."""
     look: Any = tensor
     storage = look.untyped_storage() if hasattr(look, "untyped_storage") else look.storage()
     return int(storage.data_ptr())

@@ -1,7 +1,7 @@
-"""A recorded call as a case of a replay: what its set-up gives to the timed loop.
+"""Sets up a recorded call as a case of a replay, for the timed loop.
 
-Facts that belong to the call and are no times (FLOPs, how outputs differ) are reported: they come
-back with its times.
+Facts about the call other than times (FLOPs, how outputs differ) are reported together with the
+times.
 """
 
 import warnings
@@ -21,7 +21,7 @@ from torchmark_probe.zygote.handlers import report
 
 
 def eager(text: str, seed: int = 0, values: str = "") -> Tuple[Any, List[Any], Dict[str, Any]]:
-    """The operator and its arguments, after a first run that is looked at."""
+    """Return the operator and its arguments, after a first run whose results are checked."""
     settle()
     run, args, kwargs = rebuild(text, seed, values)
     result, peak = run_watching_memory(lambda: run(*args, **kwargs))
@@ -35,7 +35,7 @@ def eager(text: str, seed: int = 0, values: str = "") -> Tuple[Any, List[Any], D
 
 
 def by_backend(backend: str, text: str, seed: int = 0, values: str = "") -> Callable[[], Any]:
-    """One call as that backend executes it, after a first run that is compared with eager's."""
+    """Return a call as run by that backend, after comparing a first run with eager's."""
     settle()
     operator = _operator(text)
     run, args, kwargs = rebuild(text, seed, values)
@@ -58,27 +58,27 @@ def by_backend(backend: str, text: str, seed: int = 0, values: str = "") -> Call
 def prepare_run(
     backend: str, module: torch.nn.Module, tensors: List[Any], expected: List[Any]
 ) -> FirstRun:
-    """What runs the module on these tensors; the result is a list, with tensors as expected."""
+    """Prepare a run of the module on these tensors; its result is a list of tensors."""
     if backend == "ort":
         backends.check_onnx_installed()
         model = backends.OnnxModel(module, torch.get_num_threads())
         first = first_run(lambda: model.bind(tensors, (), expected), "ONNX Runtime")
         return first._replace(result=first.call.outputs)
-    # Not the module itself: calling it costs more than many an operator.
+    # Not the module itself: calling it costs more than many operators.
     compiled = _compile_once(module.forward)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the compiler's own making
+        warnings.simplefilter("ignore")  # they come from the compiler itself
         first = first_run(lambda: lambda: compiled(*tensors), "torch.compile")
     return first._replace(result=tensors_of(first.result))
 
 
 def _compile_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In one graph for one size; where torch.compile would compile again it is told."""
+    """Compile the function in one graph for one size; compiling again raises an error."""
     compiled = backends.compile_function(function, dynamic=False)
     from torch._dynamo import config  # noqa: PLC0415 - an older torch lacks it
 
     if hasattr(config, "error_on_recompile"):  # torch 2.0 lacks it
-        config.error_on_recompile = True  # for good: it is the timed runs that must not compile
+        config.error_on_recompile = True  # permanently, because timed runs must not compile
     return compiled
 
 
@@ -90,11 +90,11 @@ def module_of(
     *,
     copies: bool,
 ) -> Tuple[torch.nn.Module, List[Any]]:
-    """What runs the operator, as a module of its tensors; all else stands in the module's code.
+    """Return the operator as a module of its tensors; other arguments are constants in its code.
 
-    So a compiler has nothing to check at a run but the tensors. With `copies` an operator that
-    changes its arguments gets copies: ONNX has no such operators, and leaves out a copy that
-    nobody else sees.
+    So a compiler only has to check the tensors at a run. With `copies`, an operator that changes
+    its arguments gets copies: ONNX has no such operators, and removes copies that nothing else
+    uses.
     """
     graph = torch.fx.Graph()
     tensors = tensors_of((args, kwargs))
@@ -108,31 +108,31 @@ def module_of(
         lambda leaf: next(given) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
     )
     result = graph.call_function(run, tuple(placed[0]), placed[1])
-    # An operator that gives back nothing has changed something.
+    # An operator that returns nothing has changed its arguments.
     gives_back = operator._schema.returns  # noqa: SLF001 - nothing else tells
     graph.output(result if gives_back else [nodes[number] for number in changed])
     return torch.fx.GraphModule(torch.nn.Module(), graph).eval(), tensors
 
 
 def largest_error(operator: Any, expected: List[Any], given: List[Any]) -> Optional[float]:
-    """The largest difference of an element; None for operators that are random or fill nothing."""
+    """Return the largest difference of elements; None for random or uninitialised results."""
     if _is_arbitrary(operator):
         return None
     for one, other in zip(expected, given):
         if one.shape != other.shape:
             raise backends.BackendError(
-                f"an output has the shape {list(other.shape)} in place of {list(one.shape)}"
+                f"an output has the shape {list(other.shape)} instead of {list(one.shape)}"
             )
     return backends.largest_difference(expected, given)
 
 
 def _operator(text: str) -> Any:
-    """The operator itself; `rebuild` may give something that runs it."""
+    """Return the operator itself; `rebuild` may return a function that runs it."""
     return operator_named(parse_call(text)["op"])
 
 
 def _changed_tensors(operator: Any, args: List[Any], kwargs: Dict[str, Any]) -> List[Any]:
-    """The tensors that the schema says are written to."""
+    """Return the tensors that the operator writes to, according to its schema."""
     found: List[Any] = []
     schema = operator._schema  # noqa: SLF001 - nothing else tells
     for at, argument in enumerate(schema.arguments):

@@ -1,16 +1,16 @@
-"""What stands in a tensor: as the file of recorded values has it, or drawn anew.
+"""Fills tensors: with contents from a file of recorded values, or with random contents.
 
-What is drawn keeps what the record says of it.
+Random contents have the recorded properties.
 
-Floats lie between the recorded ends, so that operators with a domain (log, bernoulli) stay in it,
-and in [0, 1) where a record knows nothing. A symmetric matrix becomes a positive definite one where
-those ends allow it. Of booleans as many are true as were. Integers keep the range, the order, the
-sum and the number of different ones: these decide which rows an index reads, how long the output of
-repeat_interleave or unique is, whether offsets are offsets. Inside a range 0 is left out where the
-record does not show that it was there: somebody may divide by these.
+Floats are between the recorded minimum and maximum, so that operators with a domain (log,
+bernoulli) stay in it; without a record they are in [0, 1). A symmetric matrix becomes positive
+definite if these bounds allow it. Booleans have the recorded number of true ones. Integers keep the
+range, the order, the sum and the number of different values. These decide which rows an index
+reads, how long the output of repeat_interleave or unique is, and whether offsets are valid. Within
+a range, 0 is left out unless the record shows that it was there, because a call may divide by it.
 
-How many floats are 0, or equal to each other, a record has only in what came back: where that
-decides how long an output is, contents are fitted to the recorded one.
+How many floats are 0 or equal to each other is only visible in the recorded outputs. If the length
+of an output depends on it, the contents are changed to produce the recorded length.
 """
 
 import functools
@@ -30,17 +30,17 @@ from torchmark_probe.replay.records import (
 from torchmark_probe.replay.values_file import WrongValuesError, find_entry, read_entries
 
 _AT_ONCE = 2**22
-"""Elements that are drawn at a time where they cannot be drawn in place."""
+"""Number of elements that are drawn at once if they cannot be drawn in place."""
 
 _MOST = 2**24
-"""Integers beyond which only range and order are kept: the rest would take several times the
-memory of the tensor itself."""
+"""For more integers, only range and order are kept: the rest would need several times the memory of
+the tensor."""
 
 _FAR = 2**61
 
 
 def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator) -> None:
-    """Write contents of which `known` (the `values` of docs/trace-format.md) is true."""
+    """Write random contents with the properties `known` (`values` in the trace format)."""
     if tensor.numel() == 0:
         return
     if tensor.is_complex():
@@ -63,13 +63,13 @@ def fill(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.Generator
 
 
 def fill_exactly(tensor: torch.Tensor, contents: torch.Tensor) -> None:
-    """Write these contents; elements that a tensor shows several times are written once."""
+    """Write these contents; elements that appear several times in a tensor are written once."""
     strides = tensor.stride()
     _copy(_shown_once(tensor, strides), _shown_once(contents, strides))
 
 
 def read_contents(path: str, name: str, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
-    """The content of this name in a file of recorded values, row by row; it can only be read."""
+    """Return the contents of this name from a file of recorded values, in row order, read-only."""
     try:
         kind = str(dtype).rpartition(".")[2]
         entry = find_entry(_entries(path), name, kind, shape)
@@ -79,24 +79,24 @@ def read_contents(path: str, name: str, dtype: torch.dtype, shape: Sequence[int]
         return torch.empty(tuple(shape), dtype=dtype)
     page = entry.start % mmap.ALLOCATIONGRANULARITY
     with open(path, "rb") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nobody writes to it
+        warnings.simplefilter("ignore")  # torch warns about memory that is not writable
         memory = mmap.mmap(
             file.fileno(), page + entry.size, access=mmap.ACCESS_READ, offset=entry.start - page
         )
         raw = torch.frombuffer(memory, dtype=torch.uint8, count=entry.size, offset=page)
     if dtype is torch.bool:
-        return (raw != 0).reshape(tuple(shape))  # whatever the byte is
-    if entry.start % 16:  # bytes of the largest element
+        return (raw != 0).reshape(tuple(shape))  # any nonzero byte is true
+    if entry.start % 16:  # not aligned to the size of the largest element
         raw = raw.clone()
     return raw.view(dtype).reshape(tuple(shape))
 
 
 _entries = functools.lru_cache(maxsize=1)(read_entries)
-"""All calls of a process have their values in one file."""
+"""The entries of the file; all calls of a process have their values in one file."""
 
 
 def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """One of each of the elements that a tensor with these strides shows several times."""
+    """Return a view with only one of the elements that these strides show several times."""
     for dimension, stride in enumerate(strides):
         if stride == 0 and tensor.shape[dimension] > 1:
             tensor = tensor.narrow(dimension, 0, 1)
@@ -104,7 +104,7 @@ def _shown_once(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether elements share memory, as those of windows do."""
+    """Whether elements share memory, as in a tensor of sliding windows."""
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size > 1:
@@ -115,7 +115,7 @@ def _overlaps(tensor: torch.Tensor) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> torch.Tensor:
-    """All the memory between the first and the last element."""
+    """Return all the memory between the first and the last element."""
     length = 1 + sum(stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape))
     return tensor.as_strided((length,), (1,))
 
@@ -140,7 +140,7 @@ def _count(true: Any, most: int) -> int:
 
 
 def _fill_booleans(tensor: torch.Tensor, true: int, generator: torch.Generator) -> None:
-    """Exactly so many true ones, spread over the whole."""
+    """Set exactly this number of elements to true, at random places."""
     count = tensor.numel()
     chunks = []
     for start in range(0, count, _AT_ONCE):
@@ -170,7 +170,7 @@ def _fill_floats(tensor: torch.Tensor, known: Dict[str, Any], generator: torch.G
 def _ends(known: Dict[str, Any], dtype: torch.dtype) -> Tuple[float, float]:
     low, high = as_float(known.get("min", 0.0)), as_float(known.get("max", 1.0))
     if not low <= high:
-        raise DamagedRecordError(f"floats from {low} to {high}")
+        raise DamagedRecordError(f"there are no floats from {low} to {high}")
     largest = torch.finfo(dtype).max
     return max(-largest, min(low, largest)), max(-largest, min(high, largest))
 
@@ -178,7 +178,7 @@ def _ends(known: Dict[str, Any], dtype: torch.dtype) -> Tuple[float, float]:
 def _draw(
     tensor: torch.Tensor, low: float, high: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """In place. uniform_ takes no range that is wider than the largest number."""
+    """Fill in place; uniform_ does not accept a range wider than the largest number."""
     if low == high:
         return tensor.fill_(low)
     if high - low > torch.finfo(tensor.dtype).max:
@@ -189,11 +189,11 @@ def _draw(
 def _symmetric(
     shape: Sequence[int], low: float, high: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """Matrices that equal their transposes, with all elements from `low` to `high`.
+    """Return symmetric matrices with all elements between `low` and `high`.
 
-    A positive definite one has its largest element on the diagonal, and none that is more
-    negative. Where the ends are like that, elements beside a diagonal of `high` are so near
-    to one number that the matrix is positive definite; elsewhere they are drawn from the range.
+    A positive definite matrix has its largest element on the diagonal, and no element with a larger
+    absolute value. If the bounds allow this, the diagonal is `high` and the other elements are so
+    close to one number that the matrix is positive definite. Otherwise elements are random.
     """
     size = shape[-1]
     start = max(low, 0.0)
@@ -210,13 +210,13 @@ def _copy(tensor: torch.Tensor, contents: torch.Tensor) -> None:
     try:
         tensor.copy_(contents.reshape(tensor.shape))
     except (RuntimeError, NotImplementedError) as error:
-        raise CannotRebuildError(f"contents of {tensor.dtype} cannot be made") from error
+        raise CannotRebuildError(f"contents of {tensor.dtype} cannot be created") from error
 
 
 def _draw_integers(
     count: int, known: Dict[str, Any], generator: torch.Generator, repeats: int = 1
 ) -> torch.Tensor:
-    """`count` integers as int64, in one dimension; `known` is `values` of docs/trace-format.md.
+    """Return `count` integers as one-dimensional int64; `known` is `values` in the trace format.
 
     The record counts each of them `repeats` times.
     """
@@ -245,13 +245,13 @@ def _ordered(drawn: torch.Tensor, order: Any) -> torch.Tensor:
 
 
 def set_apart(known: Dict[str, Any], ignored: int, classes: int, count: int) -> Dict[str, Any]:
-    """What is known of labels, with the one that a loss ignores apart from all others.
+    """Return the properties of labels with the label that a loss ignores treated separately.
 
-    A capture sees by itself that it lies apart, unless the others are few and far between. How
-    often it was there then follows from the sum: the others are taken to be spread evenly.
+    A capture records it separately unless the other labels are few and far apart. Otherwise its
+    frequency is computed from the sum, assuming that the others are spread evenly.
     """
     figures: List[Any] = [known.get(key) for key in ("min", "max", "sum")]
-    # Of two different labels both ends of the range are all there is.
+    # For only two different labels, the ends of the range are all that is known.
     are_known = all(type(each) is int for each in figures) and known.get("distinct") != 2
     if "apart" in known or not are_known:
         return known
@@ -265,9 +265,9 @@ def set_apart(known: Dict[str, Any], ignored: int, classes: int, count: int) -> 
 
 
 def _split_apart(known: Dict[str, Any], repeats: int) -> Tuple[torch.Tensor, Dict[str, Any]]:
-    """Values that lie apart, such as the label that a loss ignores, and what is known of the rest.
+    """Return separate values, such as the label that a loss ignores, and properties of the rest.
 
-    They are no ends of a range: what lies between is no label.
+    They are not ends of a range: the values between them and the rest are not labels.
     """
     apart, ends = known.get("apart", []), known.get("rest", [0, 0])
     try:
@@ -276,11 +276,11 @@ def _split_apart(known: Dict[str, Any], repeats: int) -> Tuple[torch.Tensor, Dic
         low, high = ends
         rest = dict(known, min=low, max=high)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise DamagedRecordError(f"{shown(apart)} apart from {shown(ends)}") from error
+        raise DamagedRecordError(f"{shown(apart)} and {shown(ends)} are not integers") from error
     if not apart:
         return values, known
     if int(counts.min()) < 0 or int(counts.sum()) > _MOST:
-        raise DamagedRecordError(f"{shown(apart)} apart from {shown(ends)}")
+        raise DamagedRecordError(f"{shown(apart)} and {shown(ends)} are not integers")
     for gone in ("apart", "rest"):
         del rest[gone]
     if type(known.get("sum")) is int:
@@ -295,17 +295,17 @@ def _range(known: Dict[str, Any]) -> Any:
     high = known.get("max", max(low, 0) if type(low) is int else 0)
     for bound in (low, high):
         if type(bound) is not int or not -(2**63) <= bound < 2**64:
-            raise DamagedRecordError(f"{shown(bound)} is not the bound of integers")
+            raise DamagedRecordError(f"{shown(bound)} is not a bound of integers")
     if low > high:
-        raise DamagedRecordError(f"integers from {low} to {high}")
-    # Wider ranges than torch draws from; no index reaches there.
+        raise DamagedRecordError(f"there are no integers from {low} to {high}")
+    # torch cannot draw from wider ranges, and no index is that large.
     return max(low, -_FAR), min(high, _FAR)
 
 
 def _drawn(
     count: int, low: int, high: int, known: Dict[str, Any], generator: torch.Generator
 ) -> Any:
-    """Integers, and how many at their beginning are needed for range and different ones."""
+    """Return integers; the first of them, whose number is returned, must be kept as they are."""
     distinct = known.get("distinct")
     if type(distinct) is not int or not 0 < distinct <= count:
         some = _without_zero(torch.randint(low, high + 1, (count,), generator=generator), low)
@@ -318,7 +318,7 @@ def _drawn(
 
 
 def different(count: int, low: int, high: int, generator: torch.Generator) -> torch.Tensor:
-    """So many different integers, both ends of the range first."""
+    """Return this many different integers, both ends of the range first."""
     ends = torch.tensor([low, high][: min(count, high - low + 1)])
     inner = high - low - 1
     wanted = count - len(ends)
@@ -343,9 +343,9 @@ def _without_zero(drawn: torch.Tensor, low: int) -> torch.Tensor:
 def _with_sum(
     drawn: torch.Tensor, needed: int, known: Dict[str, Any], low: int, high: int
 ) -> torch.Tensor:
-    """Move the last ones to an end of the range until the sum is what it was.
+    """Move the last integers to an end of the range until the recorded sum is reached.
 
-    The first `needed` ones stay, so a sum that these do not allow is not reached.
+    The first `needed` ones are kept. If they do not allow the sum, it is not reached.
     """
     total = known.get("sum")
     if type(total) is not int or abs(total) >= 2**62:
@@ -370,8 +370,8 @@ _UNIQUE_ALONG = ("unique_dim", "unique_dim_consecutive")
 def fit_contents(call: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
     """Change the first tensor of a call so that its output has the recorded size.
 
-    Most operators pass unchanged; so do contents that a list or a file knows exactly, and tensors
-    that show an element several times.
+    Most operators need no change. Contents that a list or a file gives exactly are not changed
+    either, nor are tensors that show an element several times.
     """
     name = call["op"].split(".")[1]
     if name not in ("nonzero", *_UNIQUE, *_UNIQUE_ALONG):
@@ -408,7 +408,7 @@ def _leave_nonzero(tensor: torch.Tensor, count: int, generator: torch.Generator)
 def _spread(
     tensor: torch.Tensor, count: int, distinct: int, in_runs: bool, generator: torch.Generator
 ) -> None:
-    """Along the last dimension, or over all if `count` is that: so many different values."""
+    """Use this many different values, along the last dimension, or overall if `count` is that."""
     if not 0 < distinct <= count:
         return
     index = torch.arange(count) * distinct // count

@@ -1,4 +1,4 @@
-"""A step of one of torch's optimizers, on parameters that look as they did in a trace."""
+"""A step of one of torch's optimizers, on parameters like those in a trace."""
 
 import json
 from typing import Any, Callable, Dict, List
@@ -9,11 +9,11 @@ from torchmark_probe.replay.records import dtype_named
 
 
 def optimizer_step(text: str) -> Callable[[], Any]:
-    """`step` of the optimizer that a JSON text describes, after a first one.
+    """Return the `step` of the optimizer that a JSON text describes, after a first step.
 
     {"optimizer": "AdamW", "parameters": [[[64, 64], "float32", 12]], "options": {"fused": true}}:
-    twelve parameters of this shape. Gradients and the rate are small, so that any number of steps
-    stays among normal numbers.
+    twelve parameters of this shape. Gradients and the learning rate are small, so that the numbers
+    stay normal for any number of steps.
     """
     asked: Dict[str, Any] = json.loads(text)
     torch.set_flush_denormal(True)

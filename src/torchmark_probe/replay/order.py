@@ -1,12 +1,13 @@
-"""All calls of a step, again and again in their order: whole passes and every position timed.
+"""Replays all calls of a step in order, again and again; times whole passes and each position.
 
-A trace does not say which tensor of one call is which of another, so every distinct call has
-inputs of its own, made once. Its result is held until the call runs again: as in a step, memory
-is then taken while that of others is in use. Without it one hot piece of memory would serve every
-result; with all results held to the end of a pass, all of it is given back and faulted in again.
+A trace does not say which tensor of one call is used by another. So every distinct call has its own
+inputs, made once. Its result is kept until the call runs again: as in a real step, memory is then
+allocated while the results of other calls exist. Without this, one hot piece of memory would serve
+every result. If all results were kept until the end of a pass, all of their memory would be
+returned and faulted in again.
 
-Nothing is read between the calls of a pass that is timed as a whole. Passes that read the clock
-after every call are others, with what a reading costs taken off.
+In passes that are timed as a whole, the clock is not read between calls. Other passes read the
+clock after every call; the cost of a reading is subtracted.
 """
 
 import random
@@ -27,7 +28,7 @@ from torchmark_probe.zygote.handlers import (
 from torchmark_probe.zygote.messages import LeftOut, ReplayedInOrder, ReplayInOrder
 
 _FEWEST_PASSES = 5
-"""Passes with a clock reading after every call, of which each position gets the median."""
+"""Minimum number of passes with a clock reading after every call, for a median per position."""
 
 
 @answers(ReplayInOrder)
@@ -52,9 +53,9 @@ def _replay(work: ReplayInOrder, around: Surroundings, _talk: int) -> ReplayedIn
 
 
 def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optional[Call]]:
-    """Make every call's inputs, and run it once: what fails there is None, and left out.
+    """Make every call's inputs, and run it once; a call that fails becomes None and is left out.
 
-    Each is checked against the memory that the ones before have left.
+    Each call is checked against the memory that the calls before it have left.
     """
     settle()
     calls: List[Optional[Call]] = []
@@ -72,7 +73,7 @@ def _prepare_calls(work: ReplayInOrder, left_out: List[LeftOut]) -> List[Optiona
 
 
 class Passes:
-    """The calls in their order, without those that are None; a run is a pass."""
+    """The calls in order, without those that are None; a run is a pass."""
 
     def __init__(self, calls: Sequence[Optional[Call]], order: Sequence[int], clock: Clock) -> None:
         self._clock = clock
@@ -90,9 +91,9 @@ class Passes:
         return Block(end - start, time.thread_time() - cpu)
 
     def seconds_by_position(self, reading: float, budget: float) -> List[List[float]]:
-        """Of each call that runs, in order: its time in every pass, of `budget` seconds in all.
+        """Return the times of each call in every pass, for `budget` seconds in total.
 
-        `reading` is what the clock takes to be read.
+        `reading` is the cost of reading the clock.
         """
         taken: List[List[float]] = []
         while len(taken) < _FEWEST_PASSES or sum(map(sum, taken)) < budget:

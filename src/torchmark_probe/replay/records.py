@@ -1,11 +1,10 @@
-"""What a record says, resolved: tagged JSON, and names of operators, types and devices.
+"""Resolves what a record contains: tagged JSON, and names of operators, types and devices.
 
-A name in a trace is somebody else's text. It is looked up among operators or among the members of
-`torch` that are of one type, so it can never reach a function, a module or an attribute of another
-kind, and an operator that takes the name of a file is not for a trace to call.
+A name in a trace may come from anybody. It is only looked up among operators, or among the members
+of `torch` of one type, so it can never reach a function, a module or any other attribute. Operators
+that take the name of a file are refused.
 
-What a record means nothing by, or what cannot be made again here, is an error with a sentence for a
-table's row.
+If a record is not valid, or cannot be recreated here, the error is a sentence for a row of a table.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ from torchmark_probe.zygote.handlers import UnsupportedError
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEVICE = re.compile(r"([a-z][a-z0-9_]*)(:[0-9]{1,3})?\Z")
 _SHOWN = 100
-"""Characters of a name that an error repeats."""
+"""Maximum characters of a name in an error."""
 
 _NAMESPACE_TYPE: Any = type(torch.ops.aten)
 _PACKET_TYPE: Any = type(torch.ops.aten.add)
@@ -29,19 +28,19 @@ _OVERLOAD_TYPE: Any = type(torch.ops.aten.add.Tensor)
 
 
 class CannotRebuildError(UnsupportedError):
-    """A recorded call that cannot be made again; the sentence says why."""
+    """A recorded call cannot be recreated; the sentence says why."""
 
 
 class DamagedRecordError(CannotRebuildError):
-    """A record that means nothing: a negative size, strides that leave the memory, no JSON."""
+    """The record is not valid: a negative size, strides beyond the memory, no JSON."""
 
 
 class UnknownOperatorError(CannotRebuildError):
-    """A torch without this operator, or one that a trace may not name."""
+    """The installed torch lacks the operator, or traces may not use it."""
 
 
 def shown(value: Any) -> str:
-    """A value of the record in a sentence, cut where it is long."""
+    """Return a value of the record for use in a sentence, shortened if it is long."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
@@ -51,21 +50,21 @@ _REGISTERED_BY = {
     "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
     "torch_nn": "torch.nn.modules.linear_cross_entropy",
 }
-"""Modules of torch whose import makes operators that `import torch` alone does not."""
+"""Modules of torch that must be imported for these operators, as `import torch` does not."""
 
 _OWN_NAMESPACES = ("aten", "prim", *_REGISTERED_BY)
-"""Those of torch itself: what it lacks there, no other module defines."""
+"""torch's own namespaces: no other module can define an operator that is missing there."""
 
 _FILE_NAMESPACES = ("debugprims",)
-"""Their operators read files without an argument that is called so."""
+"""Their operators read files, without an argument called filename."""
 
 
 def operator_named(name: Any) -> Any:
-    """The operator of "aten.add.Tensor"."""
+    """Return the operator with a name like "aten.add.Tensor"."""
     parts = name.split(".") if isinstance(name, str) else []
     if len(parts) != 3 or not all(_IDENTIFIER.match(part) for part in parts):
         raise UnknownOperatorError(
-            f"{shown(name)} is not the name of an operator, as aten.add.Tensor is"
+            f"{shown(name)} is not an operator name, such as aten.add.Tensor"
         )
     if parts[0] in _REGISTERED_BY:
         with contextlib.suppress(ImportError):  # an older torch
@@ -83,30 +82,28 @@ def operator_named(name: Any) -> Any:
             f"(e.g. --import {parts[0]})"
         )
     if "filename" in argument_names(operator) or parts[0] in _FILE_NAMESPACES:
-        raise UnknownOperatorError(f"{shown(name)} works on files, which a trace may not ask for")
+        raise UnknownOperatorError(f"{shown(name)} works on files, which a trace may not do")
     return operator
 
 
 def _member(of: Any, name: str, kind: Any) -> Any:
-    """What has this name there, if it is of that kind."""
+    """Return the attribute with this name, if it has this type."""
     try:
         found = getattr(of, name, None)
-    except RuntimeError:  # torch's word for some names that it does not know
+    except RuntimeError:  # torch raises this for some unknown names
         return None
     return found if isinstance(found, kind) else None
 
 
 def argument_names(operator: Any) -> List[str]:
-    schema = operator._schema  # noqa: SLF001 - torch has no other way to say it
+    schema = operator._schema  # noqa: SLF001 - there is no public way
     return [argument.name for argument in schema.arguments]
 
 
 def _of_torch(name: Any, kind: Any, what: str) -> Any:
     value = vars(torch).get(name) if isinstance(name, str) else None
     if not isinstance(value, kind):
-        raise DamagedRecordError(
-            f"torch {torch.__version__} has no {what} that is called {shown(name)}"
-        )
+        raise DamagedRecordError(f"torch {torch.__version__} has no {what} {shown(name)}")
     return value
 
 
@@ -115,7 +112,7 @@ layout_named = functools.partial(_of_torch, kind=torch.layout, what="layout")
 
 
 def device_named(name: Any) -> torch.device:
-    """Where something goes that was on this device: meta stays, all else is on the CPU."""
+    """Return the device for something that was on this device: the CPU, unless it was meta."""
     match = _DEVICE.match(name) if isinstance(name, str) else None
     if match is None:
         raise DamagedRecordError(f"{shown(name)} is not a device")
@@ -123,7 +120,7 @@ def device_named(name: Any) -> torch.device:
 
 
 def tensor_records(value: Any) -> Iterator[Any]:
-    """What stands behind every key "tensor" in a value, in order."""
+    """Yield the content of every key "tensor" in a value, in order."""
     if isinstance(value, list):
         for each in value:
             yield from tensor_records(each)
@@ -136,20 +133,20 @@ def tensor_records(value: Any) -> Iterator[Any]:
 
 
 def argument(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """What a piece of tagged JSON stands for; its tensors are the next of `tensors`."""
+    """Convert a piece of tagged JSON; its tensors are the next ones of `tensors`."""
     if isinstance(value, list):
         return [argument(each, tensors) for each in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1:
-        raise DamagedRecordError(f"{shown(value)} has not one key")
+        raise DamagedRecordError(f"{shown(value)} does not have exactly one key")
     ((tag, content),) = value.items()
     if tag == "tensor":
         return next(tensors)
     if tag in ("tuple", "dict"):
         return _collection(tag, content, tensors)
     if tag not in _PLAIN:
-        raise DamagedRecordError(f"{shown(tag)} is no kind of value")
+        raise DamagedRecordError(f"{shown(tag)} is not a known kind of value")
     return _PLAIN[tag](content)
 
 
@@ -162,22 +159,22 @@ def _collection(tag: str, content: Any, tensors: Iterator[torch.Tensor]) -> Any:
     try:
         return dict(values)
     except (TypeError, ValueError) as error:
-        raise DamagedRecordError(f"{shown(content)} are no pairs") from error
+        raise DamagedRecordError(f"{shown(content)} are not pairs") from error
 
 
 def as_float(content: Any) -> float:
-    """A number, or what stands for one that JSON has none for."""
+    """Return a number, or the float that JSON cannot represent."""
     if isinstance(content, dict) and set(content) == {"float"}:
         content = content["float"]
     if content in ("inf", "-inf", "nan") or type(content) in (int, float):
         with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
             return float(content)
-    raise DamagedRecordError(f"{shown(content)} is no float")
+    raise DamagedRecordError(f"{shown(content)} is not a float")
 
 
 def _complex(content: Any) -> complex:
     if not isinstance(content, list) or len(content) != 2:
-        raise DamagedRecordError(f"{shown(content)} is no complex number")
+        raise DamagedRecordError(f"{shown(content)} is not a complex number")
     return complex(*map(as_float, content))
 
 
@@ -188,7 +185,7 @@ def _generator(content: Any) -> torch.Generator:
 
 def _opaque(content: Any) -> Any:
     raise CannotRebuildError(
-        f"an argument is of the type {shown(content)}, which a trace cannot hold"
+        f"an argument has the type {shown(content)}, which a trace cannot store"
     )
 
 
@@ -202,4 +199,4 @@ _PLAIN: Dict[str, Callable[[Any], Any]] = {
     "generator": _generator,
     "opaque": _opaque,
 }
-"""By the tag: what makes a value of its content."""
+"""By tag: the function that converts its content."""

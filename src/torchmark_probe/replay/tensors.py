@@ -1,8 +1,8 @@
-"""The tensors of a record: read and checked before any memory is taken, then made.
+"""The tensors of a record: read and checked before any memory is allocated, then created.
 
-A tensor that is not strided is put together from its parts. Indices that are known by their range
-alone are placed anew: within the tensor's own sizes, and in the order that its layout asks for,
-since kernels trust it.
+A tensor that is not strided is made from its parts. If only the range of its indices is known, they
+are placed anew: within the tensor's sizes, and in the order that its layout requires, because
+kernels do not check them.
 """
 
 import math
@@ -23,25 +23,25 @@ from torchmark_probe.replay.records import (
 )
 
 _LARGEST = 2**62
-"""Elements, bytes: beyond this torch's own arithmetic is not to be trusted."""
+"""Elements or bytes; beyond this, torch's own arithmetic is not reliable."""
 
 
 class TooLargeError(CannotRebuildError, MemoryError):
-    """A call whose inputs and outputs need more memory than is free."""
+    """The inputs and outputs of a call need more memory than is free."""
 
 
 class Described(NamedTuple):
-    """A tensor as its record describes it."""
+    """A tensor as described by its record."""
 
     shape: Tuple[int, ...]
     dtype: torch.dtype
     strides: Tuple[int, ...]
     offset: int
     storage: Optional[int]
-    """Its number; None where it shares with none."""
+    """The number of the storage; None if it is not shared."""
 
     storage_bytes: int
-    """What is recorded, or what shape, strides and offset need."""
+    """The recorded size, or the size that shape, strides and offset need."""
 
     device: torch.device
     requires_grad: bool
@@ -50,16 +50,16 @@ class Described(NamedTuple):
     layout: torch.layout
     coalesced: bool
     parts: Dict[str, "Described"]
-    """What a tensor is made of whose layout is not strided."""
+    """The parts of a tensor whose layout is not strided."""
 
     values: Optional[Dict[str, Any]]
-    """What is known of its content; None if nothing is."""
+    """Properties of the contents; None if nothing is known."""
 
     exact: str
-    """The name of its content in the file of recorded values; "" if it is drawn."""
+    """The name of the contents in the file of recorded values; "" if contents are random."""
 
     argument: str
-    """The name of the operator's argument that it is, or is in; "" if nobody knows."""
+    """The operator's argument that it is, or belongs to; "" if unknown."""
 
     @property
     def numel(self) -> int:
@@ -74,7 +74,7 @@ class Described(NamedTuple):
         return self.layout is torch.strided
 
     def memories(self) -> Iterator["Described"]:
-        """The strided tensors that it is, or is made of."""
+        """Yield the strided tensors that it is or consists of."""
         if self.is_strided:
             yield self
         for part in self.parts.values():
@@ -84,12 +84,12 @@ class Described(NamedTuple):
 def describe_tensors(
     value: Any, argument: str = "", *, has_values: bool = False
 ) -> List[Described]:
-    """Every tensor in a value of the record, in order; `has_values` if there is a file of these."""
+    """Describe every tensor in a value, in order; `has_values` if there is a file of values."""
     return [_describe(record, argument, has_values) for record in tensor_records(value)]
 
 
 def _describe(record: Any, argument: str, has_values: bool) -> Described:
-    """Read what stands behind the key "tensor"."""
+    """Read the content of the key "tensor"."""
     if not isinstance(record, dict):
         raise DamagedRecordError(f"{shown(record)} does not describe a tensor")
     shape = _sizes(record.get("shape"), "shape")
@@ -155,18 +155,18 @@ def _storage_bytes(tensor: Described, recorded: Any) -> int:
     try:
         item_bytes = torch.empty((), dtype=tensor.dtype, device="meta").element_size()
     except (RuntimeError, NotImplementedError) as error:
-        raise CannotRebuildError(f"tensors of {tensor.dtype} cannot be made") from error
+        raise CannotRebuildError(f"tensors of {tensor.dtype} cannot be created") from error
     shape, strides = list(tensor.shape), list(tensor.strides)
     last = tensor.offset + sum((size - 1) * stride for size, stride in zip(shape, strides))
     needed = 0 if 0 in shape else (last + 1) * item_bytes
     if needed > _LARGEST:
-        raise DamagedRecordError(f"the strides {shown(strides)} reach too far")
+        raise DamagedRecordError(f"the strides {shown(strides)} are too large")
     if recorded is None:
         return needed
     if needed > _size(recorded, "storage_bytes"):
         raise DamagedRecordError(
             f"shape {shown(shape)}, strides {shown(strides)} and offset {tensor.offset} "
-            f"leave the memory of {recorded} bytes"
+            f"exceed the memory of {recorded} bytes"
         )
     return int(recorded)
 
@@ -179,19 +179,19 @@ def _sizes(values: Any, what: str) -> Tuple[int, ...]:
 
 def _size(value: Any, what: str) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise DamagedRecordError(f"a tensor whose {what} is or has {shown(value)}")
+        raise DamagedRecordError(f"{shown(value)} is not allowed in the {what} of a tensor")
     return value
 
 
 _ALIGNMENT = 16
-"""Bytes of the largest element, so that a buffer can be seen as any type."""
+"""Bytes of the largest element, so that a buffer can be viewed as any type."""
 
 Key = Tuple[str, Any]
-"""A storage: its number and where it lies; a tensor that shares with none has one of its own."""
+"""A storage: its number and device. A tensor that shares no storage has its own key."""
 
 
 def _storage_sizes(tensors: Iterable[Described]) -> Dict[Key, int]:
-    """Bytes of every storage: the most that any of its tensors says or needs."""
+    """Return the bytes of every storage: the most that any of its tensors records or needs."""
     sizes: Dict[Key, int] = {}
     for tensor in tensors:
         key = key_of(tensor)
@@ -206,15 +206,15 @@ def key_of(tensor: Described) -> Key:
 
 
 def check_memory(tensors: Iterable[Described]) -> None:
-    """Raise unless all of them fit into what is free."""
+    """Raise if they do not all fit into the free memory."""
     needed = sum(_storage_sizes(each for each in tensors if not each.is_meta).values())
     free = free_bytes()
     if needed > free:
-        raise TooLargeError(f"the call needs {_amount(needed)}, {_amount(free)} are free")
+        raise TooLargeError(f"the call needs {_amount(needed)}, but only {_amount(free)} are free")
 
 
 def _amount(size: int) -> str:
-    """Bytes as people read them: "1.0 TB"."""
+    """Format bytes: "1.0 TB"."""
     value = float(size)
     for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if value < 1000:
@@ -224,16 +224,16 @@ def _amount(size: int) -> str:
 
 
 def free_bytes() -> int:
-    """What can be taken without swapping, as the kernel estimates it."""
+    """Return the bytes that can be allocated without swapping, as estimated by the kernel."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    return 2**62  # a kernel before 3.14 does not say
+    return 2**62  # kernels before 3.14 do not report it
 
 
 def buffers(tensors: Sequence[Described]) -> Dict[Key, torch.Tensor]:
-    """Memory for every storage, all of it zero."""
+    """Allocate zeroed memory for every storage."""
     devices = {key_of(tensor): tensor.device for tensor in tensors}
     made = {}
     for key, size in _storage_sizes(tensors).items():
@@ -243,12 +243,12 @@ def buffers(tensors: Sequence[Described]) -> Dict[Key, torch.Tensor]:
 
 
 def view_of(buffer: torch.Tensor, tensor: Described) -> torch.Tensor:
-    """The tensor as a view of its storage."""
+    """Return the tensor as a view of its storage."""
     return buffer.view(tensor.dtype).as_strided(tensor.shape, tensor.strides, tensor.offset)
 
 
 def tensors_of(value: Any) -> List[Any]:
-    """The tensors in nested lists, tuples and dictionaries, in their order."""
+    """Return the tensors in nested lists, tuples and dictionaries, in order."""
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
@@ -259,13 +259,13 @@ _INDICES = {
     "sparse_csc": ("ccol_indices", "row_indices"),
     "sparse_bsc": ("ccol_indices", "row_indices"),
 }
-"""By the layout: the parts of a tensor that say where its values are."""
+"""By layout: the parts of a tensor that say where its values are."""
 
 
 def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Tensor:
     name = str(tensor.layout).rpartition(".")[2]
     if name not in _INDICES:
-        raise CannotRebuildError(f"tensors of the layout {name} are not made again")
+        raise CannotRebuildError(f"tensors with the layout {name} cannot be recreated")
     missing = {*_INDICES[name], "values"} - parts.keys()
     if missing:
         raise DamagedRecordError(f"a {name} tensor without its {' and '.join(sorted(missing))}")
@@ -280,7 +280,7 @@ def put_together(tensor: Described, parts: Dict[str, torch.Tensor]) -> torch.Ten
     try:
         made: torch.Tensor = _join(tensor, indices, parts["values"])
     except (RuntimeError, TypeError) as error:
-        raise DamagedRecordError(f"parts that make no {name} tensor: {error}") from error
+        raise DamagedRecordError(f"the parts do not make a {name} tensor: {error}") from error
     return made
 
 
@@ -299,7 +299,7 @@ def _place_coo(tensor: Described, indices: torch.Tensor) -> None:
 
 
 def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
-    """As many elements in every row, at equal distances: columns up to the largest that was."""
+    """Put equally many elements into every row, at equal distances, up to the largest column."""
     if not plain.numel():
         return
     rows, count, columns = compressed.shape[-1] - 1, plain.shape[-1], int(plain.max()) + 1
@@ -311,7 +311,7 @@ def _place_compressed(compressed: torch.Tensor, plain: torch.Tensor) -> None:
 
 
 def _join(tensor: Described, indices: List[torch.Tensor], values: torch.Tensor) -> Any:
-    """Contents are not looked at: the kernels trust them."""
+    """Join the parts without checking their contents, which kernels do not check either."""
     aten, shape = torch.ops.aten, list(tensor.shape)
     if len(indices) == 1:
         coo = aten._sparse_coo_tensor_unsafe(*indices, values, shape)  # noqa: SLF001

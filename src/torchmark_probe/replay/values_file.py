@@ -1,12 +1,12 @@
-"""The exact contents of tensors: a safetensors file next to a trace, read without that library.
+"""Reads exact contents of tensors from a safetensors file next to a trace, without that library.
 
-Eight bytes say how long the header is, the header is JSON, the data come behind it:
+The first eight bytes are the length of the header, the header is JSON, and the data follow:
 
     {"12.0": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
 
-A file may be somebody else's. The whole header is checked before anything is read: every offset
-lies in the file, no two tensors overlap, and sizes agree with types and shapes. What a record says
-of a tensor is checked against its entry. No torch is needed here, so the control side looks too.
+A file may come from anybody. The whole header is checked before anything is read: all offsets are
+inside the file, no two tensors overlap, and sizes agree with types and shapes. The record of a
+tensor is checked against its entry. This module does not need torch, so the control side uses it.
 """
 
 import json
@@ -17,7 +17,7 @@ import stat
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 LONGEST_HEADER = 32 * 2**20
-"""Bytes: hundreds of thousands of tensors. More is made to fill memory."""
+"""Bytes: enough for hundreds of thousands of tensors."""
 
 DTYPES = {
     "bool": "BOOL",
@@ -31,32 +31,32 @@ DTYPES = {
     "float32": "F32",
     "float64": "F64",
 }
-"""What torch and every version of safetensors have, by torch's name. Tensors of other types are
-kept as their bytes: in one dimension, as U8."""
+"""Types that torch and every version of safetensors have, by torch's name. Tensors of other types
+are stored as their bytes: one-dimensional U8."""
 
 _NUMBER = re.compile("[a-z]+([0-9]+)")
 
 
 class WrongValuesError(ValueError):
-    """Why contents cannot be had from a file."""
+    """Contents cannot be read from a file; the message says why."""
 
 
 class Entry(NamedTuple):
-    """Where the content of one tensor lies."""
+    """The location of the contents of one tensor."""
 
     dtype: str
-    """As safetensors calls it."""
+    """The type's name in safetensors."""
 
     shape: Tuple[int, ...]
     start: int
-    """Bytes from the beginning of the file."""
+    """Offset in bytes from the beginning of the file."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
 def item_bytes(dtype: str) -> int:
-    """Of an element, by torch's or safetensors' name for its type.
+    """Return the bytes of an element, by torch's or safetensors' name of its type.
 
     >>> item_bytes("bool"), item_bytes("complex64"), item_bytes("float8_e4m3fn"), item_bytes("BF16")
     (1, 8, 1, 2)
@@ -66,17 +66,17 @@ def item_bytes(dtype: str) -> int:
 
 
 def read_entries(path: str) -> Dict[str, Entry]:
-    """All tensors of a file by name; a WrongValuesError if it is not what it should be."""
+    """Return all tensors of a file by name; raise WrongValuesError if the file is not valid."""
     name = os.path.basename(path)
     try:
-        # Not something that waits for a writer, as a pipe does.
+        # Only regular files: a pipe, for example, would wait for a writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise WrongValuesError(f"{name} is not a file")
         with open(path, "rb") as file:
             whole = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if whole < 8 or length > min(whole - 8, LONGEST_HEADER):
-                raise WrongValuesError(f"{name} is not a safetensors file, or is cut off")
+                raise WrongValuesError(f"{name} is not a safetensors file, or is truncated")
             header = json.loads(file.read(length))
     except FileNotFoundError as error:
         raise WrongValuesError(f"there is no file {name}") from error
@@ -85,9 +85,9 @@ def read_entries(path: str) -> Dict[str, Entry]:
     except WrongValuesError:
         raise
     except (ValueError, RecursionError) as error:
-        raise WrongValuesError(f"the header of {name} is no JSON") from error
+        raise WrongValuesError(f"the header of {name} is not JSON") from error
     if not isinstance(header, dict):
-        raise WrongValuesError(f"the header of {name} is no object")
+        raise WrongValuesError(f"the header of {name} is not an object")
     header.pop("__metadata__", None)
     try:
         entries = {key: _entry(value, 8 + length) for key, value in header.items()}
@@ -109,7 +109,7 @@ def _entry(value: Dict[str, Any], data: int) -> Entry:
 
 
 def _check_places(entries: List[Entry], whole: int) -> None:
-    """Every tensor lies in the file, and behind the one before."""
+    """Check that every tensor is inside the file and after the one before."""
     end = 0
     for entry in sorted(entries, key=lambda each: (each.start, each.size)):
         if entry.size < 0 or entry.start < end or entry.start + entry.size > whole:
@@ -118,12 +118,12 @@ def _check_places(entries: List[Entry], whole: int) -> None:
 
 
 def find_entry(entries: Dict[str, Entry], name: str, dtype: str, shape: Sequence[int]) -> Entry:
-    """The entry of a tensor that is recorded as this; a WrongValuesError if it is of another."""
+    """Return the entry of a recorded tensor; raise WrongValuesError if it is another tensor."""
     entry = entries.get(name)
     if entry is None:
         raise WrongValuesError("the file lacks some of them")
     as_bytes = ("U8", (math.prod(shape) * item_bytes(dtype),))
     wanted = (DTYPES[dtype], tuple(shape)) if dtype in DTYPES else as_bytes
     if (entry.dtype, entry.shape) != wanted:
-        raise WrongValuesError("the file has tensors of other types or shapes")
+        raise WrongValuesError("the file has tensors of other dtypes or shapes")
     return entry

@@ -1,13 +1,12 @@
-"""How much work a call or a run is, and how quickly this machine does such work.
+"""Measures the work of a call or run, and the speed of this machine for it.
 
-FLOPs are by the formulas that torch's own counter has. They cover matrix products, convolutions
-and attention, forward and backward: what a model computes its FLOPs with. For everything else the
-number is not known, and nobody guesses it. A torch without the counter (before 2.0) knows none.
-Bytes, memory and kernels of a run are found here too.
+FLOPs come from the formulas of torch's own counter. They cover matrix products, convolutions and
+attention, forward and backward, where a model has nearly all of its FLOPs. For other operators the
+number is unknown and is not guessed. A torch without the counter (before 2.0) knows none. Bytes,
+memory and kernels of a run are measured here too.
 
-The speeds are the best that this machine does with the threads it has: copies of three sizes,
-matrix products. A call is held against these: what its bytes and FLOPs would take at that speed
-is work.
+The speeds are the best that this machine reaches with its threads, for copies of three sizes and
+matrix products. They show how long a call's bytes and FLOPs would take at best.
 """
 
 import json
@@ -28,13 +27,13 @@ Result = TypeVar("Result")
 def flops_of_call(
     operator: Any, args: List[Any], kwargs: Dict[str, Any], result: Any
 ) -> Optional[int]:
-    """Of one call that gave this result; None where it is not known."""
+    """Return the FLOPs of one call that gave this result; None if unknown."""
     formula = _formula(operator)
     if formula is None:
         return None
     try:
         return int(formula(*args, **kwargs, out_val=result))
-    except Exception:  # a formula for other arguments knows nothing of these
+    except Exception:  # the formula does not support these arguments
         return None
 
 
@@ -54,12 +53,12 @@ _SAME = {
         "_scaled_dot_product_flash_attention_backward"
     ),
 }
-"""Operators that compute the same as another one, and begin with the same arguments; the counter
-has the other one alone."""
+"""Operators that compute the same as another one, and begin with the same arguments. The counter
+only knows the other one."""
 
 
 def flops_of_run(run: Callable[[], Any]) -> Optional[int]:
-    """Of one run, by torch's own counter; None where it knows of none, and before torch 2.1."""
+    """Return the FLOPs of one run, by torch's counter; None if unknown, and before torch 2.1."""
     try:
         from torch.utils.flop_counter import (  # noqa: PLC0415 - an older torch lacks it
             FlopCounterMode,
@@ -76,41 +75,41 @@ def flops_of_run(run: Callable[[], Any]) -> Optional[int]:
     try:
         with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
             run()
-    except Exception:  # an operator that cannot be looked at from Python
+    except Exception:  # an operator that cannot be intercepted in Python
         return None
     return int(counter.get_total_flops()) or None
 
 
 def _unwrapped(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of torch's own, which it would otherwise make ready for tensors twice."""
+    """Return a formula of torch that its counter accepts without wrapping it again."""
 
     def same(*args: Any, **kwargs: Any) -> Any:
         return formula(*args, **kwargs)
 
-    same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - what the counter asks for
+    same._get_raw = True  # type: ignore[attr-defined]  # noqa: SLF001 - the counter checks this
     return same
 
 
 _PROFILED_RUNS = 10
-"""Runs over which the times of kernels are averaged, after one that is not looked at."""
+"""Number of runs over which kernel times are averaged, after one unprofiled run."""
 
 
 def bytes_of(module: Any, tensors: Iterable[Any]) -> int:
-    """Parameters, buffers and these tensors, each once."""
+    """Return the bytes of parameters, buffers and these tensors, each counted once."""
     owned = [*module.parameters(), *module.buffers()] if isinstance(module, torch.nn.Module) else []
     each_once = {id(tensor): tensor for tensor in [*owned, *tensors]}
     return sum(tensor.numel() * tensor.element_size() for tensor in each_once.values())
 
 
 def run_watching_memory(run: Callable[[], Result]) -> Tuple[Result, int]:
-    """What a run returns, and the most bytes it had allocated at one time, over those before it.
+    """Return the result of a run, and its peak of allocated bytes above those before it.
 
-    torch counts no allocations on the CPU, but tells its profiler of each. This is the profiler
-    that torch had first: the newer one takes seconds to start, and this runs for every call of a
-    replay. Memory that somebody else allocates (ONNX Runtime) it does not hear of.
+    torch does not count allocations on the CPU, but reports each one to its profiler. This uses
+    torch's first profiler: the newer one takes seconds to start, and this runs for every call of a
+    replay. Memory that other libraries allocate (ONNX Runtime) is not included.
     """
-    profiler: Any = torch.autograd  # no public way; torch 1.13 has all of it too
-    # Neither shapes nor stacks, FLOPs or modules: memory alone.
+    profiler: Any = torch.autograd  # there is no public way; torch 1.13 has all of it too
+    # Neither shapes nor stacks, FLOPs or modules: only memory.
     plain = torch._C._profiler._ExperimentalConfig()  # noqa: SLF001
     config = profiler.ProfilerConfig(
         profiler.ProfilerState.CPU, False, True, False, False, False, plain
@@ -129,7 +128,7 @@ def run_watching_memory(run: Callable[[], Result]) -> Tuple[Result, int]:
 
 
 def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
-    """Calls and seconds of one run by kernel, as torch's profiler tells them; own time alone."""
+    """Return calls and self time of one run by kernel, according to torch's profiler."""
     run()
     with _profile() as profiler:
         for _ in range(_PROFILED_RUNS):
@@ -141,7 +140,7 @@ def kernels_of(run: Callable[[], Any]) -> List[Kernel]:
 
 
 def onnx_kernels_of(session: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> List[Kernel]:
-    """The same of a session whose profiler writes a file; the file is removed."""
+    """Return the same for a session whose profiler writes a file, which is removed."""
     run = bind(session, inputs, expected)
     for _ in range(_PROFILED_RUNS - 1):
         run()
@@ -157,34 +156,34 @@ def onnx_kernels_of(session: Any, inputs: Sequence[Any], expected: Sequence[Any]
 
 
 def _kernel(name: str, calls: int, seconds: float) -> Kernel:
-    """Of one run, where all the runs that were profiled took so much."""
+    """Return the kernel's share of one run, from the total of all profiled runs."""
     return Kernel(name, calls / _PROFILED_RUNS, seconds / _PROFILED_RUNS)
 
 
 def _profile() -> Any:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells stderr that it begins and ends
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it reports its start and end on stderr
     activities = [torch.profiler.ProfilerActivity.CPU]
     return torch.profiler.profile(activities=activities)
 
 
 COPIES = (256 * 1024, 4 * 1024 * 1024, 128 * 1024 * 1024)
-"""Bytes that a copy moves, read and written: in the cache of a core, in the last one, in memory."""
+"""Bytes that a copy reads and writes: in a core's cache, in the last-level cache, in memory."""
 
 _SIDES = {"float32": 1024}
 _SIDE = 512
-"""Of the matrices: large enough for full speed. Types that a processor does not compute in may be a
-hundred times slower than float32, so theirs are smaller."""
+"""Sides of the matrices, large enough for full speed. For dtypes that a processor does not compute
+in, which may be a hundred times slower than float32, they are smaller."""
 
 _AT_LEAST = 0.05
-"""Seconds that are spent on each."""
+"""Minimum seconds for each measurement."""
 
 _TRIALS = 3
-"""Of a layout: the first run of each prepares what later ones use."""
+"""Runs per layout: the first run of each prepares what later ones use."""
 
 
 @offer
 def machine_speeds(dtypes: List[str]) -> Dict[str, Any]:
-    """The speeds as plain JSON; types that have no matrix product are left out."""
+    """Return the speeds as plain JSON; dtypes without a matrix product are left out."""
     x = torch.ones(1)
     small = _least_seconds(lambda: torch.add(x, x))
     speeds: Dict[str, Any] = {
@@ -195,13 +194,13 @@ def machine_speeds(dtypes: List[str]) -> Dict[str, Any]:
     for name in dtypes:
         try:
             speeds["flops_per_second"][name] = _product_speed(name)
-        except (AttributeError, RuntimeError):  # no such type here, or no product of it
+        except (AttributeError, RuntimeError):  # no such dtype, or no matrix product for it
             continue
     return speeds
 
 
 def _copy_speed(size: int, small: float) -> float:
-    """Of the copying alone: what any call takes is taken off, or small copies would seem slow."""
+    """Return the speed of copying; the cost of any call is subtracted, for small copies."""
     source = torch.ones(size // 2, dtype=torch.uint8)
     target = torch.empty_like(source)
     seconds = _least_seconds(lambda: target.copy_(source))
@@ -209,9 +208,9 @@ def _copy_speed(size: int, small: float) -> float:
 
 
 def _product_speed(name: str) -> float:
-    """Of the layout that is fastest: on a CPU without float16 one may be eight times another.
+    """Return the speed of the fastest layout: without float16 support they may differ by 8 times.
 
-    Small products tell which that is: large ones of a slow layout would take too long.
+    Small products find the fastest layout, because large ones take too long with a slow layout.
     """
     dtype, side = getattr(torch, name), _SIDES.get(name, _SIDE)
     small = _products(side // 4, dtype)
@@ -221,7 +220,7 @@ def _product_speed(name: str) -> float:
 
 
 def _products(side: int, dtype: torch.dtype) -> List[Callable[[], Any]]:
-    """The product of two matrices, each as it lies in memory or transposed."""
+    """Return products of two matrices, each in its memory order or transposed."""
     matrix = torch.ones(side, side, dtype=dtype)
     out = torch.empty_like(matrix)
     layouts = (matrix, matrix.t())
@@ -235,7 +234,7 @@ def _seconds_of(action: Callable[[], Any]) -> float:
 
 
 def _least_seconds(action: Callable[[], Any]) -> float:
-    """The quickest of many runs: what the machine can do, whatever disturbs it meanwhile."""
+    """Return the shortest time of many runs, which is least affected by disturbances."""
     least = float("inf")
     number, spent = 1, 0.0
     while spent < _AT_LEAST:
@@ -243,7 +242,7 @@ def _least_seconds(action: Callable[[], Any]) -> float:
         for _ in range(number):
             action()
         seconds = time.perf_counter() - start
-        if spent:  # not the first, in which memory and code are new
+        if spent:  # skip the first run, in which memory and code are new
             least = min(least, seconds / number)
         spent += seconds
         if seconds < 1e-4:

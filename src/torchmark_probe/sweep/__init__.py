@@ -1,1 +1,1 @@
-"""A model over sizes and job configurations, measured in one process."""
+"""Measures a model over sizes and job configs in one process."""

@@ -1,10 +1,10 @@
-"""The model of a sweep at one point: built from its dimensions, in one dtype, with its inputs.
+"""Makes the model of a sweep at one point: built with its dimensions, in one dtype, with inputs.
 
-Whatever the user's code raises becomes a `CaseError` that names the dimensions and their sizes.
+An exception of the user's code becomes a `CaseError` that names the dimensions and their sizes.
 
-One run of it is forward, forward and backward, or backward alone: a function with its arguments, so
-that the timed loop calls it as a user would, with nothing of ours between. Backward is by
-`torch.autograd.grad` with a fixed output gradient: no `.grad` is written, so nothing accumulates.
+One run is forward, forward and backward, or only backward: a function with its arguments, so that
+the timed loop calls it as a user would, without a wrapper. Backward uses `torch.autograd.grad` with
+a fixed output gradient, which does not write to `.grad`, so nothing accumulates.
 """
 
 import copy
@@ -30,11 +30,11 @@ DTYPES = {
     "fp16": torch.float16,
     "bf16": torch.bfloat16,
     "fp64": torch.float64,
-    "int8": torch.float32,  # inputs and results; the weights of some layers are 8 bits
+    "int8": torch.float32,  # for inputs and results; the weights of some layers have 8 bits
 }
 
 _MOST_COMPILATIONS = 4096
-"""Of one model; torch would give up after eight, and run the rest by itself."""
+"""Maximum number for one model; torch would stop compiling after eight, and run uncompiled."""
 
 FORWARD = "forward"
 FORWARD_BACKWARD = "forward+backward"
@@ -42,28 +42,28 @@ BACKWARD = "backward"
 
 
 class CaseError(Exception):
-    """A case that failed by what the user wrote; the message says why.
+    """A case failed because of the user's code; the message says why.
 
-    What cannot be done, and is skipped, is an `UnsupportedError`.
+    A case that is not possible and is skipped raises `UnsupportedError`.
     """
 
 
 def model_in(file: str) -> Any:
-    """What the user's file calls `model`; the file is run."""
+    """Run the user's file and return its `model`."""
     name = "torchmark_suite_" + os.path.splitext(os.path.basename(file))[0]
     module = types.ModuleType(name)
     module.__file__ = file
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
-    sys.modules[name] = module  # dataclasses and inspect look their module up there
+    sys.modules[name] = module  # dataclasses and inspect look up their module there
     with open(file, "rb") as source:
-        exec(compile(source.read(), file, "exec"), vars(module))  # noqa: S102 - it is what is swept
+        exec(compile(source.read(), file, "exec"), vars(module))  # noqa: S102 - the user's model
     return vars(module)["model"]
 
 
 def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., Any]:
-    """The function or module that is called with the inputs.
+    """Return the function or module that is called with the inputs.
 
-    A function may be the model itself, or give it back: it is the model if it takes the inputs.
+    A function can be the model, if it takes the inputs, or can return the model.
     """
     if isinstance(model, torch.nn.Module):
         return copy.deepcopy(model).eval()
@@ -82,7 +82,7 @@ def build_model(model: Any, init: Dict[str, int], inputs: int) -> Callable[..., 
         ) from error
     if not callable(made):
         raise CaseError(
-            f"{name} gave {type(made).__name__} with {_sizes(init)}, "
+            f"{name} returned {type(made).__name__} with {_sizes(init)}, "
             "which cannot be called with inputs"
         )
     return made.eval() if isinstance(made, torch.nn.Module) else made
@@ -93,16 +93,16 @@ def _takes(model: Any, positional: int, keywords: Dict[str, int]) -> bool:
         inspect.signature(model).bind(*[None] * positional, **keywords)
     except TypeError:
         return False
-    except ValueError:  # a function in C does not say what it takes
+    except ValueError:  # some functions written in C have no signature
         return positional > 0 or not inspect.isclass(model)
     return True
 
 
 def in_dtype(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
-    """The model with its weights in that dtype; a function has none of its own."""
+    """Return the model with its weights in that dtype; functions have no weights."""
     if not isinstance(function, torch.nn.Module):
         if dtype == "int8":
-            raise UnsupportedError("a function has no weights that could be quantised to int8")
+            raise UnsupportedError("a function has no weights to quantise to int8")
         return function
     if dtype == "int8":
         return _quantise(function)
@@ -116,9 +116,9 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     if quantize is None:
         raise UnsupportedError(f"torch {torch.__version__} has no dynamic quantisation")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells of its successor in another package
+        warnings.simplefilter("ignore")  # it announces its successor in another package
         try:
-            # The parts of a module are replaced, not the module itself, which may be a layer.
+            # Only submodules are replaced, so the module, which may be a layer, is wrapped.
             whole = quantize(torch.nn.Sequential(copy.deepcopy(module)), dtype=torch.qint8)
             quantised: torch.nn.Module = whole[0]
         except Exception as error:
@@ -126,16 +126,16 @@ def _quantise(module: torch.nn.Module) -> torch.nn.Module:
     kinds = [[type(part) for part in each.modules()] for each in (module, quantised)]
     if kinds[0] == kinds[1]:
         raise UnsupportedError(
-            "torch's dynamic quantisation has nothing to do here: it covers linear and recurrent "
-            "layers and embeddings, and this model has none of them"
+            "torch's dynamic quantisation covers only linear layers, recurrent layers and "
+            "embeddings, and this model has none"
         )
     return quantised
 
 
 def compile_model(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:
-    """The model as torch.compile makes it; it compiles when it is called.
+    """Compile the model with torch.compile; it compiles when it is called.
 
-    With dynamic sizes one compilation serves all of them, and torch makes another where it has to,
+    With dynamic sizes, one compilation serves all sizes, and torch adds others if necessary, such
     as for a size of 1. Otherwise it compiles for each size.
     """
     made = compile_function(function, dynamic=dynamic)
@@ -150,14 +150,14 @@ def compile_model(function: Callable[..., Any], *, dynamic: bool) -> Callable[..
 
 
 def forget_compilations() -> None:
-    """Before another model: torch keeps what it has compiled by the code, not by the model."""
+    """Forget compilations before the next model: torch keeps them by code, not by model."""
     dynamo = sys.modules.get("torch._dynamo")
     if dynamo is not None:
         dynamo.reset()
 
 
 def _keep_buffers() -> None:
-    """A compiled backward pass that is run again needs what it would overwrite otherwise."""
+    """Keep what a compiled backward pass would overwrite, so that it can run again."""
     try:
         from torch._functorch import config  # noqa: PLC0415 - an older torch lacks it
     except ImportError:
@@ -167,7 +167,7 @@ def _keep_buffers() -> None:
 
 
 def make_inputs(described: Sequence[Input], sizes: Dict[str, int], dtype: str) -> List[Any]:
-    """The inputs at this point, the same numbers for every config."""
+    """Make the inputs at this point, with the same numbers for every config."""
     names = " ".join(f"{name}={size}" for name, size in sorted(sizes.items()))
     generator = torch.Generator().manual_seed(zlib.crc32(names.encode()))
     return [_make_input(each, sizes, dtype, generator) for each in described]
@@ -183,7 +183,7 @@ def _make_input(each: Input, sizes: Dict[str, int], dtype: str, generator: Any) 
         return torch.randint(0, below, shape, generator=generator, dtype=kind)
     except Exception as error:
         raise CaseError(
-            f"the input {each.dims} of shape {shape} cannot be made: {first_line(error)}"
+            f"the input {each.dims} of shape {shape} cannot be created: {first_line(error)}"
         ) from error
 
 
@@ -192,7 +192,7 @@ def _size(dim: Union[str, int], sizes: Dict[str, int]) -> int:
 
 
 def inputs_text(described: Sequence[Input], sizes: Dict[str, int]) -> str:
-    """The inputs for a person: each shape with the names of its dimensions."""
+    """Describe the inputs: each shape with the names of its dimensions."""
     texts = []
     for each in described:
         named = [f"{dim}={sizes[dim]}" if isinstance(dim, str) else str(dim) for dim in each.dims]
@@ -205,7 +205,7 @@ def _sizes(init: Dict[str, int]) -> str:
 
 
 class Call(NamedTuple):
-    """One run. No `functools.partial`, which would take another one apart: a model may be one."""
+    """One run. Not a `functools.partial`, because partials merge, and a model may be one."""
 
     function: Callable[..., Any]
     arguments: Tuple[Any, ...]
@@ -218,16 +218,16 @@ class Call(NamedTuple):
 def call_of_phase(
     phase: str, function: Callable[..., Any], module: Any, inputs: Sequence[Any]
 ) -> Call:
-    """The run of this phase; `module` has the parameters that `function` uses, if any."""
+    """Return the run of this phase; `module` has the parameters of `function`, if any."""
     if phase == FORWARD:
         return Call(function, tuple(inputs), {})
     parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
     leaves = [tensor for tensor in [*parameters, *inputs] if tensor.requires_grad]
     if not leaves:
-        raise UnsupportedError("neither an input nor a parameter has a gradient")
+        raise UnsupportedError("no input and no parameter requires a gradient")
     outputs = _with_gradient(function(*inputs))
     if not outputs:
-        raise UnsupportedError("no output has a gradient")
+        raise UnsupportedError("no output requires a gradient")
     generator = torch.Generator().manual_seed(1)
     gradients = [torch.randn(each.shape, generator=generator).to(each.dtype) for each in outputs]
     grad = torch.autograd.grad
@@ -243,7 +243,7 @@ def call_of_phase(
 
 
 def ready_for(phase: str, inputs: Sequence[Any]) -> List[Any]:
-    """The inputs as leaves of a graph where the phase has one."""
+    """Return the inputs, as leaves of a graph if the phase has one."""
     if phase == FORWARD:
         return list(inputs)
     return [

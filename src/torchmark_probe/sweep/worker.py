@@ -1,7 +1,7 @@
-"""Many cases of a sweep, one after the other in one process.
+"""Measures many cases of a sweep, one after another, in one process.
 
-Each is told as soon as it is there, so that a crash costs the case that crashed. The model is built
-once for the points that initialise it alike; exports and compilations are shared among them.
+Each result is sent as soon as it exists, so a crash only loses the current case. The model is built
+once for all points with the same initialisation; exports and compilations are shared among them.
 """
 
 import gc
@@ -38,28 +38,28 @@ from torchmark_probe.zygote.messages import Done, FileRead, Kernel, Sweep, Sweep
 
 _PRECISION = 0.01
 _LEAST_SECONDS = 0.03
-"""Of measured blocks, for a case that is steady: a hundred of them."""
+"""Seconds of measured blocks for a steady case: about a hundred blocks."""
 
 _MOST_SECONDS = 0.12
-"""For one that is not: a thousand such cases take three minutes with all that is around them."""
+"""Maximum for a case that is not steady: a thousand such cases take three minutes in total."""
 
 _LONG_RUNS = 20
-"""Runs of a case that takes longer than a block, where they fit into the next constant."""
+"""Runs of a case that takes longer than a block, if they fit into the next constant."""
 
 _LONGEST = 3.0
-"""Seconds of measured blocks, however long a run takes."""
+"""Maximum seconds of measured blocks, however long a run takes."""
 
 TOLERANCES = {"fp64": 1e-9, "fp32": 1e-4, "fp16": 1e-2, "bf16": 8e-2, "int8": 1e-1}
-"""How far a result may be from eager's, as a share of the largest element: some ten roundings of
-the dtype, since orders of summation differ. Beyond it the row says so."""
+"""How much a result may differ from eager's, as a share of the largest element: about ten roundings
+of the dtype, because orders of summation differ. Larger differences are reported."""
 
 
 @answers(Sweep)
 def _sweep(work: Sweep, _around: Surroundings, talk: int) -> Done:
-    """In a child of the zygote: run the user's file, then its cases, each told over the socket."""
+    """Run the user's file and its cases in a child of the zygote; send each result."""
     gc.enable()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = work.folder
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # others would run beside what is timed
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # others would disturb the measurement
     reference = ReferenceLoop()
     reference.quiet_pace = work.quiet_pace
     assert work.file is not None
@@ -72,7 +72,7 @@ def _sweep(work: Sweep, _around: Surroundings, talk: int) -> Done:
 
 
 class Point(NamedTuple):
-    """A model at one point and in one dtype, and what eager makes of it."""
+    """A model at one point in one dtype, with its eager result."""
 
     function: Callable[..., Any]
     inputs: List[Any]
@@ -81,7 +81,7 @@ class Point(NamedTuple):
 
 
 class Sweeper:
-    """What the cases share: the user's model, and what was prepared of it."""
+    """What the cases share: the user's model, and everything prepared from it."""
 
     def __init__(self, model: Any, wanted: Sweep, reference: ReferenceLoop) -> None:
         self._model = model
@@ -95,7 +95,7 @@ class Sweeper:
         self._point: Tuple[Any, Any] = (None, None)
 
     def measure(self, case: SweepCase) -> Swept:
-        """The samples and facts of a case, or why there are none."""
+        """Return the samples and facts of a case, or why there are none."""
         try:
             with torch.set_grad_enabled(case.phase != models.FORWARD):
                 return self._measure(case)
@@ -122,7 +122,7 @@ class Sweeper:
             sampling=self._sample(run.call),
             max_error=error,
             prepare_seconds=run.seconds if case.backend != "pt" else None,
-            # FLOPs and bytes are of the model, whoever runs it; memory is what torch allocates.
+            # FLOPs and bytes depend only on the model; memory is what torch allocates.
             flops=None if is_int8 else self._flops(case, point),
             bytes=None if is_int8 else bytes_of(point.function, tensors),
             peak_memory_bytes=None if is_onnx else run_watching_memory(run.call)[1],
@@ -130,10 +130,10 @@ class Sweeper:
         )
 
     def _at(self, case: SweepCase) -> Point:
-        """The point of a case; the last one is kept, for all its configs come one by one."""
+        """Return the point of a case; the last one is kept, because its configs follow directly."""
         key = (sorted(case.dims.items()), case.dtype, case.phase)
         if self._point[0] != key:
-            self._point = (None, None)  # what it holds is not needed while the next is made
+            self._point = (None, None)  # free its memory before making the next one
             self._point = (key, self._make_point(case))
         point: Point = self._point[1]
         return point
@@ -156,7 +156,7 @@ class Sweeper:
             ) from error
         expected = _results(result)
         if not expected:
-            raise models.CaseError(f"the result is {type(result).__name__!r}: no tensor")
+            raise models.CaseError(f"the result is {type(result).__name__!r} and has no tensor")
         return Point(function, inputs, expected)
 
     def _function(self, sizes: Dict[str, int], dtype: str) -> Callable[..., Any]:
@@ -175,7 +175,7 @@ class Sweeper:
         return function
 
     def _first_run(self, case: SweepCase, point: Point) -> FirstRun:
-        """The run that is timed; one by ONNX Runtime is a `Bound`."""
+        """Return the run that is timed; for ONNX Runtime it is a `Bound`."""
         phase, dtype, function = case.phase, case.dtype, point.function
         if case.backend == "ort":
             model = self._once(("ort", dtype), lambda: OnnxModel(function, self._wanted.threads))
@@ -200,7 +200,7 @@ class Sweeper:
         return self._prepared[key]
 
     def _axes(self) -> List[Dict[int, str]]:
-        """The axes of each input that no parameter of the model fixes."""
+        """Return the axes of each input that no parameter of the model fixes."""
         fixed = self._wanted.init
         return [
             {axis: dim for axis, dim in enumerate(each.dims)
@@ -209,7 +209,7 @@ class Sweeper:
         ]  # fmt: skip
 
     def _sample(self, call: Any) -> Sampling:
-        if isinstance(call, Bound):  # with nothing of ours between
+        if isinstance(call, Bound):  # timed without a wrapper
             call = models.Call(call.run, (call.binding,), {})
         setup, statement, names = call_of(call.function, call.arguments, call.keywords)
         blocks = PythonLoop(statement, setup, timer=self._clock, globals=names).blocks()
@@ -223,7 +223,7 @@ class Sweeper:
 
     def _flops(self, case: SweepCase, point: Point) -> Optional[int]:
         is_both = case.phase == models.FORWARD_BACKWARD
-        # One by one: torch's counter cannot look at both passes in one go.
+        # Separately, because torch's counter cannot measure both passes at once.
         phases = [models.FORWARD, models.BACKWARD] if is_both else [case.phase]
 
         def flops() -> Optional[int]:
@@ -245,18 +245,18 @@ class Sweeper:
 
 
 def _refuse_what_cannot_be(case: SweepCase) -> None:
-    """What no model can do; said before anything is built."""
+    """Skip what no model supports, before anything is built."""
     backend, dtype, phase = case.backend, case.dtype, case.phase
     if dtype == "int8" and phase != models.FORWARD:
-        raise UnsupportedError("what is quantised to int8 has no gradient")
+        raise UnsupportedError("a model quantised to int8 has no gradients")
     if backend == "ort" and phase != models.FORWARD:
-        raise UnsupportedError("ONNX Runtime runs forward alone")
+        raise UnsupportedError("ONNX Runtime runs only the forward pass")
     if backend == "ort" and dtype == "int8":
         raise UnsupportedError("torch's dynamic quantisation cannot be exported to ONNX")
 
 
 def _results(value: Any) -> List[Any]:
-    """The tensors of a result that can be compared."""
+    """Return the tensors of a result that can be compared."""
     return [tensor.detach() for tensor in tensors_of(value)]
 
 
@@ -265,4 +265,4 @@ def _warning(error: float, expected: Sequence[Any], dtype: str) -> str:
     allowed = TOLERANCES[dtype] * max([*elements, 1.0])
     if error <= allowed:
         return ""
-    return f"the result differs from eager's by {error:.3g}, more than {allowed:.3g}"
+    return f"the result differs from eager's by {error:.3g}, more than the tolerance {allowed:.3g}"

@@ -1,1 +1,1 @@
-"""The zygote: imports torch once, then forks a child for each case."""
+"""The zygote: a process that imports torch once, then forks a child for each case."""

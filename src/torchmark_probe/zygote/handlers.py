@@ -1,10 +1,10 @@
-"""Who answers which request: each kind of work has one handler, registered by its module's import.
+"""Maps requests to handlers: each kind of work has one handler, which its module registers.
 
-The zygote knows none of them by name. Its start message says which modules to import beyond its
-own; what those register it can do. A request can reach nothing that is not registered.
+The zygote does not know the handlers by name. Its start message names the modules to import, and
+these register what the zygote can do. A request can only reach registered functions.
 
-Code of a case may report facts of it: they come back with its answer, beside what it printed. An
-exception travels to the control side as text and facts.
+The code of a case may report facts, which are returned with its answer in addition to its output.
+An exception is sent to the control side as text and facts.
 """
 
 import linecache
@@ -25,44 +25,44 @@ from torchmark_probe.zygote.valgrind import Requests
 _OWN_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory", "bad_alloc")
-"""What torch, the C library and C++ say when an allocation fails and it is no MemoryError."""
+"""What torch, the C library and C++ say if an allocation fails without a MemoryError."""
 
 _LONGEST_LINE = 200
-"""Characters of an exception that is told on one line."""
+"""Maximum characters of an exception that is shown on one line."""
 
 _LONGEST_TEXT = 32 * 1024
-"""Characters of what an exception and its causes say: a message may hold a whole tensor."""
+"""Maximum characters of an exception with its causes: a message may contain a whole tensor."""
 
 _MOST_CAUSES = 5
 
 _SHOWN_LINES = 12
-"""Lines of a traceback that are kept at its start and at its end; a recursion has thousands."""
+"""Lines of a traceback to keep from its start and from its end; a recursion has thousands."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Surroundings(NamedTuple):
-    """What the zygote gives to every case."""
+    """What the zygote provides for every case."""
 
     torch: Any
     """The module, imported once for all cases."""
 
     callgrind: Optional[Requests]
-    """Callgrind's requests, or None in a zygote that was launched plainly."""
+    """Callgrind's requests; None in a zygote without callgrind."""
 
     reserve: Optional[Reserve]
-    """What a child frees before it counts, so that allocations cost the same in all of them."""
+    """Objects that a child frees before it counts, so that allocations cost the same in each."""
 
     copies_code: bool = False
-    """Whether a child that is timed puts the code that it runs into pages of its own."""
+    """Whether a timed child copies the code that it runs to new pages."""
 
 
 class UnknownRequestError(Exception):
-    """A request that this zygote does not answer."""
+    """The zygote has no handler for the request."""
 
 
 class UnsupportedError(Exception):
-    """What cannot be done here, and is no failure of the case; the sentence says why."""
+    """Something is not possible here, which is not a failure of the case; the text says why."""
 
 
 _handlers: Dict[type, Callable[[Any, Surroundings, int], messages.Message]] = {}
@@ -71,10 +71,10 @@ _reported: Dict[str, Any] = {}
 
 
 def answers(kind: type) -> Callable[[Function], Function]:
-    """Register what does this kind of work.
+    """Register the handler for this kind of work.
 
-    It gets the work, the surroundings and the socket of the case, for what it has to say before it
-    returns the outcome.
+    It gets the work, the surroundings and the socket of the case, over which it can send messages
+    before it returns the outcome.
     """
 
     def register(handler: Function) -> Function:
@@ -85,13 +85,13 @@ def answers(kind: type) -> Callable[[Function], Function]:
 
 
 def offer(function: Function) -> Function:
-    """Let a request call this function, with arguments and result as plain JSON."""
+    """Let requests call this function, with plain JSON as arguments and result."""
     _offered[f"{function.__module__}.{function.__name__}"] = function
     return function
 
 
 def report(**facts: Any) -> None:
-    """Tell the control side something of this case, as plain JSON. The last value of a name counts.
+    """Report facts of this case to the control side, as plain JSON; later values replace earlier.
 
     >>> report(flops=2)
     >>> collect_reports()
@@ -101,14 +101,14 @@ def report(**facts: Any) -> None:
 
 
 def collect_reports() -> Dict[str, Any]:
-    """All that was reported in this process, which is then forgotten."""
+    """Return everything that was reported in this process, and forget it."""
     facts = dict(_reported)
     _reported.clear()
     return facts
 
 
 def outcome_of(request: messages.Request, around: Surroundings, talk: int) -> messages.Message:
-    """Do what the request asks; an exception is an outcome too."""
+    """Do the work of the request; an exception is an outcome too."""
     try:
         return _answer(request, around, talk)
     except BaseException as error:  # a statement may raise anything, SystemExit too
@@ -117,7 +117,7 @@ def outcome_of(request: messages.Request, around: Surroundings, talk: int) -> me
 
 def _answer(request: messages.Request, around: Surroundings, talk: int) -> messages.Message:
     if request.memory is not None:
-        # Valgrind keeps RLIMIT_DATA for itself.
+        # Valgrind uses RLIMIT_DATA itself.
         limit_memory(
             request.memory, resource.RLIMIT_AS if around.callgrind else resource.RLIMIT_DATA
         )
@@ -143,9 +143,9 @@ def _call(work: messages.Call, _around: Surroundings, _talk: int) -> messages.Va
 
 
 def limit_memory(extra: int, kind: int = resource.RLIMIT_DATA) -> None:
-    """Let this process take `extra` bytes beyond what it has, unless it may only take less.
+    """Let this process take `extra` bytes more than it has, unless its limit is lower.
 
-    RLIMIT_DATA counts what is written to, RLIMIT_AS the address space.
+    RLIMIT_DATA counts writable memory, RLIMIT_AS the address space.
     """
     with open("/proc/self/statm") as file:
         pages = file.read().split()[0 if kind == resource.RLIMIT_AS else 5]
@@ -156,9 +156,9 @@ def limit_memory(extra: int, kind: int = resource.RLIMIT_DATA) -> None:
 
 
 def _seed_everything(torch: Any) -> None:
-    """The same numbers in every child: Python draws a new seed at a fork."""
+    """Use the same random numbers in every child; Python seeds anew after a fork."""
     random.seed(0)
-    # torch.manual_seed goes through every kind of device, with a traceback for each.
+    # torch.manual_seed visits every kind of device, and creates a traceback for each.
     torch.default_generator.manual_seed(0)
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
@@ -166,7 +166,7 @@ def _seed_everything(torch: Any) -> None:
 
 
 def remember_own_lines() -> None:
-    """Keep the probe's own source for tracebacks: a child has no longer the archive to read."""
+    """Keep the probe's source for tracebacks, because a child can no longer read the archive."""
     for module in list(sys.modules.values()):
         name: str = getattr(module, "__name__", "")
         loader: Any = getattr(module, "__loader__", None)
@@ -177,10 +177,10 @@ def remember_own_lines() -> None:
 
 
 def describe_error(error: BaseException) -> messages.Message:
-    """The outcome of a case that raised: the user's part of it."""
+    """Return the outcome of a case that raised, with the user's part of the traceback."""
     if isinstance(error, SnippetSyntaxError):
         wrong = error.error
-        # The end is known from Python 3.10 on.
+        # The end position is known since Python 3.10.
         names = ("lineno", "offset", "text", "end_lineno", "end_offset")
         details = [getattr(wrong, name, None) for name in names]
         return messages.SyntaxFailed(error.part, wrong.msg, details)
@@ -199,28 +199,28 @@ def describe_error(error: BaseException) -> messages.Message:
 
 
 def why_unsupported(error: BaseException) -> str:
-    """Why something cannot be done here, in a sentence; empty for what failed otherwise."""
+    """Say in a sentence why something is not possible here; empty for other failures."""
     return str(error) if isinstance(error, UnsupportedError) else what_is_lacking(error)
 
 
 def headline_of(error: BaseException) -> str:
-    r"""The type of an exception and the line that says what happened, not too long.
+    r"""Return the type of an exception and the line that says what happened, shortened.
 
-    That is the first one: torch's messages go on with where they come from in C++, line after line.
-    Some first lines only announce what comes.
+    This is usually the first line: torch's messages continue with lines about their origin in C++.
+    Some first lines only announce what follows.
 
     >>> headline_of(ValueError("sizes differ\nException raised from add at Add.cpp:1"))
     'ValueError: sizes differ'
     """
     printed = traceback.format_exception_only(type(error), error)
-    # What a SyntaxError has before its type is indented.
+    # A SyntaxError has indented lines before its type.
     said = next((part for part in printed if not part.startswith(" ")), printed[-1])
     line = _what_happened(said)
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
 
 
 _SCRIPT_FAILED = "The following operation failed in the TorchScript interpreter."
-"""How a message begins that goes on with the script, and ends with what was raised in there."""
+"""Start of a message that continues with the script and ends with the exception raised in it."""
 
 _RAISED_IN_SCRIPT = re.compile(r"(?:builtins\.)?([\w.]+: .*)")
 
@@ -242,7 +242,7 @@ def _what_happened(said: str) -> str:
 
 
 def full_text(error: BaseException) -> str:
-    """An exception as Python prints it, below it what caused it; a very long text is cut."""
+    """Return an exception as Python prints it, followed by its causes; very long text is cut."""
     texts: List[str] = []
     cause: Optional[BaseException] = error
     why = ""
@@ -256,9 +256,9 @@ def full_text(error: BaseException) -> str:
 
 
 def _users_frames(error: BaseException) -> List[str]:
-    """The traceback from the statement on, with the user's own parts and line numbers.
+    """Return the traceback from the statement on, with the user's parts and line numbers.
 
-    The probe's own files say nothing about the mistake.
+    Frames of the probe are left out, because they do not explain the mistake.
     """
     lines: List[str] = []
     is_in_snippet = False

@@ -1,8 +1,8 @@
-"""What an environment lacks, in a sentence, read off the message of what was raised there.
+"""Recognises errors that mean that an environment lacks something, by their messages.
 
-An operator, a function, a dtype of a kernel or a device that this torch does not have is no failure
-of the case: it is skipped, and the sentence says what is missing. torch has no class of exceptions
-for it, so its messages have to do; they are the same from 1.13 to 2.13.
+If this torch lacks an operator, a function, a kernel for a dtype or a device, the case has not
+failed: it is skipped, and a sentence says what is missing. torch has no exception class for this,
+so its messages are matched; they are the same from 1.13 to 2.13.
 """
 
 import re
@@ -21,13 +21,13 @@ _LACKING = (
     (r"^\"?([^\"\n]{1,80}?)\"? not implemented for '?(\w+)", "{} for {}"),
     (r"^Torch not compiled with (\w+) enabled", "{}"),
 )  # fmt: skip
-"""How torch and Python say it, and what it is that is not there."""
+"""Messages of torch and Python, with the name of what is missing."""
 
 _PATTERNS = tuple((re.compile(pattern), name) for pattern, name in _LACKING)
 
 
 def what_is_lacking(error: BaseException) -> str:
-    """The sentence; empty for an error of any other kind.
+    """Return the sentence; empty for any other kind of error.
 
     >>> what_is_lacking(ImportError("cannot import name 'vmap' from 'torch' (torch/__init__.py)"))
     'torch ... has no torch.vmap'

@@ -1,11 +1,11 @@
-"""What the control side and the processes of a zygote say to each other, one class a message.
+"""The messages between the control side and the processes of a zygote, one class for each.
 
-Deriving from `Message` is all that it takes: a subclass is a frozen dataclass, and `wire` makes it
-again at the other side by the annotations of its fields. Both sides come from one release and use
-this module. It needs no torch.
+To define a message, derive from `Message`: a subclass is a frozen dataclass, and `wire` recreates
+it on the other side from the annotations of its fields. Both sides belong to one release and use
+this module. It does not need torch.
 
-In order: how a zygote begins, what is run, what is asked of a child, what is said while it works,
-how it ends, what its parent says; then replays and sweeps.
+In order: starting a zygote, cases, requests to a child, messages during the work, outcomes,
+messages from the child's parent; then replays and sweeps.
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """For type checkers alone; Python has it from 3.11 on."""
+        """Only for type checkers; Python has it since 3.11."""
         return lambda cls: cls
 
 
 classes: Dict[str, type] = {}
-"""Every message by its name."""
+"""Every message class by its name."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 class Message:
-    """Anything that is said as a whole, or as a part of something else where its class may vary."""
+    """A message, or a part of another message whose class may vary."""
 
     def __init_subclass__(cls) -> None:
         classes[cls.__name__] = dataclasses.dataclass(frozen=True)(cls)
@@ -41,48 +41,48 @@ class Start(Message):
     sys_path: List[str]
     threads: int
     layout: Optional[int]
-    """Where libraries lie, as `memory.choose_addresses` has it; None leaves it to the kernel."""
+    """Selects the addresses of libraries, see `memory.choose_addresses`; None means the kernel."""
 
     torch_file: str
     modules: List[str]
-    """What to import after torch; what there is not is left out."""
+    """What to import after torch; missing modules are skipped."""
 
     imports: List[str]
-    """What the user wants imported after that; without one of these the zygote does not start."""
+    """What the user wants imported after that; if one is missing, the zygote does not start."""
 
     import_path: List[str]
-    """Where those are found beyond `sys_path`."""
+    """Where these modules are found, in addition to `sys_path`."""
 
     copies_code: bool = False
-    """Whether children that are timed put code into pages of their own: `memory.copy_code`."""
+    """Whether timed children copy code to new pages: `pages.copy_code`."""
 
 
 class StageBegan(Message):
-    """From the zygote: what it does now."""
+    """From the zygote: the stage that begins."""
 
     text: str
 
 
 class Ready(Message):
-    """From the zygote: cases can be handed over; the facts are those of its environment."""
+    """From the zygote: it can take cases; the facts describe its environment."""
 
     facts: Dict[str, Any]
 
 
 class ImportFailed(Message):
-    """From the zygote, last of all: a module that the user wants cannot be imported."""
+    """From the zygote, as its last message: a module of the user cannot be imported."""
 
     module: str
     reason: str
 
 
 class PythonCase(Message):
-    """A statement in Python, with all that it needs, as text and files."""
+    """A Python statement with everything that it needs, as text and files."""
 
     stmt: str
     setup: str = "pass"
     global_setup: str = ""
-    """Run as the code of a module before the setup; its names are globals."""
+    """Run as module code before the setup; its names are globals."""
 
     globals: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)
     """How to make each global: {"kind": "json", "literal" or "import", "value": ...}, or
@@ -103,32 +103,32 @@ class Request(Message):
     """To a child, once: what to do and where."""
 
     work: Message
-    """What decides who answers; see `handlers`."""
+    """Its class selects the handler; see `handlers`."""
 
     path: List[str]
-    """Where it finds modules beyond the interpreter's own places."""
+    """Where modules are found, in addition to the interpreter's path."""
 
     memory: Optional[int]
-    """Bytes that it may take beyond what the zygote has."""
+    """Bytes that it may allocate in addition to what the zygote has."""
 
     cores: List[int]
-    """Where it runs; empty for where the zygote is."""
+    """Where it runs; empty means where the zygote runs."""
 
 
 class Run(Message):
-    """Setup and statement once, neither timed nor counted."""
+    """Run setup and statement once, without timing or counting."""
 
     case: Case
 
 
 class TracePython(Message):
-    """Bytecodes of one run, by function."""
+    """Get the bytecodes of one run, by function."""
 
     case: PythonCase
 
 
 class Count(Message):
-    """The statement under callgrind, `number` times after `warmup` uncounted runs."""
+    """Count `number` runs under callgrind, after `warmup` uncounted runs."""
 
     case: Case
     number: int
@@ -136,42 +136,42 @@ class Count(Message):
 
 
 class Sample(Message):
-    """Times of the statement, block by block."""
+    """Time the statement, block by block."""
 
     case: Case
     limits: Limits
     seed: int
     quiet_pace: float
-    """The best pace of the reference loop that is known; see `loops.sampling`."""
+    """The best known pace of the reference loop; see `loops.sampling`."""
 
 
 class SampleTogether(Message):
-    """Times of several statements, block by block in rounds."""
+    """Time several statements, block by block in rounds."""
 
     cases: List[Case]
-    """Cases in Python have the same globals and global setup, which are made once."""
+    """Cases in Python share their globals and global setup, which are made once."""
 
     limits: Limits
     seed: int
     quiet_pace: float
     folder: str
-    """Where the processes meet; see `rounds`."""
+    """For the files shared with the control side; see `rounds`."""
 
 
 class Alternate(Message):
-    """The statement set up and warm, for blocks that alternate with those of another process."""
+    """Set up and warm the statement for blocks that alternate with those of another process."""
 
     case: Case
     limits: Limits
     shake: int
-    """Decides where heap and stack lie."""
+    """Determines the places of heap and stack."""
 
     cores: List[int]
-    """Where blocks run; the request's own cores are those of the setup."""
+    """The cores for blocks; the request's cores are for the setup."""
 
 
 class Loop(Message):
-    """The statement again and again until it is told to stop; its runs are the answer."""
+    """Run the statement again and again until it is stopped; the answer is the number of runs."""
 
     case: Case
     limits: Limits
@@ -181,7 +181,7 @@ class Loop(Message):
 
 
 class Call(Message):
-    """A function of the probe that is offered for this; see `handlers.offer`."""
+    """Call a function of the probe that is offered for this; see `handlers.offer`."""
 
     function: str
     """Its module and name, "torchmark_probe.replay.work.machine_speeds"."""
@@ -193,20 +193,23 @@ class BlockSize(Message):
     """From a child that alternates: it is ready."""
 
     number: int
-    """Runs in a block that it found fitting."""
+    """The number of runs that it chose for a block."""
 
     seconds: float
-    """What such a block takes."""
+    """How long such a block takes."""
+
+    is_small: bool = False
+    """Whether the data that it uses fits into the caches of a core."""
 
 
 class TakeBlocks(Message):
-    """To a child that alternates: take your blocks; see `cases`."""
+    """To a child that alternates: run your blocks; see `cases`."""
 
     order: List[int]
-    """The role whose block it is, for one block after the other."""
+    """The role of each block, in order."""
 
     role: int
-    """The child's own."""
+    """The role of this child."""
 
     number: int
     """Runs in a block."""
@@ -219,14 +222,16 @@ class TakeBlocks(Message):
 
 
 class BlockTimes(Message):
-    """From a child that alternates: the seconds of each of its blocks, and of what preceded it."""
+    """From a child that alternates: the seconds of each block, and of the warm-up before it."""
 
     seconds: List[float]
     warm_ups: List[float]
+    cpu_seconds: float = 0.0
+    """Processor time of all blocks: less than the sum of `seconds` if others use the core."""
 
 
 class Looping(Message):
-    """From a child that loops: it is warm and does nothing else from now on."""
+    """From a child that loops: it is warm and only runs the statement from now on."""
 
     process: int
     seconds_per_run: float
@@ -237,7 +242,7 @@ class Stop(Message):
 
 
 class Answer(Message):
-    """From a child, last of all."""
+    """From a child, as its last message."""
 
     outcome: Message
     facts: Dict[str, Any]
@@ -245,11 +250,11 @@ class Answer(Message):
 
 
 class Done(Message):
-    """There is nothing to tell, or callgrind has written it into its file."""
+    """Success without a value; counts are in callgrind's file."""
 
 
 class Sampled(Message):
-    """The times that were asked for."""
+    """The times of a statement."""
 
     sampling: Sampling
     first_run: float
@@ -257,13 +262,13 @@ class Sampled(Message):
 
 
 class SampledTogether(Message):
-    """The times of several statements, in their order."""
+    """The times of several statements, in order."""
 
     samplings: List[Sampling]
 
 
 class Value(Message):
-    """What a function gave back, or was found out, as plain JSON."""
+    """A value as plain JSON, such as the result of a function."""
 
     value: Any
 
@@ -275,63 +280,63 @@ class Raised(Message):
     """The type and the first line of the message."""
 
     frames: str
-    """The traceback from the user's own line on, without the exception."""
+    """The traceback from the user's line on, without the exception."""
 
     text: str
-    """The exception as Python prints it, and those that caused it."""
+    """The exception as Python prints it, with its causes."""
 
     builtin: str = ""
-    """The name of its class if that is one of Python's own."""
+    """The name of its class if it is built into Python."""
 
     is_memory: bool = False
     """Whether an allocation failed."""
 
     lacking: str = ""
-    """What this environment does not have, in a sentence, if that is why; see `lacking`."""
+    """What this environment lacks, in a sentence, if that is the reason; see `lacking`."""
 
 
 class Unsupported(Message):
-    """The case cannot be done here: the sentence says why, and nothing is broken."""
+    """The case cannot run here for the given reason, but nothing is broken."""
 
     reason: str
 
 
 class SyntaxFailed(Message):
-    """The setup or the statement does not compile; lines and columns are the user's own."""
+    """The setup or the statement does not compile; lines and columns are the user's."""
 
     part: str
     message: str
     details: List[Any]
-    """Line, column, text, end line and end column, each None where Python does not say it."""
+    """Line, column, text, end line and end column; None if Python does not give it."""
 
 
 class NotForked(Message):
-    """There is no child: the kernel made none."""
+    """There is no child, because the kernel could not create it."""
 
     reason: str
 
 
 class Forked(Message):
-    """Which process the child is."""
+    """The process id of the child."""
 
     pid: int
 
 
 class Ended(Message):
-    """The child is gone."""
+    """The child has ended."""
 
     status: int
-    """As `os.waitpid` gives it."""
+    """As returned by `os.waitpid`."""
 
 
 class ReplayInOrder(Message):
-    """All calls of a step, in their order, pass after pass."""
+    """Run all calls of a step in order, pass after pass."""
 
     calls: List[str]
-    """Distinct calls, each the JSON behind "call" of a trace."""
+    """Distinct calls, each the JSON of "call" in a trace."""
 
     order: List[int]
-    """Numbers of calls, as the step made them."""
+    """Indexes of calls, in the order of the step."""
 
     limits: Limits
     seed: int
@@ -345,24 +350,24 @@ class LeftOut(Message):
     number: int
     reason: str
     is_unsupported: bool
-    """Whether it cannot be done here, and is no failure."""
+    """Whether it is not supported here, as opposed to failed."""
 
 
 class ReplayedInOrder(Message):
-    """What the passes took."""
+    """The times of the passes."""
 
     sampling: Sampling
-    """Whole passes, `number` of them in a block, with no clock read between calls."""
+    """Whole passes, `number` of them per block, without reading the clock between calls."""
 
     seconds: List[float]
-    """Of each position that was run: the median over passes of their own."""
+    """For each position that was run, the median over separate passes."""
 
     lows: List[float]
-    """Where the 95 % interval of each median begins; `highs` has where it ends."""
+    """Lower ends of the 95 % intervals of the medians; `highs` has the upper ends."""
 
     highs: List[float]
     passes: int
-    """Those in which every position was timed."""
+    """Number of passes in which every position was timed."""
 
     left_out: List[LeftOut]
 
@@ -374,30 +379,30 @@ class Input(Message):
     """Its shape: names of dimensions, or sizes."""
 
     dtype: str
-    """Of the elements, where they are integers."""
+    """The dtype of integer elements."""
 
     below: Union[str, int, None]
-    """Integers lie below this size or dimension; None for floating-point numbers."""
+    """Integers are below this size or dimension; None for floating-point numbers."""
 
 
 class SweepCase(Message):
-    """The model at one point, in one config."""
+    """The model at one point with one config."""
 
     dims: Dict[str, int]
-    """Sizes by the names of dimensions."""
+    """Sizes by name of dimension."""
 
     dtype: str
     backend: str
     phase: str
     timed: bool
-    """Whether more than its kernels is asked for."""
+    """Whether the case is timed, or only its kernels are measured."""
 
 
 class Sweep(Message):
-    """Many cases of one model, one after the other."""
+    """Many cases of one model, one after another."""
 
     file: Optional[str]
-    """The user's file, whose `model` it is."""
+    """The user's file, which defines `model`."""
 
     init: List[str]
     """The dimensions that the model's constructor takes."""
@@ -405,22 +410,22 @@ class Sweep(Message):
     inputs: List[Input]
     threads: int
     folder: str
-    """For what compilers write."""
+    """For files that compilers write."""
 
     kernels: bool
-    """Whether to look for the kernels of each case too."""
+    """Whether to measure the kernels of each case too."""
 
     cases: List[SweepCase]
     quiet_pace: float
-    """The best pace of the reference loop that is known; see `loops.sampling`."""
+    """The best known pace of the reference loop; see `loops.sampling`."""
 
 
 class FileRead(Message):
-    """The user's file has been run; cases follow."""
+    """The user's file has been run; results of cases follow."""
 
 
 class Kernel(Message):
-    """What one run does in one kernel."""
+    """The share of one kernel in a run."""
 
     kernel: str
     calls: float
@@ -428,7 +433,7 @@ class Kernel(Message):
 
 
 class Swept(Message):
-    """What was found out of one case."""
+    """The result of one case."""
 
     status: str
     """measured, skipped or failed."""
@@ -441,10 +446,10 @@ class Swept(Message):
     """The largest difference from eager's result."""
 
     prepare_seconds: Optional[float] = None
-    """Compiling or exporting, the first run included."""
+    """Seconds of compiling or exporting, including the first run."""
 
     flops: Optional[int] = None
     bytes: Optional[int] = None
     peak_memory_bytes: Optional[int] = None
     kernels: Optional[List[Kernel]] = None
-    """None where they were not asked for."""
+    """None if they were not asked for."""

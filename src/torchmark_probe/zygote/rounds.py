@@ -1,9 +1,9 @@
-"""Several statements in one process, timed in rounds, and who watches it knows which one runs.
+"""Times several statements in one process, in rounds, and tells the control side which one runs.
 
-The control side and this process meet in a folder. Before each block the number of the statement
-and the time are written to its file `turn`: if the process dies or hangs, that one is to blame.
-What each statement prints goes to its own two named pipes, `0.out` and `0.err`, which the control
-side reads. All of that happens between blocks, and the same for every statement.
+The control side and this process share a folder. Before each block, the number of the statement and
+the time are written to its file `turn`: if the process dies or hangs, that statement is the cause.
+The output of each statement goes to its own two named pipes, `0.out` and `0.err`, which the control
+side reads. All of this happens between blocks, in the same way for every statement.
 """
 
 import os
@@ -23,14 +23,14 @@ from torchmark_probe.zygote.serving import flush_everything
 TURN_FILE = "turn"
 
 TURN = struct.Struct("<id")
-"""The number of the statement, and when it began by `time.monotonic`, which all processes share."""
+"""The statement's number and its start by `time.monotonic`, which all processes share."""
 
 OUTPUTS = ("out", "err")
-"""How the names of a statement's pipes end: standard output and standard error."""
+"""Extensions of the names of a statement's pipes: standard output and standard error."""
 
 
 class Turns:
-    """Says whose turn it is, and gives that statement its own output."""
+    """Records whose turn it is, and redirects output to that statement's pipes."""
 
     def __init__(self, folder: str, number: int) -> None:
         self._file = os.open(os.path.join(folder, TURN_FILE), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -41,10 +41,10 @@ class Turns:
         self._last: Optional[int] = None
 
     def begin(self, number: int) -> None:
-        """The turn of this statement begins.
+        """Begin the turn of this statement.
 
-        An error here is the fault of the one before, which closed what is not its own: the file
-        still names that one.
+        An error here is caused by the previous statement, which has closed a file that it does not
+        own: the file still names that statement.
         """
         if number != self._last:
             flush_everything()
@@ -55,7 +55,7 @@ class Turns:
 
 
 class _Loop:
-    """Blocks of one statement, each of which is its turn."""
+    """Blocks of one statement, each in its own turn."""
 
     def __init__(self, blocks: Any, turns: Turns, number: int) -> None:
         self._blocks, self._turns, self._number = blocks, turns, number

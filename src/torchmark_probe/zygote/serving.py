@@ -1,17 +1,17 @@
-"""A zygote at work: it forks for every case that is handed over, in one of two ways.
+"""The working zygote: it forks for every case that is handed over, in one of two ways.
 
 *Under callgrind* it forks a keeper, and the keeper forks the child and waits for it. So the zygote
-does the same few things between any two forks, whatever becomes of a case: that is what makes
-counts repeat to the instruction. The keeper takes the case with it when the zygote dies, and a case
-that kills its parent costs nobody else.
+does the same few things between any two forks, whatever happens to a case. This is why counts
+repeat to the instruction. The keeper kills the case when the zygote dies, and a case that kills its
+parent does not affect other cases.
 
-*Plainly* it does so too, but watches over those that are in haste itself. A fork of a process that
-has torch in it takes ten milliseconds and more, and so does its end; with a keeper in between a
-case costs that twice: most of what a process costs that alternates for a few hundredths of a
-second. Times do not mind what the zygote does meanwhile.
+*Without callgrind* it does so too, except that it watches cases in haste itself. Forking a process
+that uses torch takes 10 ms or more, and so does its end. With a keeper, a case costs this twice,
+which would be most of the time of a process that alternates for a few hundredths of a second. Times
+are not affected by what the zygote does meanwhile.
 
-The parent of a child, a keeper or the zygote itself, tells the control side which process to kill
-when the time is up, and how the process ended.
+The parent of a child (a keeper or the zygote) tells the control side which process to kill at the
+time limit, and how the process ended.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ from typing import Any, Dict
 from torchmark_probe.zygote import handlers, messages, wire
 
 CUT_OFF = os.EX_IOERR
-"""The status of a child whose statement closed the socket for its answer."""
+"""Exit status of a child whose statement closed the socket for its answer."""
 
 _PR_SET_PDEATHSIG = 1
 
 _ARCHIVE = 99
-"""Where a case has the archive of the probe: a fixed number, as counts depend on every byte."""
+"""Descriptor of the probe's archive in a case; fixed, because counts depend on every byte."""
 
 _libc = ctypes.CDLL(None)
 
@@ -40,9 +40,9 @@ _libc = ctypes.CDLL(None)
 def serve_counts(channel: socket.socket, around: handlers.Surroundings) -> None:
     """Fork for every case that is handed over, until the control side is gone.
 
-    Nothing here depends on the case: the next fork finds the heap as the last one did.
+    Nothing here depends on the case, so each fork finds the heap in the same state.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the keepers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the keepers
     zygote = os.getpid()
     while True:
         case = wire.take_over(channel)
@@ -57,7 +57,7 @@ def serve_counts(channel: socket.socket, around: handlers.Surroundings) -> None:
 
 
 def _fork(files: wire.CaseFiles) -> int:
-    """Fork for a case, as `os.fork` does; -1 where that cannot be, which the case is then told."""
+    """Fork for a case, as `os.fork` does; return -1 if that fails, after telling the case why."""
     try:
         return os.fork()
     except OSError as error:
@@ -67,10 +67,10 @@ def _fork(files: wire.CaseFiles) -> int:
 
 
 def _keep(files: wire.CaseFiles, around: handlers.Surroundings, zygote: int) -> None:
-    """Be the keeper of one case, and end with it. Called in a fork; never returns."""
+    """Run the keeper of one case, which ends with it. Called in a fork; never returns."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Until the child is known there is nothing to take along, so the default will do.
+        # Until the child is known, there is nothing to kill, so the default action will do.
         die_with_parent(signal.SIGTERM)
         if os.getppid() != zygote:
             os._exit(1)
@@ -84,7 +84,7 @@ def _keep(files: wire.CaseFiles, around: handlers.Surroundings, zygote: int) -> 
 
 
 def _see_it_through(talk: int, child: int) -> None:
-    """Wait for the child and tell how it ended."""
+    """Wait for the child and report how it ended."""
 
     def take_along(_signal: int, _frame: Any) -> None:
         _kill_group(child)
@@ -98,8 +98,8 @@ def _see_it_through(talk: int, child: int) -> None:
 
 
 def serve_times(channel: socket.socket, around: handlers.Surroundings) -> None:
-    """Fork for every case that is handed over, until the control side is gone; so are all cases."""
-    # The end of the channel says it as well, and leaves time to take everybody along.
+    """Fork for every case that is handed over; when the control side is gone, end all cases."""
+    # The end of the channel signals this too, and leaves time to kill all cases.
     die_with_parent(0)
     watch = _Watch(channel, around)
     try:
@@ -110,7 +110,7 @@ def serve_times(channel: socket.socket, around: handlers.Surroundings) -> None:
 
 
 class _Watch:
-    """The children that live, and what their parent waits for."""
+    """The running children, and what their parent waits for."""
 
     def __init__(self, channel: socket.socket, around: handlers.Surroundings) -> None:
         self._channel = channel
@@ -127,7 +127,7 @@ class _Watch:
             self._news.register(descriptor, select.POLLIN)
 
     def wait(self) -> bool:
-        """Wait for the next case, or for the end of one; False if the control side is gone."""
+        """Wait for the next case or the end of one; return False if the control side is gone."""
         news = [descriptor for descriptor, _ in self._news.poll()]
         if self._woken in news:
             self._bury()
@@ -151,13 +151,13 @@ class _Watch:
             be(files, self._around, self._zygote)
         if child > 0 and in_haste:
             self._talks[child] = os.dup(files.talk)
-            with contextlib.suppress(OSError):  # the control side has left the case
+            with contextlib.suppress(OSError):  # the control side has closed the case
                 _introduce(child, files.talk)
         for descriptor in files:
             os.close(descriptor)
 
     def _leave(self) -> None:
-        """A fork has nothing to do with its parent's other children."""
+        """Close the files of its parent's other children; called in a fork."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._channel.close()
@@ -165,14 +165,14 @@ class _Watch:
             os.close(descriptor)
 
     def _bury(self) -> None:
-        """One signal may stand for several children."""
+        """Handle the end of children; one signal may be for several of them."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._woken, 4096):
                 pass
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            except ChildProcessError:  # nobody is left
+            except ChildProcessError:  # there are no children
                 return
             if ended is None:
                 return
@@ -180,32 +180,32 @@ class _Watch:
 
     def _bury_one(self, child: int) -> None:
         talk = self._talks.pop(child, None)
-        if talk is None:  # a keeper, which has told the end of its case itself
+        if talk is None:  # a keeper, which has reported the end of its case itself
             os.waitpid(child, 0)
             return
-        with contextlib.suppress(OSError):  # the control side has left the case
+        with contextlib.suppress(OSError):  # the control side has closed the case
             _bury_child(child, talk)
         os.close(talk)
 
 
 def die_with_parent(how: int) -> None:
-    """Ask the kernel for a signal at the death of the parent, whatever kills it."""
+    """Ask the kernel to send this process a signal when its parent dies for any reason."""
     _libc.prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
 
 
 def _introduce(child: int, talk: int) -> None:
-    """Tell the control side which process it is; it leads a group of its own."""
-    # The child does this too, so it is done whoever comes first.
-    with contextlib.suppress(OSError):  # it has ended already
+    """Tell the control side the process id; the process gets its own process group."""
+    # The child does this too, so it happens whichever process is first.
+    with contextlib.suppress(OSError):  # it has already ended
         os.setpgid(child, child)
     wire.send(talk, messages.Forked(child))
 
 
 def _bury_child(child: int, talk: int) -> None:
-    """Tell how a child ended that has; its own processes end with it."""
-    _kill_group(child)  # before it is reaped, so the number is still its own
+    """Report how a child has ended; the processes that it started are killed."""
+    _kill_group(child)  # before it is reaped, while its id cannot be reused
     _, status = os.waitpid(child, 0)
-    # The child may have died in the middle of a line.
+    # The child may have died while sending a line.
     wire.write(talk, b"\n" + wire.encode(messages.Ended(status)))
 
 
@@ -215,7 +215,7 @@ def _kill_group(child: int) -> None:
 
 
 def _live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> None:
-    """Be the child of one case, from its request to its answer. Called in a fork; never returns."""
+    """Run the child of one case, from request to answer. Called in a fork; never returns."""
     try:
         die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
@@ -234,21 +234,22 @@ def _live(files: wire.CaseFiles, around: handlers.Surroundings, parent: int) -> 
         except OSError:
             os._exit(CUT_OFF)
         _be_gone()
-    except BaseException:  # a mistake of ours; where it prints is kept with the case
+    except BaseException:  # an internal error; its output is kept with the case
         traceback.print_exc()
     finally:
         os._exit(1)
 
 
 def _be_gone() -> None:
-    """End with nothing more to do. A signal does what `_exit` does, but for callgrind: at an exit
-    it would write one more file, for which nobody waits and everybody would have to.
+    """End this process by a signal, without running anything more.
+
+    This does what `_exit` does, except under callgrind, where an exit would write another file.
     """
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def flush_everything() -> None:
-    """What the case printed leaves the process, from Python and from C."""
+    """Flush what the case printed, from Python and from C."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the statement closed it
             stream.flush()
@@ -256,7 +257,7 @@ def flush_everything() -> None:
 
 
 def _move_in(files: wire.CaseFiles) -> None:
-    """The case gets its own output, nothing to read, and the user's working directory."""
+    """Give the case its own output, an empty input and the user's working directory."""
     os.fchdir(files.directory)
     os.dup2(files.stdout, 1)
     os.dup2(files.stderr, 2)
@@ -266,13 +267,14 @@ def _move_in(files: wire.CaseFiles) -> None:
     for descriptor in (files.stdout, files.stderr, files.directory, empty):
         os.close(descriptor)
     for stream in (sys.stdout, sys.stderr):
-        # A crash loses what is still in a buffer.
+        # A crash would lose what is still in a buffer.
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def _move_archive() -> None:
-    """The probe is imported from descriptor 0, which is about to be closed; a case whose code
-    imports torchmark needs more of it.
+    """Move the probe's archive from descriptor 0, which is about to be closed.
+
+    A case whose code imports torchmark reads more modules from it.
     """
     os.dup2(0, _ARCHIVE, inheritable=False)
     for importer in sys.path_importer_cache.values():

@@ -1,12 +1,12 @@
-"""Client requests: what a program that runs under callgrind may ask of it.
+"""Client requests: functions that a program running under callgrind can call to control it.
 
-valgrind watches for a sequence of instructions that does nothing on a real processor. Its headers
-have it as a macro for C, and some builds of torch have bindings to it; an environment under test
-may have neither, so the sequence is written here as machine code, in memory of its own, and called
-through ctypes. On a machine without valgrind it does nothing, by design of the sequence.
+valgrind recognises a sequence of instructions that does nothing on a real processor. Its headers
+define it as a C macro, and some builds of torch have bindings to it. An environment under test may
+have neither, so the sequence is written here as machine code, in its own memory, and called through
+ctypes. By design, it does nothing without valgrind.
 
-Each request is a function of its own there, `void (*)(void)` to C: compiled code may be given its
-address and switch the collection around a loop with no Python in between.
+Each request is a separate function, `void (*)(void)` in C. So compiled code can be given its
+address, and switch collection around a loop without running Python.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple
 
 COUNTABLE_MACHINES = ("x86_64", "AMD64")
-"""Where the machine code below means what it says."""
+"""Machines that can run the machine code below."""
 
 _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _CODES = {
@@ -29,21 +29,21 @@ _CODES = {
     "toggle_from_python": _CALLGRIND + 2,
     "dump_stats": _CALLGRIND,
 }
-"""By the field of `Requests`: the number that valgrind's headers give to the request."""
+"""By the fields of `Requests`: the request numbers in valgrind's headers."""
 
 _WITHOUT_ARGUMENTS = 4
-"""METH_NOARGS of Python's headers."""
+"""METH_NOARGS in Python's headers."""
 
 _PAGE = mmap.PAGESIZE
 
 _written: List[Any] = []
-"""Holds the machine code for the life of the process: C code may have its addresses."""
+"""Keeps the machine code alive until the process ends, because C code may have its addresses."""
 
 _MAGIC = bytes.fromhex(
     "48c1c703"  # rol $3, %rdi
     "48c1c70d"  # rol $13, %rdi
     "48c1c73d"  # rol $61, %rdi
-    "48c1c733"  # rol $51, %rdi: 128 bits in all, so %rdi is as it was
+    "48c1c733"  # rol $51, %rdi: 128 bits in total, so %rdi is unchanged
     "4887db"  # xchg %rbx, %rbx: "the request is at %rax, put the answer in %rdx"
 )
 _RETURN = bytes.fromhex(
@@ -53,38 +53,38 @@ _RETURN = bytes.fromhex(
 
 
 class Requests(NamedTuple):
-    """Callgrind's requests, each ready to be called from Python."""
+    """Callgrind's requests as Python functions."""
 
     running_on_valgrind: Callable[[], int]
-    """How many valgrinds this program runs under: 0 or 1."""
+    """The number of valgrinds that this program runs under: 0 or 1."""
 
     zero_stats: Callable[[], int]
-    """Forget what was counted so far."""
+    """Discard all counts so far."""
 
     toggle_collect: Callable[[], int]
-    """Begin to count in the thread that calls, or stop: machine code, a `void (*)(void)` to C."""
+    """Start or stop counting in the calling thread; machine code, `void (*)(void)` in C."""
 
     toggle_from_python: Callable[[], object]
-    """The same as a built-in function: the way to it and back is a hundredth of ctypes' own."""
+    """The same as a built-in function, whose call costs a hundredth of a call by ctypes."""
 
     dump_stats: Callable[[], int]
-    """Write what was counted to the next file, and forget it."""
+    """Write the counts to the next file, and discard them."""
 
     start_instrumentation: Callable[[], int]
-    """From here on callgrind watches, and everything is some thirty times slower."""
+    """Start instrumentation, after which everything is about thirty times slower."""
 
     stop_instrumentation: Callable[[], int]
-    """Callgrind stands aside again, and forgets all code that it had translated."""
+    """Stop instrumentation, and discard all translated code."""
 
 
 class UnwatchedImports:
-    """Callgrind looks away while a setup imports: importing is thirty times slower when it watches.
+    """Stops instrumentation while a setup imports modules, which is thirty times slower with it.
 
-    Some modules are imported by torch where nobody asked: the first `__torch_dispatch__` brings in
-    torch.compile's, which took minutes. From the first module that is not there yet until the
-    counted runs begin, instrumentation is off; what is counted does not change by it.
+    torch imports some modules unexpectedly: the first `__torch_dispatch__` imports those of
+    torch.compile, which took minutes. Instrumentation is off from the first new module until the
+    counted runs begin; this does not change the counts.
 
-    It is a finder that finds nothing: it is asked for every module that has to be imported.
+    It is a finder that finds nothing, and is asked for every module that has to be imported.
     """
 
     def __init__(self, callgrind: Requests) -> None:
@@ -100,14 +100,14 @@ class UnwatchedImports:
             self._callgrind.stop_instrumentation()
 
     def end(self) -> None:
-        """Callgrind watches again, and imports are no longer heard of."""
+        """Start instrumentation again, and stop watching imports."""
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
         if self._looks_away:
             self._callgrind.start_instrumentation()
 
 
 def requests() -> Requests:
-    """Write the machine code and return its functions; they stay for the life of the process."""
+    """Write the machine code and return its functions, which stay valid until the process ends."""
     if platform.machine() not in COUNTABLE_MACHINES:
         raise OSError(
             f"counting instructions needs an x86-64 machine, and this is {platform.machine()!r}"
@@ -124,7 +124,7 @@ def requests() -> Requests:
 
 
 def _write_all(memory: mmap.mmap, address: int) -> Dict[str, int]:
-    """Code into the first page, the words of the requests into the second; where each begins."""
+    """Write code to the first page and the requests' words to the second; return the addresses."""
     places = {}
     for index, (name, code) in enumerate(_CODES.items()):
         start = 64 * index
@@ -138,17 +138,17 @@ def _write_all(memory: mmap.mmap, address: int) -> Dict[str, int]:
 
 
 def _stub(words: int) -> bytes:
-    """The beginning of a function without arguments: one request, its answer in %rdx."""
+    """Return the beginning of a function without arguments: one request, its answer in %rdx."""
     return (
         b"\x48\xb8"  # movabs $words, %rax
         + struct.pack("=Q", words)
-        + b"\x31\xd2"  # xor %edx, %edx: the answer where there is no valgrind
+        + b"\x31\xd2"  # xor %edx, %edx: the answer without valgrind
         + _MAGIC
     )
 
 
 def _return_a_python_object() -> bytes:
-    """The end of a built-in function of Python: its result is that of PyLong_FromLong(0)."""
+    """Return the end of a built-in Python function, whose result is that of PyLong_FromLong(0)."""
     make = ctypes.cast(ctypes.pythonapi.PyLong_FromLong, ctypes.c_void_p).value
     return (
         b"\x31\xff"  # xor %edi, %edi
@@ -157,7 +157,7 @@ def _return_a_python_object() -> bytes:
 
 
 class _MethodDefinition(ctypes.Structure):
-    """What Python knows of a built-in function; it must live as long as the function."""
+    """Python's description of a built-in function; it must live as long as the function."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -177,8 +177,8 @@ def _builtin(address: int) -> Callable[[], object]:
 
 
 def _make_executable(address: int) -> None:
-    """The first page can be run and no longer written: some systems refuse both at once."""
+    """Make the first page executable and read-only: some systems refuse to allow both at once."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     if libc.mprotect(address, _PAGE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise OSError(ctypes.get_errno(), "the system allows no machine code of our own")
+        raise OSError(ctypes.get_errno(), "the system does not allow torchmark to run machine code")

@@ -1,8 +1,8 @@
 """What a zygote does once, so that no case has to do it again.
 
-Under callgrind the order matters: torch is imported and every op run once while callgrind stands
-aside, since importing is thirty times slower when it watches. Then instrumentation starts, and the
-same ops run again, so that their translations are in the parent and every child inherits them.
+Under callgrind the order matters: torch is imported and every op is run once without
+instrumentation, because importing is thirty times slower with it. Then instrumentation starts, and
+the same ops run again, so that the parent has their translations and every child inherits them.
 """
 
 import contextlib
@@ -38,28 +38,28 @@ x.t().contiguous().view(-1)
 torch.mm(x, x)
 z = torch.nn.functional.relu(w(x))
 """
-"""The paths that most statements take: the dispatcher, views, indexing, a module."""
+"""The code paths of most statements: the dispatcher, views, indexing, a module."""
 
 _BACKWARD = "(z * y).sum().backward()\n"
-"""And autograd, where that leaves no threads behind."""
+"""Adds autograd, if it does not leave threads behind."""
 
 
 class ImportFailedError(Exception):
-    """A module that the user wants, and what its import raised."""
+    """A module that the user wants cannot be imported; the arguments are its name and the error."""
 
 
 def warm_up(wanted: messages.Start, tell: Callable[[str], None]) -> Surroundings:
-    """Import torch, those modules that there are and those that the user wants, and warm up.
+    """Import torch, the given modules if they exist, and the user's modules; then warm up.
 
     `tell` gets the name of each stage as it begins.
     """
     callgrind = _callgrind()
     where = " under valgrind" if callgrind else ""
     tell("importing torch" + where)
-    import torch  # noqa: PLC0415 - the stage that takes long is told first
+    import torch  # noqa: PLC0415 - after reporting the stage, which takes long
 
     for name in wanted.modules:
-        # Another version of torch may not have it, or not what it looks for.
+        # Another version of torch may lack it, or something that it imports.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
     handlers.remember_own_lines()
@@ -89,22 +89,22 @@ def warm_up(wanted: messages.Start, tell: Callable[[str], None]) -> Surroundings
 
 
 def _import_all(names: List[str], path: List[str]) -> None:
-    """Import what the user wants; where a case would find it, and not beyond that."""
+    """Import the user's modules, searching only where cases find them."""
     before = list(sys.path)
     sys.path[:0] = path
     for name in names:
         try:
             importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # its code may raise anything
+        except (Exception, SystemExit) as error:  # the module may raise anything
             traceback.print_exc()
             raise ImportFailedError(name, handlers.headline_of(error)) from error
     sys.path[:] = before
 
 
 def facts(torch: Any) -> Dict[str, Any]:
-    """What the control side wants to know of this environment."""
+    """Return the facts about this environment that the control side needs."""
     return {
-        "torch": str(torch.__version__),  # it is a class of its own
+        "torch": str(torch.__version__),  # this is not a plain str
         "torch_git": torch.version.git_version,
         "torch_config": torch.__config__.show(),
         "torch_folder": os.path.dirname(os.path.realpath(torch.__file__)),
@@ -121,8 +121,8 @@ def facts(torch: Any) -> Dict[str, Any]:
 
 @offer
 def torch_has(paths: List[str]) -> Dict[str, bool]:
-    """Whether torch has these attributes, by their paths ("torch.func.vmap")."""
-    import torch  # noqa: PLC0415 - it is there when a child asks
+    """Return whether torch has these attributes, given by path ("torch.func.vmap")."""
+    import torch  # noqa: PLC0415 - already imported when a child calls this
 
     found = {}
     for path in paths:
@@ -139,16 +139,16 @@ def _callgrind() -> Any:
     try:
         requests = valgrind.requests()
     except OSError:
-        return None  # launched plainly it is not needed, and who wants to count is told before
+        return None  # only needed under callgrind; counting reports an error earlier
     return requests if requests.running_on_valgrind() else None
 
 
 def _leaves_threads(action: Callable[[], None]) -> bool:
-    """Whether the action starts threads that stay; found out in a fork, which takes them along.
+    """Return whether the action starts threads that keep running; tested in a fork.
 
     A fork has none of its parent's threads. The first backward pass starts one for every device
-    but the CPU (in torch 1.11 and before, built for CUDA, also without a device), and autograd then
-    refuses to run in any fork, or waits for ever.
+    except the CPU (in torch 1.11 and earlier built for CUDA, also without a device). Autograd then
+    refuses to run in any fork, or waits forever.
     """
     child = os.fork()
     if child:
@@ -163,7 +163,7 @@ def _leaves_threads(action: Callable[[], None]) -> bool:
 
 
 def _rehearse(torch: Any, statement: str) -> None:
-    """Go through all that a child does, so that neither code nor modules are new to it."""
+    """Do everything that a child does, so that children need no new code or modules."""
     case = messages.PythonCase(statement, _SETUP)
     request = messages.Request(messages.Count(case, 1, 1), [], None, [])
     wire.decode(wire.encode(request))

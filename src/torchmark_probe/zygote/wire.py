@@ -1,15 +1,14 @@
-"""The wire between the control side and a zygote: messages, and the hand-over of a case.
+"""The connection between the control side and a zygote: messages, and the hand-over of a case.
 
-A message is a line of JSON that names its class. A line that does not fit its class is a mistake
-and a `WireError`. No pickle crosses the wire, and nobody guesses what a message is from the keys
-that it happens to have. The two sides of a wire always come from one release.
+A message is a line of JSON that names its class. A line that does not fit its class is an error and
+raises `WireError`. There is no pickle, and the class of a message is never guessed from its keys.
+The two sides of a connection always belong to one release.
 
-A zygote has one channel, a Unix socket. Over it the control side sends one line that says how to
-start, the zygote answers with a line per stage, and from then on only cases are handed over: a
-single byte with four file descriptors. The first is a socket of that case's own. The request and
-its answer travel there, so cases never mix, a killed process shows as an end of file, and the
-zygote itself reads nothing whose length could vary, which would move what its heap looks like
-at the next fork.
+A zygote has one channel, a Unix socket. The control side first sends one line that says how to
+start, and the zygote answers with a line per stage. After that only cases are handed over: a single
+byte with four file descriptors. The first is a socket for that case only. The request and its
+answer use this socket. So cases never mix, a killed process shows as an end of file, and the zygote
+itself reads nothing of varying length, which would change its heap before the next fork.
 """
 
 import array
@@ -32,16 +31,16 @@ class WireError(Exception):
 
 
 class CutLineError(WireError):
-    """A line that is no JSON: its sender died in the middle of it."""
+    """A line that is not valid JSON, because its sender died while writing it."""
 
 
 def encode(message: Message) -> bytes:
-    """One message as a line."""
+    """Encode a message as a line."""
     return json.dumps(message, separators=(",", ":"), default=_as_json).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """The message in a line; anything else is a `WireError`."""
+    """Decode the message in a line; raise `WireError` for anything else."""
     try:
         content = json.loads(line.decode())
     except ValueError as error:
@@ -53,7 +52,7 @@ def decode(line: bytes) -> Message:
 
 
 def _as_json(value: Any) -> Any:
-    """What JSON has no form for."""
+    """Convert values that JSON does not support."""
     if isinstance(value, Message):
         return {"class": type(value).__name__, **vars(value)}
     if dataclasses.is_dataclass(value):
@@ -64,7 +63,7 @@ def _as_json(value: Any) -> Any:
 def _message(content: Dict[str, Any]) -> Any:
     name = content.pop("class", None)
     if name not in classes:
-        raise WireError(f"no message is called {name!r} here")
+        raise WireError(f"there is no message class {name!r}")
     return _make(classes[name], content)
 
 
@@ -77,12 +76,12 @@ def _make(cls: Any, content: Dict[str, Any]) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _readers(cls: Any) -> Dict[str, Callable[[Any], Any]]:
-    """What makes each field of the JSON that it travels as."""
+    """Return functions that make each field from its JSON."""
     return {name: _reader(hint) for name, hint in typing.get_type_hints(cls).items()}
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Classes that are named in the annotation are made again; all else is plain JSON."""
+    """Return a function for an annotation; classes are recreated, anything else is plain JSON."""
     origin = getattr(hint, "__origin__", None)
     options = [each for each in hint.__args__ if each is not type(None)] if origin is Union else []
     if len(options) == 1:
@@ -105,32 +104,32 @@ def _reader_of_class(hint: Any) -> Callable[[Any], Any]:
 
 
 class CaseFiles(NamedTuple):
-    """What the control side hands over for one case, as file descriptors."""
+    """The file descriptors that the control side hands over for one case."""
 
     talk: int
     """The socket for the request and the answer."""
 
     stdout: int
-    """Where the case prints."""
+    """Standard output of the case."""
 
     stderr: int
-    """Where the case complains."""
+    """Standard error of the case."""
 
     directory: int
-    """The working directory of the case. A descriptor, since the text of a path would move the
-    heap of the child by as much as the path is longer."""
+    """The working directory of the case. It is a descriptor, because the length of a path would
+    move objects in the heap of the child."""
 
 
 def pad(line: bytes) -> bytes:
-    """The line with blanks at its end, so that requests of nearly the same length have the same.
+    """Pad the line with blanks, so that requests of similar length have the same length.
 
-    What a child reads lies in its heap, and the path of a user's directory is in it.
+    A child reads it into its heap, and it contains the path of a user's directory.
     """
     return line[:-1] + b" " * (-len(line) % _PADDING) + b"\n"
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it, however often the kernel takes a part."""
+    """Write all of the data, in several parts if necessary."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -141,9 +140,9 @@ def send(descriptor: int, message: Message) -> None:
 
 
 def receive(descriptor: int) -> Optional[Message]:
-    """Read one line and nothing after it; None at the end of the file.
+    """Read one line; return None at the end of the file.
 
-    The sender waits for an answer after each line, so there never is anything after it.
+    The sender waits for an answer after each line, so nothing ever follows it.
     """
     received = bytearray()
     while not received.endswith(b"\n"):
@@ -161,9 +160,9 @@ _WITH_TIME, _IN_HASTE = b"\n", b"!"
 
 
 def hand_over(channel: socket.socket, files: CaseFiles, *, in_haste: bool) -> None:
-    """Give a case to the zygote at the other end of the channel.
+    """Hand a case over to the zygote at the other end of the channel.
 
-    A process in haste is wanted soon, and is known to leave its parent alone.
+    A case in haste is needed soon, and is known not to harm its parent.
     """
     rights = array.array("i", files)
     data = _IN_HASTE if in_haste else _WITH_TIME
@@ -171,7 +170,7 @@ def hand_over(channel: socket.socket, files: CaseFiles, *, in_haste: bool) -> No
 
 
 def take_over(channel: socket.socket) -> Optional[Tuple[CaseFiles, bool]]:
-    """Wait for a case, and whether it is in haste; None when the control side is gone."""
+    """Wait for a case, and return whether it is in haste; None if the control side is gone."""
     data, ancillary, _, _ = channel.recvmsg(1, _DESCRIPTORS_SPACE)
     if not data:
         return None

@@ -104,8 +104,9 @@ def test_values_decide_how_many_rows_come_back(tmp_path: Path) -> None:
 
 
 def lacks(trace: Trace) -> list[str]:
-    """What it lacks, but for threads that another test has left to this process."""
-    return [each for each in trace.unseen if not each.startswith("threads that were there")]
+    """What it lacks, except threads that another test has left in this process."""
+    threads = "the calls of threads that started"
+    return [each for each in trace.unseen if not each.startswith(threads)]
 
 
 def test_a_trace_without_its_file_says_so_once_and_is_like_one_without_values(
@@ -126,7 +127,8 @@ def test_a_trace_without_its_file_says_so_once_and_is_like_one_without_values(
     assert moved.values == ""
     (sentence,) = lacks(moved)
     assert sentence == (
-        "the recorded values of 2 distinct calls, which are drawn (there is no file t.safetensors)"
+        "the recorded values of 2 distinct calls, for which random values are used "
+        "(there is no file t.safetensors)"
     )
     with torchmark.Capture() as capture:
         run()
@@ -143,8 +145,8 @@ def test_only_calls_whose_values_are_wrong_draw_theirs(tmp_path: Path) -> None:
     trace = load_trace(tmp_path / "t.jsonl")
     assert [has_exact_values(call) for call in trace.calls] == [False, True]
     (sentence,) = lacks(trace)
-    assert "of 1 distinct call, which" in sentence
-    assert "other types or shapes: t.safetensors" in sentence
+    assert "the recorded values of 1 distinct call, for which random values are used" in sentence
+    assert "other dtypes or shapes: t.safetensors" in sentence
     setups = [case.setup for case in cases_of([load_suite(str(tmp_path / "t.jsonl"))])]
     assert [json.dumps(str(file))[1:-1] in setup for setup in setups] == [False, True]
 

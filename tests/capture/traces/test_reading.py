@@ -92,11 +92,11 @@ def test_a_trace_without_its_end_is_read_and_says_so(tmp_path: Path) -> None:
     whole = text_of(WHOLE)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(text_of(WHOLE[:-1]))
-    assert "no end" in read_trace(path).unseen[0]
+    assert "the end of the file" in read_trace(path).unseen[0]
     path.write_bytes(whole[: whole.rindex(b'"unseen"')])
     trace = read_trace(path)
     assert trace.counts == {(0, 0): 2}
-    assert "cut off after line 4" in trace.unseen[0]
+    assert "after line 4, where the file is cut off" in trace.unseen[0]
     path.write_bytes(text_of([*WHOLE[:3], step(0, 0, more=True)]))
     assert read_trace(path).steps == (Step(calls=(0, 0), places=(0, 0)),)
 
@@ -121,7 +121,7 @@ def test_every_cut_of_a_packed_trace_is_read_up_to_there(tmp_path: Path) -> None
 
 def test_a_file_that_disagrees_with_its_end_says_so(tmp_path: Path) -> None:
     trace = read_trace(written(tmp_path, [*WHOLE[:-1], end(7)]))
-    assert trace.unseen == ("the file ends with 7 calls and has 2",)
+    assert trace.unseen == ("the right number of calls: its last line says 7, and it has 2",)
 
 
 def test_a_newer_form_is_refused_whatever_else_it_has(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_value_that_the_form_does_not_have_is_refused(
         ({"step": {"calls": [0, 0], "places": [0]}}, "2 calls and 1 places"),
         (step(0, repeats=0), "repeats: expected `int` >= 1"),
         (step(0, mode="x"), "unknown field `mode`"),
-        ({"again": 1}, "where none has ended"),
+        ({"again": 1}, "no step has ended before it"),
         ({"counts": [[0, 0]]}, "[0]: expected `array` of length 3"),
         ({"counts": [[0, 0, -4]]}, "[0][2]: expected `int` >= 1"),
         ({"place": {"phase": "sideways"}}, "phase: invalid enum value"),
@@ -238,7 +238,7 @@ def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
         (b'{"call": ' + b"[" * 100_000 + b"\n", "nested too deeply"),
         (b'{"call": ' + b"9" * 5_000 + b"}\n", "not JSON"),
         (b'{"call": "\xff"}\n', "not JSON"),
-        (b'{"call": "\\ud800"}\n', "half of a character"),
+        (b'{"call": "\\ud800"}\n', "incomplete character"),
         (b"\n", "not JSON"),
     ):
         path.write_bytes(text_of([HEADER]) + content)

@@ -1,4 +1,4 @@
-"""The lines of a trace, as docs/trace-format.md has them."""
+"""The lines of a trace, as docs/reference/trace-format.md has them."""
 
 from __future__ import annotations
 

@@ -34,18 +34,18 @@ def test_an_alias_of_an_unknown_parameter_is_refused_before_the_first_draw() -> 
 
 def test_a_circle_of_aliases_is_refused_before_the_first_draw_and_named() -> None:
     with pytest.raises(
-        FuzzerDefinitionError, match=r"circle: (a -> b -> c|b -> c -> a|c -> a -> b)"
+        FuzzerDefinitionError, match=r"cycle: (a -> b -> c|b -> c -> a|c -> a -> b)"
     ):
         Fuzzer([_alias("a", "b"), _alias("b", "c"), _alias("c", "a")], tensors=[])
 
 
 def test_a_parameter_that_is_its_own_alias_is_a_circle() -> None:
-    with pytest.raises(FuzzerDefinitionError, match="circle: a -> a"):
+    with pytest.raises(FuzzerDefinitionError, match="cycle: a -> a"):
         Fuzzer([_alias("a", "a")], tensors=[])
 
 
 def test_a_circle_that_only_some_draws_close_is_refused_before_the_first_draw() -> None:
-    with pytest.raises(FuzzerDefinitionError, match="circle"):
+    with pytest.raises(FuzzerDefinitionError, match="cycle"):
         Fuzzer(
             [
                 FuzzedParameter("a", distribution={ParameterAlias("b"): 0.01, 1: 0.99}),
@@ -78,7 +78,7 @@ class _Returns(FuzzedParameter):
 
 
 @pytest.mark.parametrize(
-    ("target", "complaint"), [("b", "circle: a -> b -> a$"), ("z", "'b' is an alias of 'z'")]
+    ("target", "complaint"), [("b", "cycle: a -> b -> a$"), ("z", "'b' is an alias of 'z'")]
 )
 def test_an_alias_that_a_subclass_draws_cannot_loop_or_lead_nowhere(
     target: str, complaint: str

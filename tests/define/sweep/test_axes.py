@@ -176,7 +176,7 @@ def test_a_config_has_its_own_phase_and_threads() -> None:
     ("wrong", "named"),
     [
         (["pt fp8"], "'fp8' of the job config 'pt fp8'"),
-        (["onnx"], "'onnx' is no backend (pt, compile, compile-static, ort)"),
+        (["onnx"], "'onnx' is not a backend (pt, compile, compile-static, ort)"),
         ([{"backend": "tf"}], "backend 'tf'"),
         ([{"device": "cpu"}], "'device'"),
         ([{"threads": 0}], "threads=0"),

@@ -24,7 +24,7 @@ SCALES = {"batch": [1, 2], "features": [8], "times": [2]}
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"input_scales": {**SCALES, "heads": [2]}}, "nobody uses the dimension 'heads'"),
+        ({"input_scales": {**SCALES, "heads": [2]}}, "'heads' of input_scales is not used"),
         ({"input_params": [["batch", "width"]]}, "'width' of input_params has no sizes"),
         ({"model_init_params": ["depth"]}, "'depth' of model_init_params has no sizes"),
         ({"input_scales": {**SCALES, "batch": [4, -3]}}, "'batch' has the size -3"),
@@ -35,23 +35,23 @@ SCALES = {"batch": [1, 2], "features": [8], "times": [2]}
         ({"input_params": [{"dims": ["batch"], "dtype": "int64"}]}, "integers need below"),
         ({"model": 3}, "model is 3"),
         ({"valid": 3}, "valid is 3; write a function of dimensions"),
-        ({"valid": lambda heads: True}, "valid asks for 'heads'; the dimensions are batch"),
+        ({"valid": lambda heads: True}, "valid has the parameter 'heads'; the dimensions are"),
         ({"valid": lambda *batch: True}, "valid raised TypeError"),
-        ({"valid": lambda dtype: True}, "valid asks for 'dtype'"),
-        ({"valid": "heads == 1"}, "valid: there is no 'heads'; there are batch"),
+        ({"valid": lambda dtype: True}, "valid has the parameter 'dtype'"),
+        ({"valid": "heads == 1"}, "valid: unknown name 'heads'; the names are batch"),
         ({"valid": "batch <"}, "valid: invalid syntax"),
-        ({"valid": "open('x')"}, "valid does not know calls"),
+        ({"valid": "open('x')"}, "valid does not support calls"),
         ({"valid": lambda batch: batch % 2}, "valid is 1 at batch=1 features=8 times=2, which"),
         ({"valid": "batch % 2"}, "valid is 1 at batch=1 features=8 times=2, which is neither"),
         ({"valid": lambda batch: 1 / (batch - 2) < 9},
          "valid raised ZeroDivisionError: division by zero, at batch=2 features=8 times=2"),
         ({"valid": "1 // (batch - 2) < 9"}, "at batch=2 features=8 times=2, valid: integer"),
-        ({"valid": lambda batch: batch > 9}, "no point is left: valid is False at all 2 of them"),
-        ({"input_scales": {**SCALES, "threads": [1, 0]}}, "threads are 1, 2, …, and not 0"),
+        ({"valid": lambda batch: batch > 9}, "valid is False at all 2 points"),
+        ({"input_scales": {**SCALES, "threads": [1, 0]}}, "threads must be at least 1, not 0"),
         ({"input_scales": {**SCALES, "threads": [1, 2]}, "job_configs": {"threads": [2]}},
-         "threads are in input_scales and in job_configs"),
+         "threads are in both input_scales and job_configs"),
         ({"input_scales": {**SCALES, "threads": [1]}, "input_params": [["threads"]]},
-         "'threads' is how many threads torch has"),
+         "'threads' is the number of threads of torch"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_name_and_value(changes: dict[str, Any], named: str) -> None:
@@ -76,7 +76,7 @@ def test_indices_are_below_a_dimension() -> None:
 
 def test_sizes_are_set_for_dimensions_that_there_are() -> None:
     assert spec().with_sizes({"batch": (7,)}).scales["batch"] == (7,)
-    with pytest.raises(DefinitionError, match="no dimension 'bach' to set; there are batch"):
+    with pytest.raises(DefinitionError, match="no dimension 'bach'; the dimensions are batch"):
         spec().with_sizes({"bach": (7,)})
     with pytest.raises(DefinitionError, match="'batch' has the size -7"):
         spec().with_sizes({"batch": (-7,)})
@@ -92,7 +92,7 @@ def test_threads_are_set_in_place_of_those_of_the_configs() -> None:
 def test_a_file_that_lacks_a_name_is_told_which(tmp_path: Path) -> None:
     file = tmp_path / "half.py"
     file.write_text("def model(x): return x\ninput_params = [['n']]\n")
-    with pytest.raises(SuiteFileError, match="defines no model_init_params, input_scales"):
+    with pytest.raises(SuiteFileError, match="does not define model_init_params, input_scales"):
         read_spec(file)
     with pytest.raises(SuiteNotFoundError, match=r"missing\.py"):
         read_spec(tmp_path / "missing.py")

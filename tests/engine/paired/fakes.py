@@ -56,6 +56,12 @@ class World:
     fails: Callable[[Opened], bool] = lambda _: False
     """Whether no session can be opened."""
 
+    is_small: bool = False
+    """Whether all data fits the caches of a core."""
+
+    processor_share: Callable[[Opened], float] = lambda _: 1.0
+    """Of the time of blocks, what the process has the processor for."""
+
     fails_late: Callable[[Opened], bool] = lambda _: False
     """Whether the session fails in its blocks."""
 
@@ -126,6 +132,7 @@ class FakeSession:
         self._cost = world.cost(opened)
         self.number = max(1, round(BLOCK_SECONDS / self._cost))
         self.seconds = self._cost * self.number
+        self.is_small = world.is_small
         self.closed = 0
         self.begun: Begun | None = None
 
@@ -148,7 +155,9 @@ class FakeSession:
         wall = self._cost * number
         count = self.begun.order.count(self.begun.role)
         self._world.now += (wall + self._cost * warm_up_runs(number)) * count
-        return BlockTimes([wall] * count, [self._cost * warm_up_runs(number)] * count)
+        processor = wall * count * self._world.processor_share(self._opened)
+        warm_ups = [self._cost * warm_up_runs(number)] * count
+        return BlockTimes([wall] * count, warm_ups, processor)
 
     def close(self) -> None:
         self.closed += 1

@@ -65,7 +65,7 @@ def test_each_case_goes_on_until_the_change_is_detectable(monkeypatch: pytest.Mo
         assert detectable_among(each.timing(), cases=2) <= DETECT
     assert len(noisy.replicates) > 2 * len(quiet.replicates)
     assert notes[0].startswith("forecast: to detect 0.5 % takes about ")
-    assert "will not get there" not in notes[0]
+    assert "will not reach it" not in notes[0]
 
 
 def test_the_forecast_is_close_to_what_is_achieved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_the_forecast_is_close_to_what_is_achieved(monkeypatch: pytest.MonkeyPat
 def test_what_cannot_be_reached_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
     within = world({"quiet": 0.001, "wild": 0.2})
     (_, wild), notes = measure(within, monkeypatch, "quiet", "wild", budget=5.0)
-    assert "1 of 2 cases will not get there in 5 s each" in notes[0]
+    assert "1 of 2 cases will not reach it in 5 s each" in notes[0]
     assert wild.seconds >= 5.0
     assert (wild.timing().forecast or 0) > DETECT
 

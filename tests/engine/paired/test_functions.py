@@ -180,7 +180,7 @@ def test_no_process_stays_behind_and_this_one_is_as_before() -> None:
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_what_is_no_function_is_refused(name: str) -> None:
     given = {"a": once, "b": once, name: 3}
-    with pytest.raises(InvalidArgumentError, match=f"{name} is no function: 3"):
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be a function, got 3"):
         torchmark.ab(**given)  # type: ignore[call-overload]
 
 
@@ -196,5 +196,5 @@ def test_an_option_of_environments_is_refused_for_functions() -> None:
 
 
 def test_one_function_alone_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="b is no function: None"):
+    with pytest.raises(InvalidArgumentError, match="b must be a function, got None"):
         torchmark.ab(once)  # type: ignore[call-overload]

@@ -50,6 +50,65 @@ def test_each_is_started_before_the_other_once(seed: int) -> None:
     assert order in ("ABBA", "BAAB")
 
 
+def at_once(within: World, seed: int = 0) -> TakenCrossover:
+    """A crossover whose second process pair has cores of its own."""
+    sides = (Side(within.opens("A"), "stmt a"), Side(within.opens("B"), "stmt b"))
+    return take_crossover(
+        *sides, random.Random(seed), [3], time_limit=7.0, seconds=SECONDS, other_cores=[5]
+    )
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_the_second_process_pair_has_its_own_cores_and_the_other_order(*, is_small: bool) -> None:
+    within = world(MICROSECOND, 1.1 * MICROSECOND)
+    within.is_small = is_small
+    taken = at_once(within)
+    assert taken.estimates == pytest.approx((math.log(1.1), math.log(1.1)))
+    orders = {
+        core: "".join(each.side for each in within.opened if each.cores == (core,))
+        for core in (3, 5)
+    }
+    assert sorted(orders.values()) == ["AB", "BA"]
+    assert all(each.closed for each in within.sessions)
+
+
+def test_small_pairs_are_measured_at_the_same_time_and_large_ones_are_not() -> None:
+    """Those that move megabytes would disturb each other."""
+    for is_small in (True, False):
+        within = world()
+        within.is_small = is_small
+        threads: set[str] = set()
+
+        def cost(opened: Opened, threads: set[str] = threads) -> float:
+            threads.add(threading.current_thread().name)
+            return 1.0
+
+        within.processor_share = cost
+        at_once(within)
+        assert len(threads) == (2 if is_small else 1)
+
+
+def test_a_pair_whose_core_others_use_is_noticed() -> None:
+    within = world()
+    within.is_small = True
+    within.processor_share = lambda opened: 0.5 if opened.cores == (5,) else 1.0
+    assert not at_once(within).is_alone
+    within.processor_share = lambda opened: 0.5  # by itself: it waits for something
+    assert at_once(within).is_alone
+
+
+@pytest.mark.parametrize("core", [3, 5])
+def test_a_failure_of_either_pair_ends_both(core: int) -> None:
+    within = world()
+    within.is_small = True
+    within.fails_late = lambda opened: opened.cores == (core,)
+    with pytest.raises(SideFailedError):
+        at_once(within)
+    within.fails = lambda opened: opened.cores == (core,)
+    with pytest.raises(SideFailedError):
+        at_once(within)
+
+
 def test_which_order_comes_first_is_drawn() -> None:
     firsts = set()
     for seed in range(8):
@@ -342,13 +401,14 @@ def test_the_pipes_are_gone_afterwards(fails: Callable[[Opened], bool]) -> None:
     else:
         crossover_in(within)
     folders = {baton.parent for begun in within.begun for baton in begun.batons}
-    assert len(folders) == 1
-    assert not folders.pop().exists()
+    assert folders
+    assert not any(folder.exists() for folder in folders)
 
 
-def test_both_processes_use_the_same_two_pipes_each_its_own() -> None:
+def test_both_processes_of_a_pair_use_the_same_two_pipes_each_its_own() -> None:
     within = world()
     crossover_in(within)
-    assert len({begun.batons for begun in within.begun}) == 1
+    used = [begun.batons for begun in within.begun]
+    assert used[0] == used[1] != used[2] == used[3]
     own = {(begun.side, begun.batons[begun.role].name) for begun in within.begun}
     assert own == {("A", "a"), ("B", "b")}

@@ -63,7 +63,7 @@ def test_each_that_differs_is_told() -> None:
 def test_an_environment_that_does_not_say_is_told_so() -> None:
     silent = msgspec.structs.replace(B, facts={})
     (remark,) = remarks_of(counts(blas=2000), A, silent)
-    assert "new: does not say" in remark
+    assert "new: unknown" in remark
 
 
 def test_a_sentry_that_could_not_be_counted_says_nothing() -> None:

@@ -20,7 +20,7 @@ from tests.engine.zygote_cases import wait_until
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import is_decided, judge_alone
 from torchmark.engine.paired.pairing import TakenCrossover, take_crossover
-from torchmark.engine.paired.timing import CaseTiming, take_replicates
+from torchmark.engine.paired.timing import _WITHOUT_OTHERS, CaseTiming, take_replicates
 from torchmark.errors import ZygoteError
 from torchmark.model.result import Metric
 from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
@@ -420,24 +420,47 @@ def test_after_the_first_look_a_replicate_may_have_more_of_them(crossovers: int)
     assert each.crossovers == crossovers * FEWEST_REPLICATES
 
 
-def test_processes_are_made_beside_only_while_no_start_goes_on() -> None:
-    """During a start they are made on the core that then measures them."""
+def test_a_second_process_pair_runs_at_the_same_time_only_while_no_start_goes_on() -> None:
+    """During a start the other cores are in use."""
     within, each = world(), timing()
     starting = Starting(within)
     ready_after(EARLY_CROSSOVERS, within, starting)
     beside = frozenset(os.sched_getaffinity(0))
     list(running(within, each, start=starting, in_background=True))
     assert set(within.environments[0].moves) == {beside | {3}}
-    assert not any(opened.beside for opened in within.opened if opened.layout == 0)
+    assert {opened.cores for opened in within.opened if opened.layout == 0} == {(3,)}
 
     within = world()
     starting = Starting(within)
     ready_after(CROSSOVERS, within, starting)
     list(running(within, timing("one"), timing("other"), start=starting, in_background=True))
-    assert [opened.beside for opened in within.opened if opened.layout == 0] == (
-        [False] * 4 + [False, False, True, True]
-    ), "the second case, after the start has become ready in the first"
-    assert within.environments[0].moves[-1] == beside
+    spare = (min(beside),)
+    first = [opened for opened in within.opened if opened.layout == 0]
+    assert {opened.cores for opened in first[:4]} == {(3,)}
+    assert sorted(opened.cores for opened in first[4:]) == sorted([(3,), (3,), spare, spare]), (
+        "the second case, after the start has become ready in the first"
+    )
+    assert within.environments[0].moves[-1] == beside | {3}
+
+
+def test_cores_that_something_else_uses_are_left_alone_for_a_while() -> None:
+    within, many = world(), [timing(str(number)) for number in range(_WITHOUT_OTHERS + 10)]
+    within.is_small = True
+    within.processor_share = lambda opened: 1.0 if opened.cores == (3,) else 0.5
+    starting = Starting(within)
+    ready_after(1, within, starting)
+    list(running(within, *many, start=starting, in_background=True))
+    first = [opened for opened in within.opened if opened.layout == 0]
+    on_others = [
+        number // 4
+        for number in range(0, len(first), 4)
+        if any(opened.cores != (3,) for opened in first[number : number + 4])
+    ]
+    one, other = on_others
+    assert other - one == _WITHOUT_OTHERS + 1
+    between = first[4 * one + 4 : 4 * other]
+    assert {opened.cores for opened in between} == {(3,)}
+    assert any(opened.beside for opened in between), "processes are still made there"
 
 
 def test_a_wait_for_one_crossover_more_goes_to_the_case_that_had_the_fewest() -> None:

@@ -116,7 +116,7 @@ def test_on_an_unknown_machine_it_says_why_nothing_is_counted(
     monkeypatch.setattr("torchmark.engine.under_test.platform.machine", lambda: "abacus")
     facts = side.describe().facts
     side.close()
-    assert "can be counted on" in facts["counting"]
+    assert "can be counted only on" in facts["counting"]
 
 
 def test_the_same_installation_is_said_to_be_the_same() -> None:
@@ -198,4 +198,4 @@ def test_an_environment_without_torch_ends_with_what_python_says(tmp_path: Path)
     python.chmod(0o755)
     with pytest.raises(MissingTorchError, match="No module named 'torch'") as caught:
         open_one("B", f"export PATH={tmp_path}:$PATH")
-    assert "source command of B" in str(caught.value)
+    assert "activation command of B" in str(caught.value)

@@ -1,21 +1,21 @@
-"""PyTorch's execution traces (Chakra), imported: what ExecutionTraceObserver writes as JSON.
+"""Import PyTorch's execution traces (Chakra): the JSON files that ExecutionTraceObserver writes.
 
-Such a file is a tree of nodes: `linear` has `t` and `addmm` in it, `relu` has `clamp_min`. A
-capture sees calls where autograd has passed them on to a kernel. So a node is taken if it is an
-operator that is not composite, and no node above it was taken: composite ones (`linear`,
-`cross_entropy_loss`) are made of others before they come to a kernel, and what is within a taken
-one (`clamp_min` in `relu`) is the kernel's own affair. Which operators are composite is a matter of
-their registration in torch, and is a list in this folder.
+Such a file is a tree of nodes: `linear` contains `t` and `addmm`, and `relu` contains `clamp_min`.
+A capture sees calls after autograd has passed them to a kernel. So a node is taken if it is an
+operator that is not composite, and no node above it was taken. Composite operators (`linear`,
+`cross_entropy_loss`) call others before they reach a kernel. What a taken node contains
+(`clamp_min` in `relu`) is called by its kernel. Which operators are composite depends on their
+registration in torch; a file in this folder lists them.
 
-Nodes within a function of the autograd engine are of the backward pass, those within a step of an
-optimizer are the optimizer's, and a step of the trace ends there. DistributedDataParallel copies
-buckets into gradients when the engine has run the last function: that is of the backward pass too,
-and so is all that a thread of the engine does.
+Nodes inside a function of the autograd engine belong to the backward pass. Nodes inside a step of
+an optimizer belong to the optimizer, and a step of the trace ends there. DistributedDataParallel
+copies buckets into gradients after the last function of the engine. These copies, and everything
+else in a thread of the engine, belong to the backward pass, too.
 
-The first form (1.0.1) has the same in flat nodes. Strides are there from 1.1.1 on.
+Version 1.0.1 of the format has the same contents in flat nodes. Strides exist from 1.1.1 on.
 
-torch 2.13 writes names of ranges into the file as they are, so a quote in one makes its node no
-JSON. Such a node is left out and counted; a text that is cut off ends with its last whole node.
+torch 2.13 does not escape names of ranges, so a quote in a name makes its node invalid JSON. Such a
+node is left out and counted. A file that is cut off is read up to its last complete node.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from torchmark.errors import TraceFileError
 from torchmark.model.trace import Phase, Place, Step, Trace, count_calls
 
 _LARGEST_TEXT = 512 * 2**20
-"""Bytes of a file. A node takes a kilobyte, so these are half a million calls with their parts."""
+"""Bytes of a file. A node takes a kilobyte, so this is half a million calls with their parts."""
 
 _MOST_NODES = 1_000_000
-"""Real ones take that much room with half as many."""
+"""Real nodes reach _LARGEST_TEXT at half this number."""
 
 _MOST_DAMAGED = 10_000
-"""A text that is no JSON anywhere would be searched again and again."""
+"""Limits the repeated searches in a text that is not JSON at all."""
 
 _KNOWN = ("1.0.", "1.1.")
 _BACKWARD = "autograd::engine::evaluate_function"
 _REDUCER = ("torch.distributed.ddp.reducer::", "torch::distributed::reducer::")
-"""Ranges of what DistributedDataParallel does with gradients."""
+"""Ranges in which DistributedDataParallel handles gradients."""
 
 _THREAD = "|thread]"
 _OPTIMIZER = "Optimizer."
@@ -72,7 +72,7 @@ class _Record(Struct, frozen=True):
 
     id: int
     ctrl_deps: int
-    """The node that it is within."""
+    """The id of the node that contains it."""
 
     name: str
     attrs: list[_Attribute] = []
@@ -82,7 +82,7 @@ class _Record(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
-    """What is kept of a node."""
+    """The part of a node that is kept."""
 
     id: int
     parent: int
@@ -90,12 +90,12 @@ class _Node:
     thread: int
     is_composite: bool
     call: int | None
-    """The number of the call that it is, if it is one."""
+    """The number of its call; None if the node is not a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What the nodes above a node say of it."""
+    """What follows for a node from the nodes that contain it."""
 
     is_within_a_call: bool = False
     phase: Phase = "forward"
@@ -103,10 +103,10 @@ class _Surroundings:
     """The outermost composite operator."""
 
     optimizer_step: int | None = None
-    """The node of the optimizer's step that it is within."""
+    """The id of the containing node that is a step of an optimizer."""
 
     def with_node(self, node: _Node) -> _Surroundings:
-        """The same for what is within that node."""
+        """The surroundings of the nodes that this node contains."""
         phase, step = self.phase, self.optimizer_step
         if node.name.startswith((_BACKWARD, *_REDUCER)):
             phase = "backward"
@@ -124,11 +124,11 @@ def read_chakra(file: Path) -> Trace:
     try:
         return _Reader(text, is_cut_off=not is_whole).trace()
     except WrongValueError as error:
-        raise TraceFileError(f"{file}: {error}") from error
+        raise TraceFileError(f"{file} {error}") from error
 
 
 class _Reader:
-    """Nodes become calls as they come; the tree is known when all have come."""
+    """Turns nodes into calls one by one; the tree is complete when all nodes are read."""
 
     def __init__(self, text: str, *, is_cut_off: bool) -> None:
         self._text = text
@@ -139,7 +139,7 @@ class _Reader:
         self._distinct = DistinctCalls()
         self._kernels = 0
         self._taken: dict[int, int] = {}
-        """Numbers in the trace of the calls that are in it, by their numbers among all."""
+        """Numbers of calls in the trace, by their numbers in `_distinct`."""
 
         self._places: dict[Place, int] = {}
         self._threads: dict[int, int] = {}
@@ -161,7 +161,7 @@ class _Reader:
         )
 
     def _records(self, position: int) -> Iterator[Any]:
-        """The objects in the list of nodes, which begins here; what cannot be read is left out."""
+        """The objects in the list of nodes, from this position on, without unreadable ones."""
         while True:
             while self._text[position : position + 1] in _BETWEEN_NODES:
                 position += 1
@@ -177,7 +177,7 @@ class _Reader:
                 self._damaged += 1
                 if self._damaged > _MOST_DAMAGED:
                     raise WrongValueError(
-                        f"has more than {_MOST_DAMAGED:,} nodes that are not JSON"
+                        f"has more than {_MOST_DAMAGED:,} nodes that are not valid JSON"
                     ) from None
                 position = following.start()
             else:
@@ -207,7 +207,7 @@ class _Reader:
                 }
                 call = self._distinct.number_of(body)
             except WrongValueError as error:
-                raise WrongValueError(f"node {node.id} {error}") from error
+                raise WrongValueError(f"has a wrong node: node {node.id} {error}") from error
         thread = attributes.get("tid")
         self._nodes[node.id] = _Node(
             id=node.id,
@@ -219,13 +219,13 @@ class _Reader:
         )
 
     def _sequences(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Calls and places of each step: those that a capture would have seen."""
+        """The calls and places of each step, as a capture would have seen them."""
         known: dict[int, _Surroundings] = {}
         backward = self._backward_nodes()
         calls: list[int] = []
         places: list[int] = []
         last_step: int | None = None
-        # In the order in which they began: those above a node are known before it.
+        # In the order of their starts, so the nodes that contain a node come first.
         for node in sorted(self._nodes.values(), key=lambda each: each.id):
             around = known.get(node.parent, _Surroundings())
             if node.id in backward:
@@ -245,10 +245,10 @@ class _Reader:
             yield tuple(calls), tuple(places)
 
     def _backward_nodes(self) -> set[int]:
-        """Those that are of the backward pass by where they stand, in no range of its own.
+        """Nodes of the backward pass that are not inside a range of the engine.
 
-        That are threads on which the first thing is a function of the engine, and operators right
-        before a range of the reducer: it looks at its buckets, then copies.
+        These are threads that begin with a function of the engine, and operators directly before a
+        range of the reducer, which inspects its buckets before it copies.
         """
         found = set()
         first_on: dict[int, _Node] = {}
@@ -266,42 +266,42 @@ class _Reader:
         return found
 
     def _unseen(self) -> Iterator[str]:
-        yield "contents of tensors are not in an execution trace, and floats have six digits there"
+        yield "the contents of tensors, and floats beyond six digits: execution traces lack them"
         if self._nodes and not self._has_strides:
             yield (
-                "strides of tensors are in execution traces from the form 1.1.1 on; here all "
+                "the strides of tensors, which execution traces have from version 1.1.1 on: all "
                 "tensors count as contiguous"
             )
         if self._is_cut_off:
             yield (
-                f"the file is cut off after {len(self._nodes):,} nodes: what came then is missing, "
-                "and what those were part of"
+                f"everything after {len(self._nodes):,} nodes, where the file is cut off, and the "
+                "operators that were not finished there"
             )
         if self._damaged:
-            yield f"{self._damaged:,} nodes of the file are not JSON and are left out"
+            yield f"{self._damaged:,} nodes of the file that are not valid JSON"
         if self._kernels:
-            yield f"{self._kernels:,} kernels that torch.compile has made of several operators"
+            yield f"{self._kernels:,} kernels that torch.compile made of several operators"
 
 
 def _check_head(text: str) -> int:
-    """Where the nodes begin, if the trace is of a form that we know."""
+    """The position of the nodes. Raise if the version of the format is not known."""
     head = _HEAD.match(text)
     if head is None:
-        raise WrongValueError("is not an execution trace: '[' is missing before its nodes")
+        raise WrongValueError("is not an execution trace: it has no list of nodes")
     try:
         version = json.loads(head[0] + "]}").get("schema")
     except (ValueError, RecursionError) as error:
         raise WrongValueError("is not an execution trace: its beginning is not JSON") from error
     if not isinstance(version, str) or not version.startswith(_KNOWN):
         raise WrongValueError(
-            f"is an execution trace of the form {sanitize(repr(version), 40)}; "
-            f"those of {' and '.join(f'{known}x' for known in _KNOWN)} can be read"
+            f"is an execution trace of version {sanitize(repr(version), 40)}; torchmark reads "
+            f"versions {' and '.join(f'{known}x' for known in _KNOWN)}"
         )
     return head.end()
 
 
 def _with_parts(record: Any) -> Any:
-    """A node with its parts as later forms have them, if it is a flat one of the first form."""
+    """A node in the form of later versions, if it is a flat node of the first version."""
     if not isinstance(record, dict) or "parent" not in record:
         return record
     sides = {
@@ -317,9 +317,9 @@ def _with_parts(record: Any) -> Any:
 
 
 def _decode_node(text: str, position: int) -> tuple[Any, int]:
-    """The object that begins here, and where it ends."""
+    """The object at this position, and the position after it."""
     if _NODE.match(text, position) is None:
-        raise ValueError("no node begins here")
+        raise ValueError("no node starts here")
     return _DECODER.raw_decode(text, position)
 
 

@@ -1,11 +1,11 @@
-"""Arguments and outputs of a node of an execution trace, as tagged JSON.
+"""Read the arguments and outputs of a node of an execution trace, as tagged JSON.
 
-The file has a value, a type, a shape and strides for each; a tensor's value is its own id, that of
-its storage, its offset, its number of elements, their size and the device. Numbers stand for
-dtypes, layouts and memory formats, and only the operator's schema tells which. It stands in the
-file as torch prints it, with the operator's name and what its arguments are called:
-`aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`. Contents are not in the
-file, and floats have six digits in it.
+For each, the file has a value, a type, a shape and strides. The value of a tensor is a list: its
+id, the id of its storage, its offset, its number of elements, their size and the device. Dtypes,
+layouts and memory formats are numbers, which only the operator's schema tells apart. The file has
+the schema as torch prints it, with the names of the operator and its arguments:
+`aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`. The file has no contents
+of tensors, and floats have six digits.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from torchmark.capture.traces.checking import (
 from torchmark.capture.traces.signatures import is_contiguous
 
 _LONGEST_SCHEMA = 10_000
-"""Characters; the longest of torch's own has 1,300."""
+"""Characters; the longest schema of torch has 1,300."""
 
 _DEEPEST = 8
 
 _HEAD = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?\(", re.ASCII)
 _QUOTED = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'""")
-"""Text as a default, which may have commas and parentheses in it."""
+"""A default value that is text; it may contain commas and parentheses."""
 
 _TENSOR = re.compile(r"Tensor\((.*)\)")
 _LIST = re.compile(r"(?:GenericList|Tuple)\[(.*)\]", re.DOTALL)
@@ -58,13 +58,13 @@ class SchemaArgument(NamedTuple):
 
     name: str
     type: str
-    """As it is written, with marks: "Tensor(a!)", "SymInt[]?"."""
+    """The type as it is written, with marks: "Tensor(a!)", "SymInt[]?"."""
 
     is_keyword_only: bool
 
 
 class Schema(NamedTuple):
-    """What can be read from the text without torch."""
+    """What the text of a schema says, read without torch."""
 
     op: str
     """`namespace.name.overload`."""
@@ -73,7 +73,7 @@ class Schema(NamedTuple):
 
 
 def parse_schema(text: str) -> Schema | None:
-    """The schema in a text; None if it is none.
+    """The schema in a text; None if the text is not a schema.
 
     >>> schema = parse_schema("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor")
     >>> schema.op, [argument.name for argument in schema.arguments]
@@ -101,17 +101,17 @@ class _Side(Struct, frozen=True):
     types: list[str]
     shapes: list[Any]
     strides: list[Any] | None = None
-    """None in early files."""
+    """None in early versions of the format."""
 
 
 class NodeValues:
-    """Makes the values of one node; tensors that share a storage get the same number."""
+    """Reads the values of one node. Tensors that share a storage get the same storage number."""
 
     def __init__(self) -> None:
         self._storages: dict[Any, int] = {}
 
     def arguments(self, schema: Schema, inputs: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Positional arguments, and those that the schema takes by name alone."""
+        """The positional arguments, and those that the schema takes by keyword only."""
         values = self._values(inputs, "inputs")
         if len(values) != len(schema.arguments):
             raise WrongValueError(
@@ -158,7 +158,7 @@ class NodeValues:
     def _list(self, value: Any, kinds: str, shape: Any, strides: Any, depth: int) -> Any:
         types = _split_at_commas(kinds)
         if not isinstance(value, list) or len(types) != len(value):
-            return {"opaque": "a list that the file does not tell whole"}
+            return {"opaque": "an incomplete list"}
         rows = zip(value, types, _as_list(shape, value), _as_list(strides, value), strict=True)
         return [self._value(*row, depth + 1) for row in rows]
 
@@ -169,7 +169,7 @@ class NodeValues:
         if not isinstance(value, list) or len(value) < 6 or dtype is None:
             return {"opaque": sanitize(f"Tensor({kind})", 80)}
         _, storage, offset, _, _, device = value[:6]
-        if not device:  # the file has that of strided tensors alone
+        if not device:  # the file has a device for strided tensors only
             return {"opaque": f"a tensor of {dtype} that is not strided"}
         tensor: dict[str, Any] = {"shape": shape, "dtype": dtype}
         if device != "cpu":
@@ -207,7 +207,7 @@ def _float(value: Any) -> Any:
 
 
 def _name_number(value: Any, kind: str) -> Any:
-    """A number where the schema has a dtype, a layout or a memory format, by its name."""
+    """The name of a dtype, layout or memory format, if the schema says that the number is one."""
     if kind not in _ENUMERATIONS or type(value) is not int:
         return value
     tag = _ENUMERATIONS[kind]
@@ -223,7 +223,7 @@ def _dtype(kind: str) -> str | None:
 
 
 def _split_at_commas(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets.
+    """The parts of a text between the commas that are not inside brackets.
 
     >>> _split_at_commas("Int,GenericList[Int,Int],Tensor(c10::complex<float>)")
     ['Int', 'GenericList[Int,Int]', 'Tensor(c10::complex<float>)']

@@ -1,10 +1,10 @@
-"""What may stand in a trace: names, values and calls, checked against docs/trace-format.md.
+"""Check the names, values and calls of a trace, as docs/reference/trace-format.md defines them.
 
-A trace is data that anybody may have written. A name that becomes part of a look-up must have the
-form of such a name, or the file is refused; text that is only shown is sanitized. What passes here
-has the types, signs and names that the format promises; how large a tensor is does not matter, as
-none is made. Some traces name dtypes, layouts and memory formats otherwise, by numbers or short
-names: the tables at the end have what torch calls them.
+A trace is data that anybody may have written. A name that is used in a look-up must have the form
+of such a name, or the file is refused. Text that is only shown is sanitized. Everything that passes
+has the types, signs and names of the format. Tensors may have any size, because none is created
+here. Some traces have numbers or short names for dtypes, layouts and memory formats; the tables at
+the end have torch's names for them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from torchmark.model.trace import RecordedCall, Size
 
 _LONGEST_NAME = 200
-"""The longest of torch's own operators has 61 characters."""
+"""The longest name of torch's operators has 61 characters."""
 
 _LONGEST_TEXT = 2_000
-"""Of what is only shown: paths of modules, commands, sentences."""
+"""Characters of text that is only shown: module paths, commands, sentences."""
 
 _DEEPEST = 32
-"""Values within values; torch's own operators have lists of lists at most."""
+"""Levels of nested values. torch's operators have lists of lists at most."""
 
 _LARGEST_RECORDS = 128 * 2**20
-"""Bytes of all lines that are kept as objects: calls and places. They take some ten times as much
-in memory. A model with shapes that never repeat has about a kilobyte for each distinct call."""
+"""Bytes of all lines that are kept as objects: calls and places. In memory they take about ten
+times as much. A model whose shapes never repeat has about a kilobyte for each distinct call."""
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _OPERATOR = re.compile(rf"({_IDENTIFIER})\.({_IDENTIFIER})\.({_IDENTIFIER})")
@@ -51,17 +51,17 @@ Word = Annotated[str, Meta(pattern=r"\A_?[a-z][a-z0-9_]*\Z", max_length=_LONGEST
 Device = Annotated[str, Meta(pattern=r"\A[a-z][a-z_]*(:[0-9]{1,4})?\Z", max_length=_LONGEST_NAME)]
 
 SpecialFloat = Literal["inf", "-inf", "nan"]
-"""What JSON has no numbers for."""
+"""Floats that JSON cannot write as numbers."""
 
 T = TypeVar("T")
 
 
 class WrongValueError(ValueError):
-    """Something in a line that the format does not allow; whoever knows the line catches it."""
+    """A value that the format does not allow; the caller adds the file and the line."""
 
 
 def sanitize(text: str, longest: int = _LONGEST_TEXT) -> str:
-    r"""Text for people: nothing in it moves a cursor or turns a line around, and it has an end.
+    r"""Make text safe to print: no control or direction characters, and a limited length.
 
     >>> sanitize("a\x1b[31m\nb"), sanitize("abcdef", longest=4)
     ('a?[31m?b', 'abc…')
@@ -99,7 +99,7 @@ def is_operator(name: str) -> bool:
 
 
 def _is_keyword(name: str) -> bool:
-    """Whether it can be the name of an operator's argument."""
+    """Whether the name can be that of an operator's argument."""
     has_the_form = len(name) <= _LONGEST_NAME and re.fullmatch(_IDENTIFIER, name) is not None
     return has_the_form and not _is_of_python(name)
 
@@ -125,7 +125,7 @@ class _Bound(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Content(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a tensor's content: bounds, counts and flags, and a short list."""
+    """What is known about a tensor's content: bounds, counts, flags and a short list."""
 
     min: int | float | _Bound | UnsetType = UNSET
     max: int | float | _Bound | UnsetType = UNSET
@@ -186,11 +186,11 @@ _TYPES: dict[str, Any] = {
     "generator": Device,
     "opaque": str,
 }
-"""What stands behind each tag."""
+"""The type of the content of each tag."""
 
 
 def check_call(body: Any) -> RecordedCall:
-    """What stands behind `call` in a line, if it is one; a WrongValueError otherwise."""
+    """The call in the body of a `call` line. Raise a WrongValueError if it is not one."""
     call: RecordedCall = convert(body, RecordedCall, "call")
     check_names(call.op, call.kwargs)
     outputs = () if call.outputs is UNSET else (call.outputs,)
@@ -202,10 +202,10 @@ def check_call(body: Any) -> RecordedCall:
 
 
 def check_names(op: str, arguments: Iterable[str]) -> None:
-    """A WrongValueError unless a trace can name this operator and these of its arguments."""
+    """Raise a WrongValueError unless a trace can name this operator and these arguments."""
     if not is_operator(op):
         raise WrongValueError(
-            f"has an operator {sanitize(repr(op), 80)}; it must be like aten.add.Tensor"
+            f"has an operator {sanitize(repr(op), 80)}, which is not a name like aten.add.Tensor"
         )
     wrong = next((name for name in arguments if not _is_keyword(name)), None)
     if wrong is not None:
@@ -215,7 +215,7 @@ def check_names(op: str, arguments: Iterable[str]) -> None:
 
 
 def _check_value(value: Any, depth: int = 0) -> None:
-    """A WrongValueError unless it is tagged JSON."""
+    """Raise a WrongValueError unless the value is tagged JSON."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return
     if depth >= _DEEPEST:
@@ -235,7 +235,7 @@ def _check_value(value: Any, depth: int = 0) -> None:
 
 
 def convert(value: Any, kind: type[T] | Any, what: str) -> T:
-    """The value as this type; an error that names what is wrong, and where in it."""
+    """The value as this type. The error of a wrong value says what is wrong, and where."""
     try:
         converted: T = msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -246,7 +246,7 @@ def convert(value: Any, kind: type[T] | Any, what: str) -> T:
     except RecursionError as error:
         raise WrongValueError(f"has a {what} that is nested too deeply") from error
     except UnicodeError as error:
-        raise WrongValueError(f"has a {what} with half of a character in it") from error
+        raise WrongValueError(f"has a {what} with an incomplete character") from error
     return converted
 
 
@@ -256,7 +256,7 @@ def check_record_bytes(total: int) -> None:
 
 
 class DistinctCalls:
-    """The calls of another tool's trace: checked, and each kept once."""
+    """The calls of an imported trace. Each is checked, and kept once."""
 
     def __init__(self) -> None:
         self.calls: list[RecordedCall] = []
@@ -264,7 +264,7 @@ class DistinctCalls:
         self._bytes = 0
 
     def number_of(self, body: dict[str, Any]) -> int:
-        """Of a call that looks like what stands behind `call` in a line."""
+        """The number of the call with this body, as in a `call` line."""
         key = json.dumps(body, sort_keys=True)
         if key not in self._numbers:
             self._bytes += len(key)
@@ -291,18 +291,18 @@ NAMES_BY_NUMBER: dict[str, tuple[str, ...]] = {
     ),
     "memory_format": ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"),
 }  # fmt: skip
-"""The numbers that they have where C++ passes them; new ones were only ever added at the end."""
+"""The names by torch's numbers in C++; new ones were only ever added at the end."""
 
 _ALIASES = {
     "half": "float16", "float": "float32", "double": "float64",
     "cfloat": "complex64", "cdouble": "complex128",
     "short": "int16", "int": "int32", "long": "int64",
 }  # fmt: skip
-"""Dtypes that have a second name in torch."""
+"""Second names of dtypes in torch."""
 
 
 def tag_attribute(name: str) -> dict[str, Any]:
-    """What `torch.NAME` is; opaque if a trace has nothing of that kind.
+    """`torch.NAME` as tagged JSON; opaque if a trace has no tag for it.
 
     >>> tag_attribute("bool"), tag_attribute("strided"), tag_attribute("load")
     ({'dtype': 'bool'}, {'layout': 'strided'}, {'opaque': 'torch.load'})

@@ -1,16 +1,16 @@
-"""The text form of PyTorch's operator benchmarks, imported.
+"""Import the text form of PyTorch's operator benchmarks.
 
     Operator: aten.add.Tensor
     cnt: 2, ((T([16, 64], f16), T([16, 64], f16, stride=(1, 16))), {'alpha': 2})
 
-It knows how often each call was made, and neither an order nor places. The arguments look like
-Python and are not: they are parsed as data, and nothing is looked up or evaluated.
+The text says how often each call was made, but not in which order or from which place. The
+arguments look like Python, but they are parsed as data, and nothing is looked up or evaluated.
 
     value   = number | text | name | name "(" arguments ")" | "<" … ">"
             | "[" values "]" | "(" values ")" | "{" text ":" value, … "}"
 
-`T` is a tensor, `ST` a sparse one, `f16` a dtype, `torch.bool` and `torch.strided` are what torch
-calls so; any other name is a value that the file does not tell, and opaque in the trace.
+`T` is a tensor, `ST` a sparse tensor, and `f16` a dtype. `torch.bool` and `torch.strided` mean what
+they mean in torch. Any other name is a value that the file does not contain; it becomes opaque.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from torchmark.errors import TraceFileError
 from torchmark.model.trace import Count, Place, Trace
 
 _LONGEST_LINE = 2**20
-"""Bytes: a call with a thousand tensors has fifty kilobytes."""
+"""Bytes. A call with a thousand tensors has fifty kilobytes."""
 
 _LONGEST_NUMBER = 400
-"""Digits; the largest float has 309."""
+"""Digits. The largest float has 309."""
 
 _DEEPEST = 30
-"""Values within values."""
+"""Levels of nested values."""
 
 _RENAMED = {
     "aten.as_strided.SymInt": "aten.as_strided.default",
@@ -54,8 +54,8 @@ _RENAMED = {
     "aten.view.SymInt": "aten.view.default",
     "aten.zeros.SymInt": "aten.zeros.default",
 }
-"""Overloads of the months before torch 1.13 that were merged into others with the same arguments.
-Most public files of this form were recorded then."""
+"""Overloads that torch had for some months before 1.13, and the overloads that replaced them, with
+the same arguments. Most public files of this form were recorded then."""
 
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
@@ -101,11 +101,9 @@ def read_cnt(file: Path) -> Trace:
         except WrongValueError as error:
             if line.is_whole:
                 raise TraceFileError(f"{file}, line {line.number}: {error}") from error
-            unseen.append(
-                f"the file is cut off after line {line.number - 1}: what came then is missing"
-            )
+            unseen.append(f"everything after line {line.number - 1}, where the file is cut off")
     unseen += [
-        f"{old} is called {new} by torch since 1.13: its calls are under that name"
+        f"the name {old}: since torch 1.13 it is {new}, under which its calls are listed"
         for old, new in reader.renamed.items()
     ]
     return Trace(
@@ -118,13 +116,13 @@ def read_cnt(file: Path) -> Trace:
 
 
 class _Reader:
-    """What the lines so far have said."""
+    """The content of the lines so far."""
 
     def __init__(self) -> None:
         self.distinct = DistinctCalls()
         self.counts: Counter[int] = Counter()
         self.renamed: dict[str, str] = {}
-        """Operators that torch calls otherwise today."""
+        """Old names of operators, and their names today."""
 
         self._op: str | None = None
 
@@ -145,11 +143,11 @@ class _Reader:
             raise WrongValueError("is neither an Operator: line nor a cnt: line")
 
     def _take_operator(self, name: str) -> None:
-        # Files may leave out the overload where there is one alone.
+        # Files may leave out the overload of an operator that has only one.
         full = f"{name}.default" if name.count(".") == 1 else name
         if not is_operator(full):
             shown = sanitize(repr(name), 80)
-            raise WrongValueError(f"names the operator {shown}; it must be like aten.add.Tensor")
+            raise WrongValueError(f"names the operator {shown}, not one like aten.add.Tensor")
         self._op = _RENAMED.get(full, full)
         if full in _RENAMED:
             self.renamed[full] = self._op
@@ -164,15 +162,15 @@ class _Reader:
 
 class _Token(NamedTuple):
     kind: str
-    """One of the pattern's names; "end" after the last."""
+    """The name of a group in the pattern; "end" after the last token."""
 
     text: str
     column: int
-    """From 1 on."""
+    """Counted from 1."""
 
 
 def parse_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """The positional arguments and those by name, as tagged JSON."""
+    """The positional arguments and the keyword arguments, as tagged JSON."""
     return _Parser(text).arguments()
 
 
@@ -285,7 +283,7 @@ class _Parser:
             rest = self._text[self._position :]
             end = _Token("end", "", self._position + len(rest) - len(rest.lstrip()) + 1)
             if rest.strip():
-                self._fail("this is no value", end)
+                self._fail("this is not a value", end)
             return end
         self._position = match.end()
         return _Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1)
@@ -305,12 +303,12 @@ class _Parser:
         column = (token or self._token).column
         near = sanitize(self._text[column - 1 : column + 20], 40)
         raise WrongValueError(
-            f"cannot be read, at character {column} of the arguments: {what}, not {near!r}"
+            f"cannot be read at character {column} of the arguments, near {near!r}: {what}"
         )
 
 
 def _unquote(text: str) -> str:
-    """What stands between the quotes, with the escapes that Python writes there."""
+    """The text between the quotes, with Python's escapes replaced."""
 
     def character(match: re.Match[str]) -> str:
         code = match[1] or match[2]
@@ -320,14 +318,14 @@ def _unquote(text: str) -> str:
 
 
 def _tag_text(text: str) -> Any:
-    """Text in quotes: dtypes and devices stand in the files in quotes too."""
+    """Text in quotes. The files write dtypes and devices in quotes, too."""
     if text in _DTYPES:
         return {"dtype": _DTYPES[text]}
     return {"device": text} if text.partition(":")[0] in _DEVICES else text
 
 
 def _tensor(args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """`T([2, 3], f16)`, or with strides; None if it is no tensor that we know."""
+    """`T([2, 3], f16)`, also with strides; None if the arguments are not those of a tensor."""
     names = ("shape", "dtype", "strides")
     tensor = dict(zip(names, args, strict=False))
     tensor |= {_TENSOR_KEYWORDS.get(name, name): value for name, value in kwargs.items()}
@@ -345,10 +343,10 @@ def _tensor(args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_tensor(args: list[Any], _: dict[str, Any]) -> Any:
-    """`ST([965, 192], f16, torch.sparse_coo, False, 40)`: 40 rows of 965, like a gradient's.
+    """`ST([965, 192], f16, torch.sparse_coo, False, 40)`: 40 rows of 965, as in a gradient.
 
-    The file does not tell how many dimensions are sparse. Gradients of embeddings are the sparse
-    tensors of training, and have one.
+    The file does not say how many dimensions are sparse. In training, sparse tensors are gradients
+    of embeddings, which have one sparse dimension.
     """
     shape, dtype, layout, coalesced, nnz = (*args, *[None] * 5)[:5]
     kind = _content(dtype, "dtype")

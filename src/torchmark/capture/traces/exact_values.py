@@ -1,7 +1,7 @@
-"""The file with the exact contents of a trace's tensors: found, and checked against the trace.
+"""Find the file with the exact contents of a trace's tensors, and check it against the trace.
 
-A trace names them whether or not its file is still next to it. Here those names go that lead
-nowhere, so that whatever comes later can believe the others.
+The trace has the names of the contents, even if the file is missing. Names without contents are
+removed here, so later code can rely on the others.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def has_exact_values(call: RecordedCall) -> bool:
 
 
 def with_values(trace: Trace, path: Path) -> Trace:
-    """The trace, with the file of its values; calls whose values cannot be had forget them.
+    """The trace with the file of its values. Calls whose values are missing or wrong lose them.
 
-    `unseen` then says how many, and why.
+    In that case, `unseen` says how many calls, and why.
     """
     wanting = [number for number, call in enumerate(trace.calls) if has_exact_values(call)]
     if not wanting:
@@ -52,7 +52,7 @@ def with_values(trace: Trace, path: Path) -> Trace:
                 wrong[number] = f"{error}: {file.name}"
     unseen = [
         f"the recorded values of {count} distinct call{'' if count == 1 else 's'}, "
-        f"which are drawn ({reason})"
+        f"for which random values are used ({reason})"
         for reason, count in Counter(wrong.values()).items()
     ]
     return dataclasses.replace(

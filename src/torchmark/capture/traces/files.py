@@ -1,11 +1,10 @@
-"""The file of a trace: its text, read without taking more memory than a line needs, and written.
+"""Read and write the file of a trace. Reading takes no more memory than one line needs.
 
-Compression is seen by content, not by name. A stream that ends too soon gives what it had; one
-that is damaged, or that unpacks to more than a trace can be, is refused.
+Compression is recognised by content, not by name. A compressed stream that is cut off is read up to
+that point. A stream that is damaged, or unpacks to more than a trace can be, is refused.
 
-In writing nothing is held back: a line goes out when it is known, so a program that is killed
-leaves all that came before its last `flush`. What is written is tagged JSON already; nothing here
-knows torch.
+Each line is written as soon as it is known, so a program that is killed keeps everything up to its
+last `flush`. The lines are tagged JSON already; this module does not need torch.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from torchmark.errors import TraceFileError, TraceNotFoundError, TraceWriteError
 from torchmark.model.trace import VERSION, Header, Place, PlainSteps, RecordedCall
 
 LONGEST_LINE = 16 * 2**20
-"""Bytes of a line. A step's line has about one megabyte, a call with a thousand tensors less."""
+"""Bytes of a line. A line of a step has about a megabyte, that of a big call less."""
 
 LARGEST_TEXT = 4 * 2**30
-"""Bytes of a whole trace, unpacked: hundreds of millions of calls. More is made to fill memory."""
+"""Bytes of an unpacked trace: hundreds of millions of calls. More is meant to fill memory."""
 
 LONGEST_STEP_LINE = 100_000
-"""Calls in one line of a step: a line of about a megabyte, which a reader takes whole."""
+"""Calls in one line of a step: about a megabyte, which is read at once."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,36 +41,36 @@ class Line:
     """A line of the file."""
 
     number: int
-    """From 1 on."""
+    """Counted from 1."""
 
     content: bytes
-    """Without its end."""
+    """Without the line break."""
 
     is_whole: bool
-    """Whether its end was there: the last line of a file that was cut off may lack it."""
+    """Whether the line has a line break. The last line of a file that was cut off may lack it."""
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """How the unpacked text begins."""
+    """The beginning of the unpacked text."""
     with _unpack(path) as stream:
         return _read(stream.read1, count, str(path)) or b""
 
 
 def lines_of(path: Path) -> Iterator[Line]:
-    """The lines, one after the other, up to where the file ends or is cut off."""
+    """Yield the lines, until the file ends or is cut off."""
     number = total = 0
     is_whole = True
     with _unpack(path) as stream:
         while is_whole:
             number += 1
             where = f"{path}, line {number}"
-            # The half line at the end of a packed stream that is cut off is lost.
+            # Of a compressed stream that is cut off, the incomplete last line is lost.
             content = _read(stream.readline, LONGEST_LINE + 1, where) or b""
             total += len(content)
             if len(content) > LONGEST_LINE:
                 raise TraceFileError(
                     f"{where}: is longer than {LONGEST_LINE // 2**20} MiB; "
-                    "this is not a trace, or one that was made to fill memory"
+                    "this is not a trace, or it was made to fill memory"
                 )
             if total > LARGEST_TEXT:
                 raise TraceFileError(
@@ -85,7 +84,7 @@ def lines_of(path: Path) -> Iterator[Line]:
 
 
 def text_of(path: Path, *, largest: int) -> tuple[str, bool]:
-    """The whole text, and whether it is all that the file should have."""
+    """The whole text, and whether the file is complete."""
     pieces = []
     size = 0
     with _unpack(path) as stream:
@@ -94,9 +93,9 @@ def text_of(path: Path, *, largest: int) -> tuple[str, bool]:
             size += len(piece)
             if size > largest:
                 raise TraceFileError(
-                    f"{path}: has more than {largest // 2**20} MiB of text; record fewer steps"
+                    f"{path} has more than {largest // 2**20} MiB of text; record fewer steps"
                 )
-    # A character that was cut in two is the end of a text that was cut off.
+    # If the text is cut off within a character, the rest of the character is replaced.
     return b"".join(pieces).decode("utf-8", errors="replace"), piece is not None
 
 
@@ -113,7 +112,7 @@ def _unpack(path: Path) -> Iterator[gzip.GzipFile | io.BufferedReader]:
 def _open(path: Path) -> io.BufferedReader:
     try:
         if path.exists() and not path.is_file():
-            raise TraceFileError(f"{path}: is a folder or a device; name the file of a trace")
+            raise TraceFileError(f"{path} is a folder or a device; name the file of a trace")
         return path.open("rb")
     except OSError as error:
         if error.errno == errno.ENOENT:
@@ -122,7 +121,7 @@ def _open(path: Path) -> io.BufferedReader:
 
 
 def _read(read: Callable[[int], bytes], size: int, where: str) -> bytes | None:
-    """The next bytes; None where a packed stream is cut off."""
+    """The next bytes; None if a compressed stream is cut off."""
     try:
         return read(size)
     except EOFError:
@@ -133,24 +132,24 @@ def _read(read: Callable[[int], bytes], size: int, where: str) -> bytes | None:
 
 def _unreadable(where: str, error: Exception) -> TraceFileError:
     said = getattr(error, "strerror", None) or str(error)
-    return TraceFileError(f"{where}: cannot be read: {said}")
+    return TraceFileError(f"{where} cannot be read: {said}")
 
 
 class TraceWriter:
-    """Writes a trace to `path`, compressed where the name ends in `.gz`.
+    """Writes a trace to `path`, compressed if the name ends in `.gz`.
 
-    The header comes first, a step after its calls and places, the end last. Calls and places are
-    numbered by the order in which they are written.
+    The header comes first, calls and places before the steps that use them, and the end last. Calls
+    and places are numbered in the order in which they are written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, part: Path | None = None) -> None:
-        """Into `part` where the trace gets its name only when it is whole."""
+        """Write to `part`, if the file gets its name only when it is complete."""
         self.path = Path(path)
         with clear_errors(self.path):
             self._raw = (part or self.path).open("wb")
         self._lines: IO[bytes] | gzip.GzipFile = self._raw
         if self.path.name.endswith(".gz"):
-            # No time and no name inside: the same calls make the same file.
+            # Without time and name in the header, the same calls give the same file.
             self._lines = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._raw, mtime=0)
 
     def __enter__(self) -> TraceWriter:
@@ -173,7 +172,7 @@ class TraceWriter:
         self._line("place", body)
 
     def step(self, calls: Sequence[int], places: Sequence[int], repeats: int = 1) -> None:
-        """One step; a long one in several lines."""
+        """Write one step; a long one in several lines."""
         last = max(len(calls) - 1, 0) // LONGEST_STEP_LINE * LONGEST_STEP_LINE
         for start in range(0, last + 1, LONGEST_STEP_LINE):
             part = slice(start, start + LONGEST_STEP_LINE)
@@ -182,7 +181,7 @@ class TraceWriter:
             self._line("step", body)
 
     def again(self, repeats: int = 1) -> None:
-        """The step that was written last came again, so many times."""
+        """Write that the last step was repeated, this many times more."""
         self._line("again", repeats)
 
     def plain_steps(self, plain: PlainSteps) -> None:
@@ -192,7 +191,7 @@ class TraceWriter:
         self._line("end", {"calls": calls, "steps": steps, "unseen": list(unseen)})
 
     def flush(self) -> None:
-        """What was written so far is in the file, whatever happens to this process."""
+        """Write everything so far to the file, so that it is kept if this process is killed."""
         with clear_errors(self.path):
             self._lines.flush()
 
@@ -202,19 +201,19 @@ class TraceWriter:
                 self._lines.close()
                 self._raw.close()
         except TraceWriteError:
-            # A full disk refuses what is left in the buffers once more.
+            # On a full disk, the buffers cannot be written now either.
             with contextlib.suppress(OSError):
                 self._raw.close()
             raise
 
     def leave_to_parent(self) -> None:
-        """In a forked process: what is still in the buffers here goes nowhere."""
+        """In a forked process: discard what is in the buffers."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._raw.fileno())
         os.close(nowhere)
 
     def line(self, line: bytes) -> None:
-        """One that is JSON already."""
+        """Write a line that is JSON already."""
         with clear_errors(self.path):
             self._lines.write(line + b"\n")
 
@@ -224,13 +223,13 @@ class TraceWriter:
 
 @contextlib.contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """What the disk refuses becomes a TraceWriteError that names the trace."""
+    """Turn errors of the disk into a TraceWriteError that names the trace."""
     try:
         yield
     except TraceWriteError:
         raise
     except OSError as error:
         raise TraceWriteError(
-            f"the trace {path} cannot be written: {error.strerror or error}. "
-            "Make room or name another file"
+            f"the trace {path} cannot be written: {error.strerror or error}; "
+            "make room or use another file"
         ) from error

@@ -1,9 +1,9 @@
-"""A trace from a file, whichever of the known forms it has: seen by content, not by name.
+"""Read a trace from a file in any of the known forms, which are recognised by content.
 
-torchmark's own form (docs/trace-format.md) is read and checked here, line by line. What comes out
-is a Trace whose every number, name and type is what the format promises, or an error that names the
-file and the line. A file that was cut off is read up to there and says so. Nothing in it is
-executed, no torch is needed, and memory has bounds that follow from the constants.
+torchmark's own form (docs/reference/trace-format.md) is read and checked here, line by line. The
+result is a Trace whose numbers, names and types are those of the format, or an error that names the
+file and the line. A file that was cut off is read up to that point, and the trace says so. Nothing
+in a file is executed, torch is not needed, and the constants limit the memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from torchmark.model.trace import (
 )
 
 LONGEST_ORDER = 10_000_000
-"""Calls whose order is kept: 160 MB. What comes after is counted alone."""
+"""Calls whose order is kept: 160 MB. Further calls are only counted."""
 
 _MOST_PAIRS = 2_000_000
 """Distinct pairs of a call and a place: 400 MB."""
@@ -60,24 +60,24 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     file = Path(path)
     beginning = first_bytes(file, _LONGEST_BEGINNING)
     if not beginning.strip():
-        raise TraceFileError(f"{file}: is empty, or cut off at its beginning")
+        raise TraceFileError(f"{file} is empty, or cut off at its beginning")
     for pattern, read in _FORMS:
         if pattern.match(beginning):
             return read(file)
     if file.suffix == ".et" or _PROTOBUF.match(beginning):
         raise TraceFileError(
-            f"{file}: is a Chakra trace in the protobuf form of MLCommons. torchmark reads the "
-            "JSON that chakra_converter made it of: what ExecutionTraceObserver or "
-            "chakra_trace_link wrote"
+            f"{file} is a Chakra trace in the protobuf form of MLCommons. torchmark reads the "
+            "JSON file that chakra_converter made it from, written by ExecutionTraceObserver or "
+            "chakra_trace_link"
         )
     raise TraceFileError(
-        f"{file}: is not a trace. torchmark reads what `torchmark capture` writes, text with "
+        f"{file} is not a trace. torchmark reads what `torchmark capture` writes, text with "
         "Operator: and cnt: lines, and the JSON of PyTorch's ExecutionTraceObserver"
     )
 
 
 def is_named_like_a_trace(name: str) -> bool:
-    """Whether a file of this name is meant as a trace.
+    """Whether the name of a file is that of a trace.
 
     >>> is_named_like_a_trace("step.jsonl.gz"), is_named_like_a_trace("bench_add.py")
     (True, False)
@@ -86,7 +86,7 @@ def is_named_like_a_trace(name: str) -> bool:
 
 
 def read_trace(file: Path) -> Trace:
-    """The trace in a file that torchmark has written."""
+    """The trace in a file that torchmark wrote."""
     reader = _Reader(file)
     for line in lines_of(file):
         try:
@@ -94,7 +94,7 @@ def read_trace(file: Path) -> Trace:
         except WrongValueError as error:
             raise TraceFileError(f"{file}, line {line.number}: {error}") from error
     if reader.header is None:
-        raise TraceFileError(f"{file}: is empty, or cut off before its first line ends")
+        raise TraceFileError(f"{file} is empty, or cut off in its first line")
     return with_values(reader.trace(), file)
 
 
@@ -106,7 +106,7 @@ _FORMS: tuple[tuple[re.Pattern[bytes], Callable[[Path], Trace]], ...] = (
 
 
 _PROTOBUF = re.compile(rb".{1,3}(\x0a.\d+\.\d+\.\d+|\x12.{1,2}\x0a.(schema|version))", re.DOTALL)
-"""How the files of chakra_converter begin: a length, then a version or the first attribute."""
+"""The beginning of a file of chakra_converter: a length, then a version or the first attribute."""
 
 
 class _Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ class _End(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Reader:
-    """What the lines so far have said."""
+    """The content of the lines so far."""
 
     def __init__(self, file: Path) -> None:
         self.header: Header | None = None
@@ -147,7 +147,7 @@ class _Reader:
         }
 
     def take(self, line: Line) -> None:
-        """Add one line; a last one that was cut in two is left out."""
+        """Add one line, unless it is the incomplete last one."""
         try:
             kind, body = _content_of(line)
         except WrongValueError:
@@ -189,8 +189,8 @@ class _Reader:
         version = body.get("version") if isinstance(body, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise NewerTraceError(
-                f"{self._file}: has version {version} of the format; this torchmark reads up to "
-                f"{VERSION}; use a newer torchmark"
+                f"{self._file} has version {version} of the trace format, but this torchmark "
+                f"reads up to {VERSION}; use a newer torchmark"
             )
         self.header = convert(body, Header, "beginning")
 
@@ -242,17 +242,20 @@ class _Reader:
             yield from map(sanitize, self._end.unseen)
             counted = sum(self._steps.counts.values())
             if counted != self._end.calls:
-                yield f"the file ends with {self._end.calls:,} calls and has {counted:,}"
+                yield (
+                    f"the right number of calls: its last line says {self._end.calls:,}, and it "
+                    f"has {counted:,}"
+                )
         elif self._cut_after is not None:
-            yield f"the file is cut off after line {self._cut_after}: what came then is missing"
+            yield f"everything after line {self._cut_after}, where the file is cut off"
         else:
-            yield "the file has no end: it, or its capture, was cut off; what came then is missing"
+            yield "the end of the file, because the file or its capture was cut off"
         if not self._steps.is_order_kept:
-            yield f"the order of calls beyond {LONGEST_ORDER:,} is not kept; they are counted"
+            yield f"the order of calls beyond the first {LONGEST_ORDER:,}, which are only counted"
 
 
 class _StepCollector:
-    """Steps as they come from the lines: in parts, again, and longer than can be kept."""
+    """Collects steps, which may come in parts, be repeated, or be too many to keep in order."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -260,19 +263,19 @@ class _StepCollector:
         """How often each call came from each place."""
 
         self.is_order_kept = True
-        """False from the step on that would make the order longer than LONGEST_ORDER."""
+        """False after a step that would make the order longer than LONGEST_ORDER."""
 
         self._kept = 0
         self._calls: list[int] = []
         self._places: list[int] = []
         self._counted: Counter[tuple[int, int]] | None = None
-        """Those of the last step; None before the first."""
+        """The counts of the last step; None before the first step."""
 
         self._is_unfinished = False
         self._numbers: list[int] = []
 
     def add(self, step: _Step) -> None:
-        """A step, or a part of one if more of it follows."""
+        """Add a step, or a part of one if `more` follows."""
         if not self._is_unfinished or self._counted is None:
             self._calls, self._places, self._counted = [], [], Counter()
         self._counted.update(zip(step.calls, step.places, strict=True))
@@ -288,9 +291,9 @@ class _StepCollector:
             self._finish(step.repeats)
 
     def again(self, times: int) -> None:
-        """The last step came so many times more."""
+        """Repeat the last step, this many times more."""
         if self._is_unfinished or self._counted is None:
-            raise WrongValueError("repeats a step where none has ended")
+            raise WrongValueError("repeats a step, but no step has ended before it")
         self.count(self._counted, times)
         if self.is_order_kept:
             last = self.steps[-1]
@@ -303,7 +306,7 @@ class _StepCollector:
             raise WrongValueError(f"makes more than {_MOST_PAIRS:,} pairs of a call and a place")
 
     def close(self) -> None:
-        """Nothing follows; a step that was begun stays as far as it came."""
+        """End the last step, if a part of it is missing."""
         if self._is_unfinished:
             self._finish(repeats=1)
 
@@ -317,16 +320,16 @@ class _StepCollector:
             )
 
     def _share(self, numbers: Sequence[int]) -> list[int]:
-        """The same numbers, each kept once: a number of its own takes four times a reference."""
+        """The same numbers as shared objects. An int object takes four times a reference."""
         largest = max(numbers, default=-1)
         self._numbers += range(len(self._numbers), largest + 1)
         return [self._numbers[number] for number in numbers]
 
 
 def _content_of(line: Line) -> tuple[str, Any]:
-    """The one key of the line's object and what stands behind it."""
+    """The only key of the object in the line, and its value."""
     try:
-        # Other programs write NaN and Infinity, which JSON does not know, or 1e999.
+        # Other programs write NaN and Infinity, which are not JSON, or 1e999.
         content = json.loads(
             line.content,
             object_pairs_hook=_without_repetition,

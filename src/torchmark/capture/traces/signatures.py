@@ -1,4 +1,4 @@
-"""A call in a line that people read: `float32[64, 128], float32[128, 32], alpha=2`."""
+"""Show a call in one line: `float32[64, 128], float32[128, 32], alpha=2`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from torchmark.capture.traces.checking import sanitize
 from torchmark.model.trace import RecordedCall
 
 _LONGEST = 200
-"""Characters of a signature; a list of hundreds of tensors says no more in more of them."""
+"""Characters of a signature. Showing more of a list of hundreds of tensors would not help."""
 
 _MOST_SHOWN = 8
-"""Elements of a list that are shown; most lists of numbers are shapes."""
+"""Elements of a list that are shown. Most lists of numbers are shapes."""
 
 _MOST_TENSORS_SHOWN = 2
 _LONGEST_TEXT = 40
 _LONGEST_FLOAT = 8
-"""Characters; a longer one is shown with six digits, which says enough."""
+"""Characters. A longer float is shown with six digits."""
 
 
 def signature_of(call: RecordedCall) -> str:
-    """The arguments of a call as they look; equal calls have equal signatures.
+    """The arguments of a call as text. Equal calls have equal signatures.
 
-    Calls that differ in values, in what shares memory or in what needs a gradient may have equal
-    ones too. What is given by name as None says nothing and is left out.
+    Different calls may have equal signatures, too, if they differ only in values, shared memory or
+    gradients. Keyword arguments that are None are left out.
 
     >>> from torchmark.model.trace import RecordedCall
     >>> x = {"tensor": {"shape": [64, 128], "dtype": "float32"}}
@@ -110,4 +110,4 @@ _BY_TAG: dict[str, Callable[[Any], str]] = {
     "generator": lambda device: f"generator on {device}",
     "opaque": lambda name: f"<{sanitize(name, _LONGEST_TEXT)}>",
 }
-"""The other kinds are names, and are shown as they are."""
+"""How each kind of tagged value is shown; other kinds are names, and are shown as they are."""

@@ -1,8 +1,8 @@
 """Repeatable random benchmark inputs: describe parameters and tensors, then draw them by seed.
 
-The interface, and for one seed the values, are those of `torch.utils.benchmark`, so that a trial
-run with either library is the same trial. Where torch's answer is a defect (an ignored argument,
-an inverted check), this package does what the argument's name says instead.
+The interface is that of `torch.utils.benchmark`, and one seed gives the same values in both, so a
+trial is the same with either library. If torch has a defect (an ignored argument, an inverted
+check), this package does what the name of the argument says instead.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""From a description of parameters and tensors to samples: draw, reject, construct.
+"""Draws samples from a description of parameters and tensors: draw, reject, construct.
 
-Contract: the samples are a function of the seed. Parameters and memory orders come from a numpy
-`RandomState` of each `take`'s own, values from torch's global generator, seeded from the former,
-exactly as in torch.utils.benchmark. The global generator is set back between two samples to where
-the last one left it, so that a statement that draws random numbers (dropout, say, as often as a
-timer likes), or a second `take` running beside the first, does not change what comes next.
+The samples depend only on the seed. Parameters and memory orders come from a numpy `RandomState`
+that each `take` creates. Values come from torch's global generator, which is seeded from that
+state, exactly as in torch.utils.benchmark. Between two samples the global generator is reset to its
+state after the last one. So the samples do not change if a statement draws random numbers (such as
+dropout) or if a second `take` runs at the same time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from torchmark.define.fuzz.tensors import FuzzedTensor
 from torchmark.errors import FuzzerDefinitionError, ImpossibleConstraintError
 
 Sample: TypeAlias = tuple[dict[str, torch.Tensor], dict[str, dict[str, Any]], dict[str, Any]]
-"""Tensors, their properties, and the parameters that they were made from; the first two by name."""
+"""Tensors and their properties, both by name, and the parameters that they were made from."""
 
 Constraint: TypeAlias = Callable[[dict[str, Any]], Any]
 
 _Described = TypeVar("_Described", FuzzedParameter, FuzzedTensor)
 
 _DRAWS_PER_SAMPLE = 1000
-"""torch.utils.benchmark gives up after as many, so a Fuzzer that works there works here."""
+"""The limit of torch.utils.benchmark, so a Fuzzer that works there works here."""
 
 
 class Fuzzer:
     """Draws tensors by description; the same seed gives the same draws, here and in torch.
 
-    Lists among `parameters` and `tensors` are unpacked. Every constraint is called with the dict
-    of parameters; when one returns something false, the parameters are drawn again.
+    Lists in `parameters` and `tensors` are flattened. Every constraint is called with the dict of
+    parameters. If one returns a false value, the parameters are drawn again.
 
     >>> from torchmark.define.fuzz import FuzzedParameter, FuzzedTensor, Fuzzer
     >>> fuzzer = Fuzzer(
@@ -79,7 +79,7 @@ class Fuzzer:
         self._total_generated = 0
 
     def take(self, n: SupportsIndex) -> Iterator[Sample]:
-        """The first `n` samples of the seed: tensors, tensor properties, parameters."""
+        """Yield the first `n` samples of the seed: tensors, tensor properties, parameters."""
         try:
             count = operator.index(n)
         except TypeError:
@@ -92,7 +92,7 @@ class Fuzzer:
 
     @property
     def rejection_rate(self) -> float:
-        """The share of all draws of parameters so far that a constraint or a limit refused."""
+        """The share of all parameter draws so far that a constraint or a limit rejected."""
         return self._rejections / self._total_generated if self._total_generated else 0.0
 
     def _samples(self, count: int) -> Iterator[Sample]:
@@ -124,7 +124,7 @@ class Fuzzer:
         raise ImpossibleConstraintError(_gave_up(refusals, strict, self._seed))
 
     def _draw_once(self, strict: dict[str, Any], state: np.random.RandomState) -> dict[str, Any]:
-        """A value or an alias for every parameter; `strict` remembers what is drawn only once."""
+        """Draw a value or an alias for every parameter; `strict` keeps those drawn only once."""
         drawn = {}
         for parameter in self._parameters:
             name = parameter.name
@@ -190,11 +190,11 @@ def _describe(constraint: Constraint) -> tuple[Constraint, str]:
 
 def _gave_up(refusals: Counter[str], strict: dict[str, Any], seed: int) -> str:
     lines = [
-        f"no parameters that satisfy every constraint in {refusals.total()} draws, seed {seed}"
+        f"none of {refusals.total()} draws of parameters satisfies every constraint, seed {seed}"
     ]
     lines += [f"  {count} refused by {reason}" for reason, count in refusals.most_common()]
     if strict:
         held = ", ".join(f"{name}={value!r}" for name, value in strict.items())
-        lines.append(f"  strict parameters, drawn once for all of them: {held}")
-    lines.append("loosen what refuses, or change the parameters that it depends on")
+        lines.append(f"  strict parameters, drawn once for all of these draws: {held}")
+    lines.append("loosen these constraints, or change the parameters that they depend on")
     return "\n".join(lines)

@@ -1,12 +1,12 @@
-"""A named quantity and the distribution that it is drawn from, and values that stand for others.
+"""Named parameters with the distributions to draw them from, and aliases of other parameters.
 
-A parameter is checked when it is made, so that drawing it cannot fail. Each draw asks numpy's
-`RandomState` for exactly one value, by the same call as torch.utils.benchmark: that is what makes
-one seed mean one trial in both libraries, and it is why the calls below must not be "improved".
+A parameter is checked when it is created, so that drawing it cannot fail. Each draw takes exactly
+one value from numpy's `RandomState`, with the same call as torch.utils.benchmark. This is why a
+seed means the same trial in both libraries, and why the calls below must not be "improved".
 
-A circle of aliases has no value. Draws are independent, so any circle that the distributions
-allow will be drawn sooner or later: `check_aliases` refuses it before the first draw. The check in
-`resolve_aliases` is for parameters of the user's own making, whose draws nobody can foresee.
+A cycle of aliases has no value. Draws are independent, so any cycle that the distributions allow
+will be drawn eventually: `check_aliases` refuses it before the first draw. The check in
+`resolve_aliases` is for users' own parameter classes, whose draws cannot be predicted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from numpy.random import RandomState
 
 _SUM_TOLERANCE = 1e-5
-"""How far from one the probabilities of a dict may add up."""
+"""How far from one the sum of a dict's probabilities may be."""
 
 _NUMPY_SUM_TOLERANCE = 1e-8
 """`RandomState.choice` refuses a sum off by more than 1.5e-8 (the root of the float64 epsilon)."""
 
 
 class ParameterAlias:
-    """Stands for the value of another parameter, as a choice in a dict distribution.
+    """A choice in a dict distribution that has the value of another parameter.
 
-    Aliases may follow one another, but not in a circle.
+    An alias may refer to another alias, but not in a cycle.
 
     >>> from torchmark.define.fuzz import FuzzedParameter, Fuzzer, ParameterAlias
     >>> fuzzer = Fuzzer(
@@ -58,17 +58,17 @@ class ParameterAlias:
 
 
 class FuzzedParameter:
-    """One value of every sample: a size, a step, a dtype, whatever tensors are made from.
+    """One value of every sample: a size, a step, a dtype, or anything else.
 
     `distribution` is one of
 
     - `"uniform"`: from `minval` to `maxval`, both included; whole numbers if both bounds are
       `int`, real numbers otherwise;
     - `"loguniform"`: every octave between the bounds is equally likely; whole numbers;
-    - a dict of choices to their probabilities, which add up to one; no bounds beside it.
+    - a dict from choices to their probabilities, which add up to one; it takes no bounds.
 
-    A `strict` parameter is drawn once for a sample and kept while the others are drawn again to
-    satisfy constraints, so that a limit on sizes does not favour, say, few dimensions.
+    A `strict` parameter is drawn once per sample. It is kept while the others are drawn again to
+    satisfy constraints, so that, for example, a limit on sizes does not favour few dimensions.
 
     >>> import numpy as np
     >>> from torchmark.define.fuzz import FuzzedParameter
@@ -99,7 +99,7 @@ class FuzzedParameter:
             for choice, probability in choices
             if isinstance(choice, ParameterAlias) and probability > 0
         )
-        """Names of the parameters that a draw of this one may stand for."""
+        """Names of the parameters that this one may be an alias of."""
         self.strict = strict
 
     @property
@@ -156,14 +156,14 @@ def _draw_real_number(minval: float, maxval: float, state: RandomState) -> float
 
 def _draw_log_uniform(minval: float, maxval: float, state: RandomState) -> float:
     drawn = int(2 ** state.uniform(low=np.log2(float(minval)), high=np.log2(float(maxval))))
-    # Rounding, of the logarithm or to a whole number, may leave the range by a little.
+    # Rounding the logarithm or the result may leave the range slightly.
     return min(max(drawn, minval), maxval)
 
 
 def _draw_choice(
     choices: tuple[Any, ...], probabilities: tuple[float, ...], state: RandomState
 ) -> Any:
-    # numpy would turn the choices into its own types, so it is given their positions.
+    # numpy would convert the choices to its own types, so it only gets their positions.
     return choices[state.choice(np.arange(len(choices)), p=probabilities)]
 
 
@@ -194,7 +194,7 @@ def _normalise(probabilities: tuple[float, ...]) -> tuple[float, ...]:
             f"within {_SUM_TOLERANCE:g}"
         )
     if abs(total - 1) <= _NUMPY_SUM_TOLERANCE:
-        return probabilities  # dividing would move the last bits, and some draw with them
+        return probabilities  # dividing would change the last bits, and possibly draws
     return tuple(probability / total for probability in probabilities)
 
 
@@ -207,7 +207,7 @@ def check_aliases(parameters: Sequence[FuzzedParameter]) -> None:
     try:
         TopologicalSorter(targets).prepare()
     except CycleError as error:
-        raise FuzzerDefinitionError(_circle(reversed(error.args[1]))) from None
+        raise FuzzerDefinitionError(_cycle(reversed(error.args[1]))) from None
 
 
 def resolve_aliases(drawn: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _value_behind(name: str, drawn: Mapping[str, Any]) -> Any:
         if target not in drawn:
             raise FuzzerDefinitionError(_unknown_target(followed[-1], target))
         if target in followed:
-            raise FuzzerDefinitionError(_circle([*followed, target]))
+            raise FuzzerDefinitionError(_cycle([*followed, target]))
         followed.append(target)
         value = drawn[target]
     return value
@@ -232,5 +232,5 @@ def _unknown_target(name: str, target: str) -> str:
     return f"parameter {name!r} is an alias of {target!r}, which is not a parameter of this Fuzzer"
 
 
-def _circle(names: Iterable[str]) -> str:
-    return f"parameters are aliases of one another in a circle: {' -> '.join(names)}"
+def _cycle(names: Iterable[str]) -> str:
+    return f"parameters are aliases of one another in a cycle: {' -> '.join(names)}"

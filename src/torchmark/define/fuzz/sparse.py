@@ -1,9 +1,9 @@
-"""A sparse COO tensor whose shape and number of stored positions are drawn.
+"""A sparse COO tensor with a random shape and number of stored positions.
 
-By `density` the tensor is torch.utils.benchmark's for the same seed: the number of positions drawn
-is the density times the *sum* of the sizes, and those that coincide fall together. By `nnz`, which
-torch ignores, or `stored_share`, which it does not have, exactly the number asked for is stored:
-positions are drawn by the same calls, and where some coincide others are drawn in their place.
+With `density`, the tensor is that of torch.utils.benchmark for the same seed: the number of drawn
+positions is the density times the *sum* of the sizes, and equal positions are merged. With `nnz`,
+which torch ignores, or `stored_share`, which torch does not have, exactly this number is stored:
+positions are drawn by the same calls, and duplicates are replaced by other positions.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ if TYPE_CHECKING:
     _Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 _KNOWS_INVARIANT_CHECKS = hasattr(torch.sparse, "check_sparse_tensor_invariants")
-"""torch 2.0 and later; they warn unless told whether to check."""
+"""True for torch 2.0 and later, which warns unless told whether to check."""
 
 
 class FuzzedSparseTensor(FuzzedTensor):
-    """A sparse COO tensor made anew for every sample.
+    """A new sparse COO tensor for every sample.
 
-    A string names a parameter, anything else is the value itself:
+    A string is the name of a parameter, anything else is the value itself:
 
-    - `sparse_dim`: how many of the leading dimensions are sparse; all of them by default.
-    - `density`: as in torch, the drawn positions are this share of the sum of all sizes, and
-      positions may coincide.
-    - `nnz`: the number of stored positions, all different; goes before `density`.
-    - `stored_share`: the share of all positions of the sparse dimensions that is stored; goes
-      before both.
-    - `coalesced`: whether every position is stored once, the default; otherwise it is stored twice.
+    - `sparse_dim`: the number of leading dimensions that are sparse; by default all of them.
+    - `density`: as in torch, the number of drawn positions is this share of the sum of all sizes,
+      and positions may be equal.
+    - `nnz`: the number of stored positions, all different; takes precedence over `density`.
+    - `stored_share`: the share of all positions of the sparse dimensions that is stored; takes
+      precedence over both.
+    - `coalesced`: by default, every position is stored once; if false, every one is stored twice.
 
-    Where `density` or `coalesced` is None, a parameter of that very name is used if the Fuzzer has
-    one.
+    If `density` or `coalesced` is None, a parameter of the same name is used if the Fuzzer has one.
 
     >>> from torchmark.define.fuzz import FuzzedParameter, FuzzedSparseTensor, Fuzzer
     >>> fuzzer = Fuzzer(
@@ -95,7 +94,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         nnz: int,
         is_coalesced: bool,
     ) -> torch.Tensor:
-        """torch's: `nnz` positions, of which some may coincide; stored twice if not coalesced."""
+        """torch's: `nnz` positions, some possibly equal; stored twice if not coalesced."""
         sizes = [size] * sparse_dim if isinstance(size, int) else list(size)
         return _make_coo(sizes, dtype, sparse_dim, nnz, is_coalesced, _independent_positions)
 
@@ -103,8 +102,8 @@ class FuzzedSparseTensor(FuzzedTensor):
         self._check_references(names)
         if not self._is_exact and self._density is None and "density" not in names:
             raise self._error(
-                "nothing says how many positions are stored; give stored_share, nnz or density, "
-                "or the Fuzzer a parameter named 'density'"
+                "the number of stored positions is unknown; give stored_share, nnz or density, or "
+                "add a parameter named 'density' to the Fuzzer"
             )
 
     def make_tensor(
@@ -145,12 +144,12 @@ class FuzzedSparseTensor(FuzzedTensor):
 
     @property
     def _is_exact(self) -> bool:
-        """Whether the positions are as many as was asked for; torch's need not be."""
+        """Whether exactly the given number of positions is stored; with torch it may be fewer."""
         return self._stored_share is not None or self._nnz is not None
 
     def _storage(self, size: tuple[int, ...], params: Mapping[str, Any]) -> tuple[int, int, float]:
-        """How many leading dimensions are sparse, how many of their positions are drawn, and the
-        same as a share, as it was asked for.
+        """Return the number of sparse leading dimensions, the number of positions to draw, and
+        the given share.
         """
         if not size:
             raise self._error("a sparse tensor needs at least one dimension")
@@ -194,9 +193,7 @@ def _make_coo(
     is_coalesced: bool,
     draw_positions: Callable[[Sequence[int], int], torch.Tensor],
 ) -> torch.Tensor:
-    """A tensor with values of torch's draws at `nnz` positions; each is stored twice unless
-    coalesced.
-    """
+    """Make a tensor with random values at `nnz` positions, each stored twice unless coalesced."""
     values = random_values([nnz, *size[sparse_dim:]], dtype)
     indices = draw_positions(size[:sparse_dim], nnz)
     if is_coalesced:
@@ -213,16 +210,16 @@ def _coo_tensor(indices: torch.Tensor, values: torch.Tensor, size: list[int]) ->
 
 
 def _independent_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
-    """One column of indices for every position, by torch's calls."""
+    """Draw one column of indices for every position, by the same calls as torch."""
     lengths = torch.tensor(sizes, device="cpu").unsqueeze(1)
-    # In the default dtype, as torch's: with another one the same seed gives other positions.
+    # In the default dtype, as in torch: another dtype would give other positions for a seed.
     shares = torch.rand(len(sizes), count, device="cpu")
-    # A float32 close to one, times a length beyond 2**24, may round up to the length itself.
+    # A float32 close to one, times a length above 2**24, may be rounded up to the length.
     return torch.minimum((shares * lengths.to(shares)).to(torch.long), lengths - 1)
 
 
 def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
-    """The same, no two of them equal."""
+    """Draw positions in the same way, without duplicates."""
     positions = math.prod(sizes)
     if count > positions:
         raise FuzzerDefinitionError(
@@ -238,10 +235,10 @@ def _distinct_positions(sizes: Sequence[int], count: int) -> torch.Tensor:
 
 
 def _top_up(taken: _Positions, count: int, positions: int) -> _Positions:
-    """So many positions in random order, the taken ones among them."""
+    """Return this many positions in random order, including those taken."""
     while len(taken) < count:
         missing = count - len(taken)
-        if count > positions // 2:  # few are free: guessing would hit taken ones again and again
+        if count > positions // 2:  # few are free, so random guesses would often be taken ones
             free = np.ones(positions, dtype=bool)
             free[taken] = False
             candidates = np.flatnonzero(free)
@@ -249,6 +246,6 @@ def _top_up(taken: _Positions, count: int, positions: int) -> _Positions:
         else:
             fresh = torch.randint(positions, (missing,), device="cpu").numpy()
         taken = np.union1d(taken, fresh)
-    # Sorted indices would be kinder to the memory than those of a tensor without coincidences.
+    # Sorted indices would have better locality than those of a tensor drawn without duplicates.
     shuffled: _Positions = taken[torch.randperm(count, device="cpu").numpy()]
     return shuffled

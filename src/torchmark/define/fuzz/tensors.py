@@ -1,9 +1,9 @@
-"""A strided tensor whose shape, steps and memory order are drawn.
+"""A strided tensor with random shape, steps and memory order.
 
-Contract: `make_tensor` is a function of the parameters, of the numpy state and of torch's global
-generator. It draws from both generators in the order of torch.utils.benchmark (values first, then
-one number for contiguity, then permutations), on the CPU whatever the device: the same seed gives
-the same tensor everywhere.
+`make_tensor` depends only on the parameters, the numpy state and torch's global generator. It draws
+from both generators in the order of torch.utils.benchmark (values first, then one number for
+contiguity, then permutations), on the CPU for every device. So the same seed gives the same tensor
+everywhere.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from numpy.random import RandomState
 
 _CONSTRUCTOR_ARGUMENTS = ("size", "dtype")
-"""What a tensor constructor is given by name beside the parameters."""
+"""Keyword arguments of a tensor constructor in addition to the parameters."""
 
 
 class FuzzedTensor:
-    """A tensor made anew for every sample, from sizes that are numbers or names of parameters.
+    """A new tensor for every sample. Its sizes are numbers or names of parameters.
 
-    - `steps`: allocate that many times the size and take every n-th place of each dimension.
-    - `probability_contiguous`: how often memory order is left alone; otherwise the dimensions lie
-      in memory in a random order. Steps come on top of this.
-    - `min_elements`, `max_elements`, `max_allocation_bytes`: parameters that make the tensor, or
-      what is allocated for its steps, smaller or larger than this are drawn again.
-    - `dim_parameter`: the parameter that gives the number of dimensions; `size` and `steps` are
-      cut to it, or filled up with ones.
+    - `steps`: allocate this many times the size, and use every n-th element of each dimension.
+    - `probability_contiguous`: how often the memory order is left unchanged; otherwise the
+      dimensions have a random order in memory. Steps are applied in addition.
+    - `min_elements`, `max_elements`, `max_allocation_bytes`: parameters are drawn again if the
+      tensor, or the allocation for its steps, is outside of these limits.
+    - `dim_parameter`: the parameter with the number of dimensions; `size` and `steps` are cut to
+      it, or filled up with ones.
     - `roll_parameter`: the parameter by which the dimensions, sizes and steps together, are
       rotated like the elements of `torch.roll`.
-    - `tensor_constructor`: called with `size`, `dtype` and all parameters by name, in place of
+    - `tensor_constructor`: called with `size`, `dtype` and all parameters by name, instead of
       `default_tensor_constructor`.
-    - `device`: where the tensor is moved to; `cuda=True` is short for `device="cuda"`.
+    - `device`: the device to move the tensor to; `cuda=True` is short for `device="cuda"`.
 
     >>> from torchmark.define.fuzz import FuzzedParameter, FuzzedTensor, Fuzzer
     >>> fuzzer = Fuzzer(
@@ -98,12 +98,12 @@ class FuzzedTensor:
     def default_tensor_constructor(
         size: Sequence[int],
         dtype: torch.dtype,
-        **kwargs: Any,  # noqa: ARG004 -- a constructor is given every parameter by name
+        **kwargs: Any,  # noqa: ARG004 -- constructors get every parameter by name
     ) -> torch.Tensor:
         return random_values(size, dtype)
 
     def check_parameters(self, names: Collection[str]) -> None:
-        """Raise unless a Fuzzer with parameters of these names can make this tensor."""
+        """Raise if a Fuzzer with these parameters cannot make this tensor."""
         self._check_references(names)
         for argument in _CONSTRUCTOR_ARGUMENTS:
             if argument in names:
@@ -135,7 +135,7 @@ class FuzzedTensor:
         return self.broken_limit(params) is None
 
     def broken_limit(self, params: Mapping[str, Any]) -> str | None:
-        """The first of this tensor's limits that these parameters break, in words."""
+        """Describe the first of this tensor's limits that these parameters violate; else None."""
         size, steps = self._size_and_steps(params)
         elements = math.prod(size)
         allocated = elements * math.prod(steps) * _bytes_per_element(self._dtype)
@@ -148,7 +148,7 @@ class FuzzedTensor:
         return None
 
     def _size_and_steps(self, params: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The length of every dimension, and of how many allocated places each uses one."""
+        """Return the length of every dimension, and the step of each in the allocation."""
         dim = len(self._size)
         if self._dim_parameter is not None:
             dim = self._whole("dim_parameter", self._dim_parameter, params, at_least=0)
@@ -187,7 +187,7 @@ class FuzzedTensor:
         return number
 
     def _value(self, role: str, given: Any, params: Mapping[str, Any]) -> Any:
-        """A string names a parameter; anything else is the value itself."""
+        """Return the value: a string is the name of a parameter, anything else is the value."""
         if not isinstance(given, str):
             return given
         if given not in params:
@@ -200,7 +200,7 @@ class FuzzedTensor:
     def _reorder(
         self, tensor: torch.Tensor, dim: int, state: RandomState
     ) -> tuple[torch.Tensor, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The same tensor, its dimensions in another order in memory, and that order."""
+        """Return the tensor with its dimensions in another memory order, and that order."""
         unchanged = np.arange(dim)
         order = unchanged
         if state.rand() <= self._probability_contiguous:
@@ -215,7 +215,7 @@ class FuzzedTensor:
             self._value(role, given, dict.fromkeys(names))
 
     def _references(self) -> Iterator[tuple[str, str | float | None]]:
-        """Every argument that may name a parameter, by its role."""
+        """Yield every argument that may name a parameter, by its role."""
         yield from (("size", each) for each in self._size)
         yield from (("steps", each) for each in self._steps)
         yield "dim_parameter", self._dim_parameter
@@ -253,16 +253,16 @@ class FuzzedTensor:
 
 
 def random_values(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Real and complex parts from [0, 1), whole numbers from 1 to 126, or either boolean."""
+    """Return random values: reals and parts of complex numbers from [0, 1), ints from 1 to 126."""
     if dtype.is_floating_point or dtype.is_complex:
         return torch.rand(tuple(size), dtype=dtype, device="cpu")
-    if dtype == torch.bool:  # torch.utils.benchmark has no answer for it
+    if dtype == torch.bool:  # torch.utils.benchmark does not support it
         return torch.randint(0, 2, tuple(size), dtype=dtype, device="cpu")
     return torch.randint(1, 127, tuple(size), dtype=dtype, device="cpu")
 
 
 def _bytes_per_element(dtype: torch.dtype) -> int:
     width = torch.empty(0, dtype=dtype, device="cpu").element_size()
-    # torch counts a complex element by its real part. A rejected draw changes all that follow, so
-    # counting it rightly would end the agreement with torch's draws.
+    # torch counts a complex element by its real part. A rejected draw changes all later ones, so
+    # correct counting would give other draws than torch's.
     return width // 2 if dtype.is_complex else width

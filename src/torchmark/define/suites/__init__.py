@@ -1,7 +1,7 @@
-"""The definitions that ship with torchmark, and the way to those of other people."""
+"""The suites that ship with torchmark, and the loading of users' suites."""
 
 SHIPPED = {
     "standard": "torchmark.define.suites.standard",
     "overrides": "torchmark.define.suites.overrides",
 }
-"""The suites that go by a short name, and the modules that hold them."""
+"""Suites with a short name, and the modules that define them."""

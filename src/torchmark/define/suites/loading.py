@@ -1,19 +1,19 @@
-"""A suite by its name: one that ships, a Python file, a folder of `bench_*.py` files, a module, or
-a trace of operator calls, whose distinct calls are its cases.
+"""Loads a suite by name: one of torchmark's own, a Python file, a folder of `bench_*.py` files, a
+module, or a trace of operator calls, whose distinct calls are its cases.
 
 What a file defines:
 
-- `SUITE`, if there is such a name, and nothing else; else `BENCHMARKS` or `ADHOC_BENCHMARKS`, by
-  which PyTorch's instruction-count suite names them, without that name in the labels;
-- otherwise every variable that holds definitions (a single one, a list, a dictionary, what
-  GroupedVariants returns), labelled by the variable's name. Names that start with an underscore
-  are not looked at.
+- `SUITE`, if there is this name, and nothing else. Otherwise `BENCHMARKS` or `ADHOC_BENCHMARKS`,
+  the names in PyTorch's instruction-count suite. These names are not part of labels.
+- Otherwise every variable that has definitions (a single one, a list, a dictionary, the result of
+  GroupedVariants), labelled by the variable's name. Names that start with an underscore are
+  ignored.
 
-A file that cannot be loaded costs its own definitions alone and is reported as a value. The name
-of a file is no part of a label, so that results survive the renaming of files.
+If a file cannot be loaded, only its own definitions are missing, and the failure is returned. The
+name of a file is not part of labels, so renaming it does not affect results.
 
-A file is the user's own code. The caller chooses the process that runs it: `read_here` runs it in
-this one, `torchmark.engine.user_files` in a separate one.
+A file contains the user's code. The caller chooses the process that runs it: `read_here` uses this
+process, `torchmark.engine.user_files` another one.
 """
 
 from __future__ import annotations
@@ -52,32 +52,32 @@ _PATTERN = "bench_*.py"
 _SUITE_NAMES = ("SUITE", "BENCHMARKS", "ADHOC_BENCHMARKS")
 
 Source: TypeAlias = Path | str
-"""A file, or a module by its name."""
+"""A file, or the name of a module."""
 
 CasesOfFile: TypeAlias = tuple[ConditionalCase, ...]
 
 Reader: TypeAlias = Callable[[Sequence[Source]], Iterable[CasesOfFile | SuiteFileError]]
-"""What each source defines, in their order, or why that is not known."""
+"""Returns what each source defines, in order, or why that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSuite:
-    """What came of a suite's name."""
+    """The result of loading a suite."""
 
     name: str
-    """As it was asked for."""
+    """The name that was asked for."""
 
     parts: tuple[CasesOfFile, ...]
-    """The cases of each file that could be loaded."""
+    """The cases of each file that was loaded."""
 
     failures: tuple[SuiteFileError, ...] = ()
-    """One for each file that could not."""
+    """The error of each file that was not."""
 
     notes: tuple[str, ...] = ()
-    """Sentences for the report: what a trace lacks, and on which other devices it ran."""
+    """Notes for the report: what a trace lacks, and on which other devices it ran."""
 
     def features_asked(self) -> frozenset[str]:
-        """The features of torch on which a skip depends."""
+        """Return the features of torch that skip conditions depend on."""
         return frozenset[str]().union(*map(features_asked, self.parts))
 
 
@@ -92,10 +92,10 @@ def read_here(sources: Sequence[Source]) -> Iterator[CasesOfFile | SuiteFileErro
 
 
 def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
-    """The cases behind a name; a SuiteNotFoundError if nothing goes by it.
+    """Return the suite of this name; raise SuiteNotFoundError if there is none.
 
-    A name that ends like a trace's is never a module's: a file that is missing must not make
-    Python import another one.
+    A name that ends like a trace's is never tried as a module: if the file is missing, Python must
+    not import something else.
     """
     if name in SHIPPED:
         return _load_parts(name, [SHIPPED[name]], read_here)
@@ -120,7 +120,7 @@ def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
 def cases_of(
     suites: Iterable[LoadedSuite], *, facts: EnvironmentFacts = NOTHING_KNOWN
 ) -> tuple[Case, ...]:
-    """The cases of several suites; one that is in two of them is taken once."""
+    """Return the cases of several suites; a case that is in two of them is returned once."""
     cases = {
         case.id: case
         for suite in suites
@@ -140,7 +140,7 @@ def _load_parts(name: str, sources: Sequence[Source], read: Reader) -> LoadedSui
 
 
 def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
-    """What the module defines, as cases."""
+    """Return the definitions of the module as cases."""
     names = vars(module)
     chosen = next((name for name in _SUITE_NAMES if name in names), None)
     if chosen is not None:
@@ -165,12 +165,12 @@ def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
 
 
 def run_file(path: Path) -> ModuleType:
-    """The module that the file makes; compiled here, so that nothing is written beside it."""
+    """Run the file as a module; it is compiled here, so that nothing is written next to it."""
     module = ModuleType(f"torchmark_suite_{path.stem}")
     module.__file__ = str(path)
     with _failing_as(str(path)), _importing_from(path.parent):
         code = compile(path.read_bytes(), str(path), "exec")
-        sys.modules[module.__name__] = module  # dataclasses look their module up there
+        sys.modules[module.__name__] = module  # dataclasses look up their module there
         exec(code, vars(module))  # noqa: S102 - running the user's file is what was asked
     return module
 
@@ -190,7 +190,7 @@ def _import(name: str) -> ModuleType:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """What lies beside the file can be imported by it, as when Python runs it."""
+    """Let the file import modules in its folder, as if Python ran it."""
     entry = str(folder.resolve())
     sys.path.insert(0, entry)
     try:
@@ -202,7 +202,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _failing_as(file: str) -> Iterator[None]:
-    """Whatever the user's file raises becomes a SuiteFileError with the place in that file."""
+    """Turn any error of the user's file into a SuiteFileError with the place in that file."""
     try:
         yield
     except SuiteNotFoundError:
@@ -217,13 +217,13 @@ def _failing_as(file: str) -> Iterator[None]:
         ) from error
     except (Exception, SystemExit) as error:
         line, text = _place_of(error, file)
-        # The class of a TorchmarkError adds nothing to its text.
+        # The class name of a TorchmarkError adds nothing to its message.
         said = str(error) if isinstance(error, TorchmarkError) else full_text(error)
         raise SuiteFileError(said, file=file, line=line, text=text) from error
 
 
 def _place_of(error: BaseException, file: str) -> tuple[int | None, str]:
-    """The last line of the file that was on its way, if the error passed through it."""
+    """Return the innermost line of this file in the traceback, if there is one."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     if not lines or lines[-1] is None:

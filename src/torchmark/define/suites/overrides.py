@@ -1,19 +1,19 @@
-"""The suite `overrides`: what it costs that others may override torch's functions.
+"""The suite `overrides`: the cost of overriding torch's functions.
 
-One call on one-element tensors, with seven kinds of input. Every kind computes the same once, and
-hands on what came of it, so that the time over that of the plain Tensor is the way through the
-override: the look for one, the call of the Python function, and the least that it can do. An
-override that returned None would save the addition, and cost less than a Tensor.
+One call on one-element tensors, with seven kinds of input. Every kind computes the same once and
+returns the result. So the time in addition to that of a plain Tensor is the cost of the override:
+finding it, calling the Python function, and the least that the function can do. An override that
+returned None would skip the addition and could cost less than a Tensor.
 
-- A method is `t.add(x)` with a plain Tensor `t`: an object that is not a Tensor has no methods of
-  torch's, and is met as an argument.
-- `F.relu` looks for overrides in Python, by `has_torch_function` and `handle_torch_function`; the
-  two others do it in C++.
-- A subclass with `__torch_function__` of its own calls that of Tensor, as torch recommends.
-- The one with `__torch_dispatch__` is a wrapper, as those in use are: it holds the tensor that it
-  computes with, so that it need not switch dispatch off. Its `__torch_function__` is switched off,
-  which is not what is measured there.
-- A mode is entered in the setup and stays: nothing but the case runs in its process afterwards.
+- The method is `t.add(x)` with a plain Tensor `t`. An object that is not a Tensor does not have
+  torch's methods, so it is passed as an argument.
+- `F.relu` looks for overrides in Python, with `has_torch_function` and `handle_torch_function`; the
+  two other calls do it in C++.
+- A subclass that defines `__torch_function__` calls that of Tensor, as torch recommends.
+- The subclass with `__torch_dispatch__` is a wrapper, as such classes usually are: it contains the
+  tensor that it computes with, so it need not disable dispatch. Its `__torch_function__` is
+  disabled, because that is not what is measured there.
+- A mode is entered in the setup and never left: only this case runs in its process.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from torchmark.define.grouped import GroupedSetup, GroupedStmts
 from torchmark.model.case import joined
 
 SEED_KINDS = (PLAIN, "SubTensor", "WithTorchFunction", "SubWithTorchFunction")
-"""The kinds of input of seed 002; the others are beyond it."""
+"""The kinds of input in seed 002; the others are additions."""
 
 IMPORTED_BY_DISPATCH = ("torch._dynamo", "torch.distributed.tensor")
-"""What the first `__torch_dispatch__` of a process brings in on torch 2.13: seconds of imports."""
+"""Modules that the first `__torch_dispatch__` of a process imports with torch 2.13, which takes
+seconds."""
 
 _CALLS = {"torch.add": "torch.add(x, y)", "t.add": "t.add(x)", "F.relu": "F.relu(x)"}
-"""What is called, by the label."""
+"""The measured calls, by label."""
 
 _TENSORS = "t, x, y = torch.ones(1), torch.ones(1), torch.ones(1)"
 
@@ -111,7 +112,8 @@ _KINDS = {
 }
 
 SETUPS = {kind: joined(_TENSORS, text) for kind, text in _KINDS.items()}
-"""By kind: defines the class, makes a Tensor `t` and inputs `x` and `y`, and enters a mode."""
+"""The setup for each kind: defines the class, makes a Tensor `t` and inputs `x` and `y`, and enters
+the mode."""
 
 SUITE = {
     "overrides": {

@@ -1,7 +1,7 @@
 """The standard suite: the overhead of everyday operations, in Python and in C++.
 
-Tensors are small, so that what is measured is the way to the kernel and not the kernel. Statements
-that write in place leave numbers on which arithmetic is as fast in the last run as in the first.
+Tensors are small, so the suite measures the overhead before the kernel and not the kernel. In-place
+statements keep values for which arithmetic is as fast in the last run as in the first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EMPTY = {
 
 
 def _alike(py_setup: str, cpp_setup: str, stmts: str) -> dict[tuple[str, ...], GroupedBenchmark]:
-    """Statements that both languages write alike, but for the semicolon at the end."""
+    """Variants with the same statements in both languages, except for the semicolon at the end."""
     python = trimmed(stmts)
     lines = python.replace("# @", "// @").split("\n")
     cpp = "\n".join(line if line.startswith("//") or not line else f"{line};" for line in lines)
@@ -46,8 +46,8 @@ def _alike(py_setup: str, cpp_setup: str, stmts: str) -> dict[tuple[str, ...], G
     )
 
 
-# Equal shapes, a broadcast row, a scalar of the same kind and of another, in place with a tensor
-# and with a scalar, and two types of numbers. Ones stay ones when multiplied in place.
+# Equal shapes, a broadcast row, a float and an int scalar, in place with a tensor and a scalar, and
+# mixed dtypes. Ones stay ones when they are multiplied in place.
 _MATH = _alike(
     """
         x = torch.ones((4, 4))
@@ -245,7 +245,7 @@ _METADATA = GroupedVariants(
 def _module(
     python: str, cpp: str, shape: str, *, signature: str = "f(x) -> y", torchscript: bool = True
 ) -> GroupedBenchmark:
-    """A module of torch.nn and its twin in C++, called with a tensor of ones of this shape."""
+    """A module of torch.nn and its C++ counterpart, called with a tensor of ones of this shape."""
     return GroupedModules(
         f"model = torch.nn.{python}",
         f"auto model = torch::nn::{cpp};",
@@ -333,7 +333,7 @@ _TRAINING = {
     ),
 }
 
-# Tensors made in inference mode are tracked by nobody; those made outside of it are.
+# Autograd does not track tensors made in inference mode; it does track those made outside of it.
 _INFERENCE_MODE = GroupedVariants(
     cpp_block="""
         // @Setup
@@ -372,12 +372,13 @@ QUICK = (
     ("training", "simple"),
     ("InferenceMode", "Mixed"),
 )
-"""Labels that stand for the whole suite where a person waits: at least one of each group."""
+"""Labels that represent the whole suite in a quick run: at least one of each group."""
 
 
 def quick(cases: Iterable[Case]) -> tuple[Case, ...]:
-    """Of the cases under QUICK's labels those with one thread; where there is a backward pass, it
-    alone, as it includes the forward one.
+    """Return the single-threaded cases with QUICK's labels.
+
+    Of a label with a backward pass, only that case is returned: it includes the forward pass.
     """
     few = [case for case in cases if case.label in QUICK and case.num_threads == 1]
     trained = {case.label for case in few if case.autograd is Autograd.FORWARD_BACKWARD}

@@ -1,1 +1,1 @@
-"""A model over input scales and job configs: what people write, and its cases."""
+"""Sweeps of a model over input scales and job configs: specs and their cases."""

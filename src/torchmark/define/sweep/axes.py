@@ -1,12 +1,12 @@
 """What a sweep varies: the sizes of dimensions, and the job configs.
 
-The sizes of a dimension are a list, a range, or equal steps between two ends: whole numbers, in the
-order given, each once. What is written on the command line is read as data: a number, several with
-commas, or one of the forms.
+The sizes of a dimension are given as a list, a range, or equal steps between two ends. They are
+whole numbers in the order given, without duplicates. Text from the command line is read as data: a
+number, several separated by commas, or one of the forms.
 
-A job config says who runs the model, and with which elements. Configs may be written one by one, as
-"ort fp16", ("ort", "fp16") or a dictionary, or loosely, as what is to be combined:
-["fp16", "fp32", "pt", "ort"] is four of them.
+A job config says which backend runs the model and with which dtype. Configs can be written one by
+one, as "ort fp16", ("ort", "fp16") or a dictionary, or as values to combine:
+["fp16", "fp32", "pt", "ort"] means four configs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from torchmark.errors import DefinitionError, InvalidArgumentError
 from torchmark.model.run_settings import TORCH_DTYPES, Phase
 
 _LARGEST = 2**40
-"""No tensor has more elements than that along one dimension: a mistake, not a size."""
+"""Maximum size: no tensor has more elements along one dimension."""
 
 MOST_SIZES = 10_000
-"""Of one dimension: more are refused before they are made."""
+"""Maximum number of sizes of one dimension, checked before they are made."""
 
 _FORMS_TEXT = (
     "a list such as [1, 2, 4], range(1, 9), linspace(1, 100, 5) or logspace(0, 10, 11, base=2)"
@@ -37,20 +37,20 @@ _FORMS_TEXT = (
 
 
 def linspace(start: float, end: float, steps: int) -> list[int]:
-    """`steps` sizes from `start` to `end`, both included, equally far apart and rounded.
+    """Return `steps` rounded sizes at equal distances from `start` to `end`, both included.
 
     >>> linspace(1, 100, 4)
     [1, 34, 67, 100]
     """
     if not max(abs(start), abs(end)) <= _LARGEST:
         raise InvalidArgumentError(
-            f"linspace({start}, {end}, {steps}) has ends beyond ±{_LARGEST:,}, or none"
+            f"linspace({start}, {end}, {steps}) has ends beyond ±{_LARGEST:,} or not a number"
         )
     return _rounded([start + (end - start) * at for at in _shares("linspace", steps)])
 
 
 def logspace(start: float, end: float, steps: int, base: float = 10) -> list[int]:
-    """`steps` sizes from base**start to base**end, as `torch.logspace` has them, rounded.
+    """Return `steps` rounded sizes from base**start to base**end, as `torch.logspace` does.
 
     >>> logspace(0, 10, 6, base=2)
     [1, 4, 16, 64, 256, 1024]
@@ -69,10 +69,12 @@ def logspace(start: float, end: float, steps: int, base: float = 10) -> list[int
 
 def _shares(name: str, steps: int) -> list[float]:
     if type(steps) is not int or steps < 1:
-        raise InvalidArgumentError(f"the steps of {name} must be 1, 2, …, got {shown(steps)}")
+        raise InvalidArgumentError(
+            f"the steps of {name} must be a whole number of at least 1, not {shown(steps)}"
+        )
     if steps > MOST_SIZES:
         raise InvalidArgumentError(
-            f"{name} has {steps:,} steps; a dimension has at most {MOST_SIZES:,} sizes"
+            f"{name} has {steps:,} steps; a dimension can have at most {MOST_SIZES:,} sizes"
         )
     return [at / max(1, steps - 1) for at in range(steps)]
 
@@ -89,7 +91,7 @@ _FORMS: dict[str, Callable[..., Iterable[int]]] = {
 
 
 def sizes_of(dim: str, given: Any) -> tuple[int, ...]:
-    """The sizes that a spec gives for a dimension; an error names it and the value."""
+    """Return the sizes that a spec gives for a dimension; errors name it and the value."""
     if isinstance(given, str):
         values: Iterable[Any] = _read(dim, given)
     elif isinstance(given, Mapping):
@@ -98,11 +100,11 @@ def sizes_of(dim: str, given: Any) -> tuple[int, ...]:
         values = given
     else:
         values = [given]
-    some = list(itertools.islice(values, MOST_SIZES + 1))  # a range may have billions
+    some = list(itertools.islice(values, MOST_SIZES + 1))  # a range may be huge
     if len(some) > MOST_SIZES:
         raise InvalidArgumentError(
-            f"the dimension {dim!r} has more than {MOST_SIZES:,} sizes, which is the most; take "
-            "larger steps, or linspace or logspace"
+            f"the dimension {dim!r} has more than {MOST_SIZES:,} sizes, the maximum; use larger "
+            "steps, linspace or logspace"
         )
     sizes = tuple(dict.fromkeys(_whole(dim, value) for value in some))
     if not sizes:
@@ -111,7 +113,7 @@ def sizes_of(dim: str, given: Any) -> tuple[int, ...]:
 
 
 def setting(text: str) -> tuple[str, tuple[int, ...]]:
-    """What `--set` says: the name of a dimension and its sizes.
+    """Parse the value of `--set`: the name of a dimension and its sizes.
 
     >>> setting("batch=1,2,4"), setting("rows = range(8, 32, 8)")
     (('batch', (1, 2, 4)), ('rows', (8, 16, 24)))
@@ -126,18 +128,20 @@ def _whole(dim: str, value: Any) -> int:
     number = None if isinstance(value, bool | str) else _number(value)
     if number is None:
         raise InvalidArgumentError(
-            f"the dimension {dim!r} has the size {shown(value)}, which is no whole number"
+            f"the dimension {dim!r} has the size {shown(value)}, which is not a whole number"
         )
     if abs(number) > _LARGEST:
-        raise InvalidArgumentError(f"the dimension {dim!r} has the size {shown(value)}: too large")
+        raise InvalidArgumentError(
+            f"the dimension {dim!r} has the size {shown(value)}, which is too large"
+        )
     return number
 
 
 def _number(value: Any) -> int | None:
-    """None for what is no whole number; numpy's and torch's integers are."""
+    """Return an int, None if the value is not whole; accepts integers of numpy and torch."""
     try:
         return operator.index(value)
-    except TypeError:  # also of an array of several
+    except TypeError:  # also for an array with several elements
         pass
     try:
         return int(value) if float(value).is_integer() else None
@@ -171,7 +175,7 @@ def _make(
 
 
 def _read(dim: str, text: str) -> Iterable[Any]:
-    """Sizes from text: literals and calls of the forms, nothing else."""
+    """Read sizes from text, which may only have literals and calls of the forms."""
     mistake = f"the dimension {dim!r} has the sizes {shown(text)}"
     try:
         _, node = parse_expression(text)
@@ -181,11 +185,11 @@ def _read(dim: str, text: str) -> Iterable[Any]:
         arguments = [ast.literal_eval(argument) for argument in node.args]
         keywords = {word.arg or "": ast.literal_eval(word.value) for word in node.keywords}
         if not isinstance(node.func, ast.Name) or node.func.id not in _FORMS:
-            raise ValueError("no such form")
+            raise ValueError("unknown form")
     except (ValueError, TypeError) as error:
         said = f": {error}" if isinstance(error, ExpressionError) else ""
         raise InvalidArgumentError(
-            f"{mistake}{said}; write a number, several with commas, or {_FORMS_TEXT}"
+            f"{mistake}{said}; write a number, several separated by commas, or {_FORMS_TEXT}"
         ) from error
     return _make(dim, node.func.id, arguments, keywords)
 
@@ -196,10 +200,10 @@ _KINDS = {
     "phase": tuple(phase.value for phase in Phase),
 }
 _ALSO_CALLED = {name: dtype for dtype, name in TORCH_DTYPES.items()}
-"""As torch calls them: a spec may say torch.float16."""
+"""torch's names, which a spec may use too: torch.float16."""
 
 _SEPARATORS = re.compile(r"(?:[\s,/]|[_-](?!static))+")
-"""Of the words of a job config; compile-static is one word."""
+"""Separators between the words of a job config; compile-static is one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,13 +213,13 @@ class JobConfig:
     dtype: str = "fp32"
     backend: str = "pt"
     phase: Phase | None = None
-    """None runs the phases that the whole sweep is asked for."""
+    """None means the phases that were chosen for the whole sweep."""
 
     threads: int = 1
 
 
 def configs_of(given: Any) -> tuple[JobConfig, ...]:
-    """What `job_configs` says; an error says which entry is wrong.
+    """Return the configs of `job_configs`; errors say which entry is wrong.
 
     >>> [f"{config.backend} {config.dtype}" for config in configs_of(["fp16", "pt", "ort"])]
     ['pt fp16', 'ort fp16']
@@ -227,7 +231,7 @@ def configs_of(given: Any) -> tuple[JobConfig, ...]:
             f'job_configs is {given!r}; write a list such as ["pt fp32", "ort fp16"]'
         )
     entries = [_fields(entry) for entry in given]
-    if all(len(fields) == 1 for fields in entries):  # each lists alternatives, and nothing else
+    if all(len(fields) == 1 for fields in entries):  # each entry only has alternatives of one kind
         merged: _Fields = {}
         for fields in entries:
             for kind, values in fields.items():
@@ -235,12 +239,12 @@ def configs_of(given: Any) -> tuple[JobConfig, ...]:
         entries = [merged]
     configs = tuple(dict.fromkeys(config for fields in entries for config in _combine(fields)))
     if not configs:
-        raise DefinitionError(f"job_configs is {shown(given)}, which has an empty list and so none")
+        raise DefinitionError(f"job_configs is {shown(given)}, which has an empty list of values")
     return configs
 
 
 _Fields = dict[str, list[Any]]
-"""Values by what they are, each perhaps several."""
+"""The values of each kind."""
 
 
 def _fields(entry: Any) -> _Fields:
@@ -256,8 +260,8 @@ def _fields(entry: Any) -> _Fields:
         kind = next((kind for kind, known in _KINDS.items() if name in known), None)
         if kind is None:
             of = "" if word == entry else f" of the job config {entry!r}"
-            kinds = [f"no {kind} ({', '.join(known)})" for kind, known in _KINDS.items()]
-            raise DefinitionError(f"{word!r}{of} is {kinds[0]}, {kinds[1]} and {kinds[2]}")
+            kinds = [f"a {kind} ({', '.join(known)})" for kind, known in _KINDS.items()]
+            raise DefinitionError(f"{word!r}{of} is not {kinds[0]}, {kinds[1]} or {kinds[2]}")
         fields.setdefault(kind, []).append(name)
     return fields
 
@@ -268,7 +272,7 @@ def _values(kind: str, given: Any, entry: Mapping[str, Any]) -> list[Any]:
         for count in several:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise DefinitionError(
-                    f"the job config {dict(entry)!r} has threads={count!r}; write 1, 2, …"
+                    f"the job config {dict(entry)!r} has threads={count!r}; write 1 or more"
                 )
         return several
     if kind not in _KINDS:
@@ -281,7 +285,7 @@ def _values(kind: str, given: Any, entry: Mapping[str, Any]) -> list[Any]:
         if name not in _KINDS[kind]:
             raise DefinitionError(
                 f"the job config {dict(entry)!r} has the {kind} {name!r}; "
-                f"there are {', '.join(_KINDS[kind])}"
+                f"choose from {', '.join(_KINDS[kind])}"
             )
     return names
 
@@ -299,7 +303,7 @@ def _combine(fields: _Fields) -> list[JobConfig]:
         JobConfig(dtype=dtype, backend=backend, phase=phase, threads=threads)
         for dtype, backend, phase, threads in itertools.product(
             *map(
-                dict.fromkeys,  # each once, before they are multiplied
+                dict.fromkeys,  # removes duplicates before combining
                 (
                     fields.get("dtype", ["fp32"]),
                     fields.get("backend", ["pt"]),

@@ -1,12 +1,12 @@
-"""A line of Python as data: what `--where`, `valid` and the sizes of a dimension are written in.
+"""Parses a line of Python as data: for `--where`, `valid` and the sizes of a dimension.
 
 A filter is an expression over the dimensions and the job config: comparisons, arithmetic, and, or,
-not, `in`, numbers and text. What Python writes so is walked through as a tree, and nothing else is
-known, so the text can do nothing but say yes or no.
+not, `in`, numbers and text. It is parsed as Python and evaluated by walking through the syntax
+tree. Nothing else is supported, so the text cannot do anything but return a value.
 
-Python's parser runs out of memory or of stack on text that nobody writes by hand, and arithmetic
-with numbers of thousands of digits takes minutes. What is longer, deeper or larger than the limits
-is refused before anything is computed.
+Python's parser runs out of memory or stack on extreme text, and arithmetic with numbers of
+thousands of digits takes minutes. Text that is longer, deeper or larger than the limits is refused
+before anything is computed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from torchmark.errors import MarkedTextError
 Values = Mapping[str, Any]
 
 _LONGEST = 100_000
-"""Characters: a list of the most sizes that a dimension may have still fits."""
+"""Characters. A list with the maximum number of sizes still fits."""
 
 _DEEPEST = 100
-"""Operations and brackets within each other."""
+"""Nested operations and brackets."""
 
 _LARGEST = 2**63
-"""Numbers from here on are no sizes, and no sums or products of sizes."""
+"""Numbers must be smaller: larger ones are not sizes, nor sums or products of sizes."""
 
-_TOO_DEEP = f"more than {_DEEPEST} operations or brackets within each other"
-_TOO_LARGE = "a number has to be below 2**63"
+_TOO_DEEP = f"more than {_DEEPEST} nested operations or brackets"
+_TOO_LARGE = "a number must be below 2**63"
 
 
 class ExpressionError(ValueError):
-    """Text that is no expression; `position` counts characters from 0."""
+    """The text is not a valid expression; `position` counts characters from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -44,21 +44,21 @@ class ExpressionError(ValueError):
 
 
 def parse_expression(text: str) -> tuple[str, ast.expr]:
-    """The text on one line, which positions refer to, and its tree, within the limits."""
+    """Return the text on one line, to which positions refer, and its tree, within the limits."""
     line = re.sub(r"\s", " ", text).strip()
     if len(line) > _LONGEST:
         raise ExpressionError(f"more than {_LONGEST:,} characters", 0)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's advice on how to write code
+            warnings.simplefilter("ignore")  # Python's warnings about the code
             tree = ast.parse(line, mode="eval").body
     except SyntaxError as error:
         said = _TOO_LARGE if "digits" in error.msg else error.msg  # Python's limit of 4,300
-        # What ends too early has no place.
+        # The error for text that ends too early has no position.
         raise ExpressionError(said, error.offset - 1 if error.offset else len(line)) from error
     except (RecursionError, MemoryError) as error:
         raise ExpressionError(_TOO_DEEP, 0) from error
-    except ValueError as error:  # a NUL, or half of a character
+    except ValueError as error:  # a NUL, or a surrogate
         raise ExpressionError(str(error), 0) from error
     _check_depth(line, tree)
     for node in ast.walk(tree):
@@ -67,7 +67,7 @@ def parse_expression(text: str) -> tuple[str, ast.expr]:
 
 
 def position_of(line: str, node: ast.AST) -> int:
-    """Where it starts, in characters; Python counts bytes."""
+    """Return where the node starts, in characters; Python counts bytes."""
     return len(line.encode()[: getattr(node, "col_offset", 0)].decode())
 
 
@@ -83,7 +83,7 @@ def _check_constant(line: str, node: ast.AST) -> None:
     if not isinstance(node, ast.Constant):
         return
     if not isinstance(node.value, int | float | str):
-        raise ExpressionError("a constant is a number or text", position_of(line, node))
+        raise ExpressionError("a constant must be a number or text", position_of(line, node))
     if not isinstance(node.value, str) and not abs(node.value) < _LARGEST:
         raise ExpressionError(_TOO_LARGE, position_of(line, node))
 
@@ -113,13 +113,13 @@ _UNKNOWN = {ast.Call: "calls", ast.Attribute: "attributes", ast.Pow: "powers"}
 
 
 class WhereError(MarkedTextError):
-    """A filter that cannot be read."""
+    """A filter that cannot be parsed."""
 
     remedy = 'Write it like "batch * features <= 65536 and batch not in (1, 3)".'
 
 
 def filter_of(text: str, names: Collection[str]) -> Callable[[Values], bool]:
-    """A function of a case's values by name; an error points at what is not understood.
+    """Return a function of a case's values by name; an error points at the mistake.
 
     >>> filter_of("2 * batch < 10 and backend == 'pt'", ["batch", "backend"])(
     ...     {"batch": 4, "backend": "pt"})
@@ -130,7 +130,7 @@ def filter_of(text: str, names: Collection[str]) -> Callable[[Values], bool]:
 
 
 def expression_of(text: str, names: Collection[str], what: str) -> Callable[[Values], Any]:
-    """What the text says of values by name; errors begin with what the text is called."""
+    """Return a function that evaluates the text with values by name; errors begin with `what`."""
     try:
         line, tree = parse_expression(text)
     except ExpressionError as error:
@@ -151,9 +151,9 @@ def _check(node: ast.AST, text: str, names: Collection[str], what: str) -> None:
     position = position_of(text, node)
     if not isinstance(node, (*_LEAVES, *_BRANCHES)) and type(node) not in _OPERATORS:
         kind = _UNKNOWN.get(type(node), f"this ({type(node).__name__})")
-        raise WhereError(f"{what} does not know {kind}", text=text, position=position)
+        raise WhereError(f"{what} does not support {kind}", text=text, position=position)
     if isinstance(node, ast.Name) and node.id not in names:
-        said = f"{what}: there is no {node.id!r}; there are {', '.join(names)}"
+        said = f"{what}: unknown name {node.id!r}; the names are {', '.join(names)}"
         raise WhereError(said, text=text, position=position)
 
 
@@ -169,7 +169,7 @@ def _value(node: ast.AST, values: Values) -> Any:  # noqa: PLR0911 - one for eac
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left, values), _value(node.right, values)
         if isinstance(left, str | list) or isinstance(right, str | list):
-            raise TypeError("arithmetic is for numbers")
+            raise TypeError("arithmetic only works with numbers")
         return _OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.BoolOp):
         parts = (_value(each, values) for each in node.values)

@@ -1,12 +1,12 @@
-"""From a spec to its cases: every combination of sizes, with every job config and phase.
+"""Makes the cases of a spec: every combination of sizes, with every job config and phase.
 
-Points that initialise the model alike stand together, so that it is built, exported and compiled
-once for all of them; of each point all configs stand together, so that what changes on the machine
-changes for all of them.
+Points with the same initialisation are next to each other, so that the model is built, exported and
+compiled once for all of them. All configs of a point are next to each other, so that changes of the
+machine affect all of them.
 
-How long the cases may take is said before they start, so that nobody waits for days. The figures
-are of small models on an ordinary processor; a model whose run takes a second takes longer, and a
-large machine is quicker.
+The time that the cases may take is estimated before they start, so that nobody waits for days by
+accident. The figures are for small models on an ordinary processor: a model whose run takes a
+second takes longer, and a large machine is faster.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from torchmark.model.run_settings import THREADS, Dims, Phase, SweepPoint, case_
 from torchmark_probe.zygote.messages import Input
 
 _MOST_CASES = 1_000_000
-"""More are refused: at a tenth of a second for each it would take a day."""
+"""Maximum number of cases: at 0.1 s each they take more than a day."""
 
 _START = 10.0
-"""Seconds for importing torch, twice."""
+"""Seconds for importing torch twice."""
 
 _CASE = 0.2
-"""Seconds for the samples of a case and all around them."""
+"""Seconds for measuring a case, including everything around it."""
 
 _PREPARING = {"pt": 0.0, "ort": 2.0, "compile": 8.0, "compile-static": 8.0}
-"""Seconds for each model and dtype that a backend has to prepare; a static one, for each point."""
+"""Seconds of preparation per model and dtype; for a static backend, also per point."""
 
 
 class SweepCase(NamedTuple):
-    """One case of a sweep, and the point that it stands for."""
+    """One case of a sweep, and its point."""
 
     case: Case
     point: SweepPoint
@@ -53,10 +53,10 @@ def all_cases(
     sample: int | None = None,
     phases: Sequence[Phase] = (Phase.FORWARD,),
 ) -> list[SweepCase]:
-    """What is to be measured, in the order in which it is done.
+    """Return the cases to measure, in the order in which they are measured.
 
-    `where` is a filter, as of `--where`. Of `sample` points that are drawn with a fixed seed all
-    configs are taken. `phases` are for the job configs that do not say their own.
+    `where` is a filter, as for `--where`. With `sample`, only this many random points are used
+    (fixed seed), with all of their configs. `phases` apply to job configs that do not name one.
     """
     configs = configs_with_phases(spec, phases)
     total = number_of_points(spec)
@@ -71,7 +71,7 @@ def all_cases(
         if sample is not None:
             found = [found[place] for place in _draw(len(found), sample)]
     if not found:
-        raise InvalidArgumentError(f"no case is left: none has {where!r}")
+        raise InvalidArgumentError(f"no case is left: none matches {where!r}")
     by_model: dict[tuple[int, ...], list[SweepPoint]] = {}
     for points in found:
         by_model.setdefault(_init_sizes(spec, points[0]), []).extend(points)
@@ -84,19 +84,19 @@ def all_cases(
 
 
 def with_valid_points(spec: SweepSpec) -> SweepSpec:
-    """The spec with the places of the points that its rule allows; an error names the point."""
+    """Return the spec with the points that its rule allows; errors name the point."""
     if spec.valid is None:
         return spec
     total = number_of_combinations(spec)
     if total > _MOST_CASES:
         raise DefinitionError(
-            f"valid would be asked at {total:,} points, and at most {_MOST_CASES:,} are gone "
-            "through; give dimensions fewer sizes"
+            f"valid would be evaluated at {total:,} points, but at most {_MOST_CASES:,} are "
+            "supported; give the dimensions fewer sizes"
         )
     holds = rule_of(spec)
     allowed = tuple(at for at in range(total) if _is_allowed(holds, _dims_at(spec, at)))
     if not allowed:
-        raise DefinitionError(f"no point is left: valid is False at all {total:,} of them")
+        raise DefinitionError(f"no point is left, because valid is False at all {total:,} points")
     return replace(spec, valid=None, places=allowed)
 
 
@@ -108,7 +108,7 @@ def _is_allowed(holds: Callable[[Mapping[str, int]], Any], dims: Dims) -> bool:
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise DefinitionError(f"valid raised {said}, at {dims_text(dims)}") from error
-    if type(allowed).__name__ not in ("bool", "bool_"):  # numpy's too
+    if type(allowed).__name__ not in ("bool", "bool_"):  # numpy has bool_
         raise DefinitionError(
             f"valid is {allowed!r} at {dims_text(dims)}, which is neither True nor False"
         )
@@ -116,17 +116,17 @@ def _is_allowed(holds: Callable[[Mapping[str, int]], Any], dims: Dims) -> bool:
 
 
 def number_of_points(spec: SweepSpec) -> int:
-    """Those that are valid, before anything is filtered or drawn."""
+    """The number of valid points, before filtering and sampling."""
     return number_of_combinations(spec) if spec.places is None else len(spec.places)
 
 
 def number_of_combinations(spec: SweepSpec) -> int:
-    """Of sizes, valid or not."""
+    """The number of combinations of sizes, valid or not."""
     return math.prod(map(len, spec.scales.values()))
 
 
 def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[JobConfig]:
-    """Everything that is measured of one point, each with its phase."""
+    """Return the configs that are measured at each point, each with its phase."""
     found = (
         replace(config, phase=phase)
         for config in spec.configs
@@ -136,7 +136,7 @@ def configs_with_phases(spec: SweepSpec, phases: Sequence[Phase]) -> list[JobCon
 
 
 def seconds_for(spec: SweepSpec, cases: Sequence[SweepCase]) -> float:
-    """What these cases take, give or take a factor of two."""
+    """Estimate the time of these cases, within a factor of two."""
     prepared = {
         (point.dims if point.backend == "compile-static" else _init_sizes(spec, point),
          point.dtype, point.backend, point.phase, point.threads)
@@ -162,24 +162,24 @@ def _check_number(points: int, configs: int) -> None:
     if number > _MOST_CASES:
         raise InvalidArgumentError(
             f"{points:,} points with {configs} configs each are {number:,} cases, about "
-            f"{duration_text(_START + _CASE * number)}, and at most {_MOST_CASES:,} are gone "
-            "through; give dimensions fewer sizes with --set, or draw some with --sample N "
-            "without --where"
+            f"{duration_text(_START + _CASE * number)}, but at most {_MOST_CASES:,} cases are "
+            "supported; give the dimensions fewer sizes with --set, or measure a random subset "
+            "with --sample N (without --where)"
         )
 
 
 def _draw(total: int, number: int) -> list[int]:
     if total > sys.maxsize:
         raise InvalidArgumentError(
-            f"the dimensions have {total:,} combinations, and none can be drawn from more than "
-            f"{sys.maxsize:,}; give them fewer sizes with --set"
+            f"the dimensions have {total:,} combinations, but a sample can be drawn from at most "
+            f"{sys.maxsize:,}; give the dimensions fewer sizes with --set"
         )
     drawn = random.Random(0).sample(range(total), min(number, total))  # noqa: S311 - no secret
     return sorted(drawn)
 
 
 def _dims_at(spec: SweepSpec, number: int) -> Dims:
-    """The sizes of a valid point by its number; the last dimension changes first."""
+    """Return the sizes of a valid point by its number; the last dimension changes first."""
     place = number if spec.places is None else spec.places[number]
     found: list[tuple[str, int]] = []
     for name, sizes in reversed(list(spec.scales.items())):
@@ -191,7 +191,7 @@ def _dims_at(spec: SweepSpec, number: int) -> Dims:
 def _points_by_sizes(
     sizes: Iterable[Dims], configs: Sequence[JobConfig], wanted: Callable[[SweepPoint], bool]
 ) -> Iterator[list[SweepPoint]]:
-    """The points that are wanted, those of the same sizes together."""
+    """Yield the wanted points, those of the same sizes together."""
     settings = [asdict(config) for config in configs]
     for every in sizes:
         dims = tuple(dim for dim in every if dim[0] != THREADS)
@@ -218,12 +218,12 @@ def _filter(spec: SweepSpec, where: str) -> Callable[[SweepPoint], bool]:
 
 
 def _init_sizes(spec: SweepSpec, point: SweepPoint) -> tuple[int, ...]:
-    """What the model is initialised with."""
+    """Return the sizes with which the model is initialised."""
     return tuple(size for name, size in point.dims if name in spec.init)
 
 
 def _statement(spec: SweepSpec) -> str:
-    """What the case is, for a person and for its id: the model and the shapes of its inputs."""
+    """Return the statement of the case: the model and the shapes of its inputs."""
     inputs = ", ".join(_input_text(each) for each in spec.inputs)
     return f"{spec.model_name}({', '.join(spec.init)})({inputs})"
 

@@ -1,7 +1,7 @@
-"""A sweep as people write it: five names and a rule, in a Python file or as arguments of `Sweep`.
+"""A sweep as users write it: five names and a rule, in a Python file or as arguments of `Sweep`.
 
-All mistakes that can be seen without running the model are found here, before anything is
-measured, and each is told with the name and the value that are wrong.
+Mistakes that can be found without running the model are found here, before anything is measured.
+Each error has the name and the value that are wrong.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from torchmark.model.run_settings import THREADS
 from torchmark_probe.zygote.messages import Input
 
 NAMES = ("model", "model_init_params", "input_params", "input_scales", "job_configs")
-"""Those that a file must define; `valid` may be there too."""
+"""The names that a file must define; `valid` is optional."""
 
 CONFIG_FIELDS = tuple(field.name for field in fields(JobConfig))
-"""What a filter knows beside the dimensions, which therefore have other names."""
+"""Names that filters know in addition to the dimensions; dimensions must have other names."""
 
 _FLOATING = "floating"
-"""Elements of the job config's dtype, drawn from a normal distribution."""
+"""Elements of the job config's dtype, from a normal distribution."""
 
 _INTEGERS = ("int64", "int32")
-"""Elements that are drawn evenly from 0 up to `below`."""
+"""Elements uniformly distributed from 0 up to `below`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSpec:
-    """What is swept: checked, and in one form whatever it was written in."""
+    """What to sweep, checked and normalised."""
 
     model_name: str
     model_source: str
-    """The text of the model, so that a changed model is another case; its name, where Python does
-    not know the text."""
+    """The source of the model, so that a changed model is another case; its name if Python has no
+    source for it."""
 
     init: tuple[str, ...]
-    """The dimensions that initialise the model."""
+    """The dimensions that the model is initialised with."""
 
     inputs: tuple[Input, ...]
     scales: Mapping[str, tuple[int, ...]]
@@ -55,34 +55,34 @@ class SweepSpec:
 
     configs: tuple[JobConfig, ...]
     valid: Any = None
-    """Which points there are: a function of dimensions or an expression as text; None for all."""
+    """Which points to measure: a function of dimensions, or an expression; None means all."""
 
     places: tuple[int, ...] | None = None
-    """The points for which `valid` holds, by their place in the product; None for all."""
+    """The points for which `valid` holds, by index in the product of the scales; None means all."""
 
     file: Path | None = None
-    """Where it was written; None for the arguments of `Sweep`."""
+    """The file of the spec; None for the arguments of `Sweep`."""
 
     model: Any = None
-    """A class of modules, a function that returns a module, a function of the inputs, or a module;
-    None for that of a file, which only the processes that measure it run."""
+    """A module class, a function that returns a module, a function of the inputs, or a module. None
+    if a file defines it: then only the processes that measure the model run it."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The dimensions of the inputs, each once."""
+        """The dimensions of the inputs, without duplicates."""
         used = (name for each in self.inputs for name in (*each.dims, each.below))
         return tuple(dict.fromkeys(name for name in used if isinstance(name, str)))
 
     def with_sizes(self, settings: Mapping[str, tuple[int, ...]]) -> SweepSpec:
-        """The same with other sizes of some dimensions."""
+        """Return the spec with other sizes for some dimensions."""
         for name in settings:
             if name not in (*self.scales, THREADS):
                 known = dict.fromkeys([*self.scales, THREADS])
                 raise DefinitionError(
-                    f"there is no dimension {name!r} to set; there are {_listed(known)}"
+                    f"there is no dimension {name!r}; the dimensions are {_listed(known)}"
                 )
         configs = self.configs
-        if THREADS in settings:  # in place of those of the job configs
+        if THREADS in settings:  # these replace the threads of the job configs
             configs = tuple(dict.fromkeys(replace(each, threads=1) for each in configs))
         changed = replace(self, scales={**self.scales, **settings}, configs=configs)
         _check_sizes(changed)
@@ -99,10 +99,10 @@ def spec_of(
     valid: Any = None,
     file: Path | None = None,
 ) -> SweepSpec:
-    """The names as one spec, or a DefinitionError."""
+    """Check the values and return them as a spec; raise DefinitionError for a mistake."""
     if not callable(model):
         raise DefinitionError(
-            f"model is {model!r}; it is a class of modules, a function that returns a module, "
+            f"model is {model!r}; it must be a module class, a function that returns a module, "
             "or a function of the inputs"
         )
     if not isinstance(input_scales, Mapping):
@@ -129,14 +129,14 @@ def spec_of(
 
 
 def read_spec(file: Path) -> SweepSpec:
-    """The spec that a Python file defines; the file is the user's own code, and is run."""
+    """Run a Python file, which is the user's code, and return the spec that it defines."""
     if not file.is_file():
         raise SuiteNotFoundError(f"there is no file {file}")
     found = vars(run_file(file))
     missing = [name for name in NAMES if name not in found]
     if missing:
         raise SuiteFileError(
-            f"defines no {_listed(missing)}; a sweep has {_listed(NAMES)}", file=str(file)
+            f"does not define {_listed(missing)}; a sweep needs {_listed(NAMES)}", file=str(file)
         )
     try:
         named = {name: found[name] for name in NAMES}
@@ -146,7 +146,7 @@ def read_spec(file: Path) -> SweepSpec:
 
 
 def rule_of(spec: SweepSpec) -> Callable[[Mapping[str, int]], Any]:
-    """What `valid` says of a point; an error if it asks for what is no dimension."""
+    """Return `valid` as a function of a point; raise if it uses names that are no dimensions."""
     valid, dims = spec.valid, tuple(spec.scales)
     if isinstance(valid, str):
         return expression_of(valid, dims, "valid")
@@ -157,21 +157,23 @@ def rule_of(spec: SweepSpec) -> Callable[[Mapping[str, int]], Any]:
         )
     try:
         wanted = inspect.signature(valid).parameters.values()
-    except (TypeError, ValueError) as error:  # a function in C does not say what it takes
-        raise DefinitionError(f"valid is {valid!r}, which does not say what it takes") from error
+    except (TypeError, ValueError) as error:  # some functions written in C have no signature
+        raise DefinitionError(
+            f"valid is {valid!r}, whose parameters are not known; write a lambda of dimensions"
+        ) from error
     if any(each.kind is each.VAR_KEYWORD for each in wanted):
         return lambda point: valid(**point)
     for each in wanted:
         if each.name not in dims and each.default is each.empty:
             raise DefinitionError(
-                f"valid asks for {each.name!r}; the dimensions are {_listed(dims)}"
+                f"valid has the parameter {each.name!r}; the dimensions are {_listed(dims)}"
             )
     names = [each.name for each in wanted if each.name in dims]
     return lambda point: valid(**{name: point[name] for name in names})
 
 
 def indices(*dims: str | int, below: str | int, dtype: str = "int64") -> dict[str, Any]:
-    """An input of integers from 0 up to `below`, such as the rows of a table.
+    """Return an input of integers from 0 up to `below`, such as the rows of a table.
 
     >>> indices("batch", "bag", below="rows")
     {'dims': ['batch', 'bag'], 'dtype': 'int64', 'below': 'rows'}
@@ -203,22 +205,22 @@ def _input(what: str, given: Any) -> Input:
         return Input(dims=_dims(what, given), dtype=_FLOATING, below=None)
     if "dims" not in given or not set(given) <= {"dims", "dtype", "below"}:
         raise DefinitionError(
-            f"{what} is {dict(given)!r}; it has dims, and may have dtype and below"
+            f"{what} is {dict(given)!r}; it needs dims, and may have dtype and below"
         )
     dtype, below = str(given.get("dtype", _FLOATING)).removeprefix("torch."), given.get("below")
     if dtype not in (_FLOATING, *_INTEGERS):
         raise DefinitionError(
             f"{what} has the dtype {dtype!r}; "
-            f"there are {', '.join(_INTEGERS)}, or none for the job config's own"
+            f"choose from {', '.join(_INTEGERS)}, or leave it out to use the job config's dtype"
         )
     if (dtype in _INTEGERS) != (below is not None):
         raise DefinitionError(
             f"{what} has the dtype {dtype} and below={below!r}; "
-            "integers need below, others do not know it"
+            "integers need below, other dtypes must not have it"
         )
     if below is not None and not _is_dim(below):
         raise DefinitionError(
-            f"{what} has below={below!r}; write the name of a dimension or a number from 1 on"
+            f"{what} has below={below!r}; write the name of a dimension or a number of at least 1"
         )
     return Input(dims=_dims(what, given["dims"]), dtype=dtype, below=below)
 
@@ -231,7 +233,7 @@ def _dims(what: str, given: Any) -> list[str | int]:
     for dim in given:
         if not _is_dim(dim):
             raise DefinitionError(
-                f"{what} has the dimension {dim!r}; write a name or a size from 1 on"
+                f"{what} has the dimension {dim!r}; write a name or a size of at least 1"
             )
     return list(given)
 
@@ -246,7 +248,7 @@ def _init_names(given: Any) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise DefinitionError(
-            f"model_init_params is {given!r}; write a list of names that input_scales has"
+            f"model_init_params is {given!r}; write a list of names from input_scales"
         )
     return tuple(names)
 
@@ -255,11 +257,11 @@ def _check_names(spec: SweepSpec) -> None:
     used = dict.fromkeys([*spec.init, *spec.input_names])
     if THREADS in used:
         raise DefinitionError(
-            f"{THREADS!r} is how many threads torch has, and no dimension of a model or an input; "
-            "take another name"
+            f"{THREADS!r} is the number of threads of torch, and cannot be a dimension of a model "
+            "or an input; use another name"
         )
     if THREADS in spec.scales and any(config.threads != 1 for config in spec.configs):
-        raise DefinitionError("threads are in input_scales and in job_configs; leave one out")
+        raise DefinitionError("threads are in both input_scales and job_configs; remove one")
     for name in used:
         if name not in spec.scales:
             where = "model_init_params" if name in spec.init else "input_params"
@@ -272,30 +274,31 @@ def _check_names(spec: SweepSpec) -> None:
             continue
         if name not in used:
             raise DefinitionError(
-                f"nobody uses the dimension {name!r} of input_scales: it is neither in "
+                f"the dimension {name!r} of input_scales is not used: it is neither in "
                 f"model_init_params ({_listed(spec.init)}) nor in input_params "
                 f"({_listed(spec.input_names)})"
             )
         if name in CONFIG_FIELDS:
             raise DefinitionError(
-                f"the dimension {name!r} of input_scales has the name of a column; take another"
+                f"the dimension {name!r} of input_scales has the name of a column; use another name"
             )
         if not name.isidentifier():
             raise DefinitionError(
-                f"the dimension {name!r} of input_scales is no name; write letters, digits and _"
+                f"the dimension {name!r} of input_scales is not a valid name; use letters, digits "
+                "and _"
             )
 
 
 def _check_sizes(spec: SweepSpec) -> None:
-    """What the model alone is given may be any number: padding may be 0, an axis -1."""
+    """Check the sizes of inputs; those of the model may be any number (padding 0, axis -1)."""
     for size in spec.scales.get(THREADS, ()):
         if size < 1:
-            raise DefinitionError(f"threads are 1, 2, …, and not {size}")
+            raise DefinitionError(f"threads must be at least 1, not {size}")
     for name in spec.input_names:
         for size in spec.scales[name]:
             if size < 1:
                 raise DefinitionError(
-                    f"the dimension {name!r} has the size {size}; the size of an input is 1 or more"
+                    f"the dimension {name!r} has the size {size}; inputs need sizes of at least 1"
                 )
 
 

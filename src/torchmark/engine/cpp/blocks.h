@@ -1,13 +1,14 @@
-// Blocks of a statement that share one setup.
+// Runs several blocks of a statement after a single setup.
 //
-// A statement's function runs the setup, then a block, and asks torchmark_next_block how many runs
-// the next one has. Here it runs on a stack of its own, so that this call can leave it as it
-// stands, with the setup's variables alive, and come back to it when the next block is wanted. It
-// stays on its caller's thread: one of its own would have other threads of OpenMP, and not the
-// grad mode that the caller has set.
+// A statement's function runs the setup and then one block, and calls torchmark_next_block to get
+// the number of runs of the next block. Here the function runs on a separate stack. So this call
+// can leave it suspended, with the setup's variables alive, and resume it for the next block. The
+// function stays on its caller's thread: a new thread would have other OpenMP threads, and not the
+// caller's grad mode.
 //
-// What torch keeps by thread (grad mode, inference mode, dispatch keys) is each side's own: a guard
-// among the setup's variables holds for this statement, and for nobody between its blocks.
+// torch's thread-local state (grad mode, inference mode, dispatch keys) is kept separately for
+// each side: a guard among the setup's variables affects this statement only, and nothing that
+// runs between its blocks.
 #include <ATen/ThreadLocalState.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -27,8 +28,8 @@ struct Blocks {
   ::size_t size;
   ::ucontext_t caller;
   ::ucontext_t own;
-  ::int64_t number;  // runs of the next block; below 0 the function is to return
-  double seconds;    // of the last block; below 0 an exception was thrown
+  ::int64_t number;  // runs of the next block; negative: the function should return
+  double seconds;    // of the last block; negative: an exception was thrown
   double cpu_start;
   double cpu_seconds;
   bool has_returned;
@@ -40,7 +41,7 @@ static double thread_time() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Whose function runs on this thread just now; null for one that was called for one block.
+// The blocks whose function is running on this thread; null if it was called for a single block.
 static thread_local Blocks* running = nullptr;
 
 static void enter(Blocks& blocks, ::int64_t number) {
@@ -69,9 +70,9 @@ static ::size_t stack_bytes(::size_t page) {
 
 }  // namespace torchmark_support
 
-// Runs of the next block; below 0 the function is to return. Neither a parameter of the function
-// nor a variable has a part in this, and the compiler cannot see what happens here, so that the
-// loop is hardly other code than it would be for one block: counts depend on it.
+// Returns the runs of the next block; negative if the function should return. The function passes
+// no parameter or variable, and the compiler cannot see this code. So the loop is almost the same
+// code as for a single block, which the counts depend on.
 extern "C" ::int64_t torchmark_next_block(double seconds) {
   using namespace torchmark_support;
   if (running == nullptr) return -1;
@@ -85,7 +86,7 @@ extern "C" ::int64_t torchmark_next_block(double seconds) {
   return blocks.number;
 }
 
-// Runs the setup and the warm-up; null if there is no memory for the stack.
+// Runs the setup and the warm-up; returns null if there is no memory for the stack.
 extern "C" void* torchmark_open_blocks(torchmark_support::Run run, ::int64_t warmup) {
   using namespace torchmark_support;
   const ::size_t page = static_cast<::size_t>(::sysconf(_SC_PAGESIZE));
@@ -93,15 +94,15 @@ extern "C" void* torchmark_open_blocks(torchmark_support::Run run, ::int64_t war
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
   void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  ::mprotect(memory, page, PROT_NONE);  // an overflow ends here, as on any stack
+  ::mprotect(memory, page, PROT_NONE);  // a stack overflow faults here, as on any stack
   Blocks* const blocks = new Blocks();
   blocks->run = run;
   blocks->warmup = warmup;
   blocks->memory = static_cast<char*>(memory);
   blocks->size = size;
   ::getcontext(&blocks->own);
-  // The stack begins at the same place in its page as the caller's has come to: what moves that
-  // one, the kernel or torchmark itself, moves this one too.
+  // The stack begins at the same offset in its page as the caller's stack pointer has now. So
+  // whatever moves the caller's stack (the kernel or torchmark) moves this one too.
   const ::size_t place = reinterpret_cast<::uintptr_t>(__builtin_frame_address(0)) % page;
   blocks->own.uc_stack.ss_sp = memory;
   blocks->own.uc_stack.ss_size = size - page + place;
@@ -111,7 +112,7 @@ extern "C" void* torchmark_open_blocks(torchmark_support::Run run, ::int64_t war
   return blocks;
 }
 
-// Seconds of the block; below 0 if the setup, this block or one before it has thrown.
+// Returns the seconds of the block; negative if the setup, this or an earlier block has thrown.
 extern "C" double torchmark_run_block(void* opened, ::int64_t number, double* cpu_seconds) {
   using namespace torchmark_support;
   Blocks& blocks = *static_cast<Blocks*>(opened);
@@ -120,7 +121,7 @@ extern "C" double torchmark_run_block(void* opened, ::int64_t number, double* cp
   return blocks.seconds;
 }
 
-// The setup's variables are destroyed here.
+// Destroys the setup's variables.
 extern "C" void torchmark_close_blocks(void* opened) {
   using namespace torchmark_support;
   Blocks* const blocks = static_cast<Blocks*>(opened);

@@ -1,15 +1,15 @@
-"""Statements in, shared objects out; what does not compile costs itself alone.
+"""Builds C++ statements as shared objects; a statement that does not compile fails alone.
 
-What is cached is reused statement by statement; the rest becomes one translation unit. If that
-does not compile, the statements that the errors name are taken out and the others compiled again,
-until they compile; where the errors name none, the unit is halved.
+Cached builds are reused per statement. The rest becomes one translation unit. If the unit does not
+compile, the statements named by the errors are removed and the others are compiled again. If the
+errors name none, the unit is split in half.
 
-Measured with torch 2.13 and g++ 12, in seconds of CPU for one statement: `torch/types.h` 15,
-`torch/torch.h` 34. Precompiling takes twice as long as compiling once (29 and 53) and half a
-gigabyte; from then on a statement takes 4.3 and 12. So a header is precompiled when a second
-single statement asks for it: whoever times one statement waits no longer, and from the fourth on
-everybody is better off. A batch (forty: 15.5, or 6.3 with the precompiled header) uses what is
-there, and never waits for one.
+Seconds of CPU with torch 2.13 and g++ 12, for one statement: 15 with `torch/types.h`, 34 with
+`torch/torch.h`. Precompiling takes twice as long as compiling once (29 and 53) and half a gigabyte
+on disk. With the precompiled header, a statement takes 4.3 and 12. So a header is precompiled when
+a second single statement needs it: the first statement does not wait longer, and from the fourth
+on precompiling has paid off. A batch (40 statements: 15.5, or 6.3 with the precompiled header) uses
+a precompiled header if there is one, but never waits for one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _NO_SPACE = "No space left on device"
 
 
 class _Unit(NamedTuple):
-    """Statements, by number, that are compiled together."""
+    """Statements, by number, that are compiled together, and the header that they need."""
 
     members: tuple[int, ...]
     header: Header
@@ -75,7 +75,7 @@ def build(
     toolchain: Toolchain | None = None,
     cache: Cache | None = None,
 ) -> list[NativeCase | CompileError]:
-    """Compile what is not in the cache; one result for each statement, in their order."""
+    """Compile the statements that are not cached; return one result per statement, in order."""
     toolchain = toolchain or find_toolchain()
     cache = cache or Cache(cache_directory() / "cpp")
     try:
@@ -86,13 +86,13 @@ def build(
             return _Builder(statements, toolchain, private_cache()).results()
         except CacheUnusableError as again:
             raise CompileError(
-                f"C++ statements cannot be built: {again}, in {private_cache().root} too"
+                f"C++ statements cannot be built: {again} (also in {private_cache().root})"
             ) from again
 
 
 def key_of(statement: CppStatement, toolchain: Toolchain) -> str:
-    """What decides the build of a statement, as a digest; not the statements beside it."""
-    # An include in quotes is looked up from the working directory.
+    """Return a digest of everything that affects the build, except other statements in the unit."""
+    # An include in quotes is resolved from the working directory.
     where = os.getcwd() if quotes_an_include(statement) else ""
     facts = "\0".join([toolchain.key, template_key(), where, *statement])
     return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -116,13 +116,13 @@ class _Builder:
         if missing:
             keys = " ".join(sorted(self._keys[number] for number in missing))
             with self._cache.lock("unit", keys):
-                # Whoever had the lock before may have built the same.
+                # The previous holder of the lock may have built the same statements.
                 self._compile_all(self._look_up(missing))
             self._cache.trim()
         return [self._done[key] for key in self._keys]
 
     def _look_up(self, numbers: Iterable[int]) -> list[int]:
-        """Take from the cache what is there; the numbers of the rest, without repetitions."""
+        """Take builds from the cache; return the numbers of the rest, without duplicates."""
         missing: dict[str, int] = {}
         for number in numbers:
             key = self._keys[number]
@@ -144,7 +144,7 @@ class _Builder:
     def _units(self, numbers: Sequence[int]) -> list[_Unit]:
         for number in numbers:
             statement = self._statements[number]
-            # No compiler need be asked, unless a macro of the user has the other half.
+            # Fails without compiling, unless a macro of the user may contain the other half.
             if imbalance_of(statement) and not any("#" in part for part in statement):
                 self._fail(number, [], "")
         numbers = [number for number in numbers if self._keys[number] not in self._done]
@@ -157,7 +157,7 @@ class _Builder:
         return units
 
     def _compile(self, unit: _Unit) -> str | None:
-        """Build and keep a unit; None, or what the compiler said against it."""
+        """Build a unit and keep it; return None, or the compiler's output if it failed."""
         source = render({number: self._statements[number] for number in unit.members})
         header = unit.header
         with self._cache.workspace() as workspace, self._prelude(header, workspace) as prelude:
@@ -177,7 +177,7 @@ class _Builder:
 
     @contextmanager
     def _prelude(self, header: Header, workspace: Path) -> Iterator[Path]:
-        """The path of the header to include first, precompiled if that exists or is worth it."""
+        """Yield the path of the header to include first, precompiled if that is worthwhile."""
         text = header.prelude()
         key = hashlib.sha256(f"{self._toolchain.key}\n{text}".encode()).hexdigest()[:32]
         if not self._is_batch and self._cache.asked_before(key):
@@ -198,12 +198,12 @@ class _Builder:
             folder.mkdir()
             plain, compiled = folder / _PRELUDE, folder / f"{_PRELUDE}.gch"
             plain.write_text(text)
-            # Where it cannot be made (a full disk), the statement compiles without it.
+            # If this fails (for example on a full disk), the statement compiles without it.
             if self._toolchain.precompile(plain, compiled):
                 self._cache.keep_header(key, [plain, compiled])
 
     def _after_failure(self, unit: _Unit, output: str) -> list[_Unit]:
-        """Note whom the errors name; the units to compile next."""
+        """Record the failed statements that the errors name; return the units to compile next."""
         problems = self._problems(unit, output)
         if not problems and len(unit.members) > 1:
             middle = len(unit.members) // 2
@@ -222,7 +222,7 @@ class _Builder:
         return [*units, _Unit(tuple(larger), Header.TORCH)] if larger else units
 
     def _problems(self, unit: _Unit, output: str) -> dict[int, list[Problem]]:
-        """What the output says, and the same of others that include the same missing header."""
+        """Return the problems in the output, repeated for statements with the same bad include."""
         named = problems_in(output)
         problems = {number: named[number] for number in unit.members if number in named}
         missing = {
@@ -251,12 +251,12 @@ class _Builder:
 
 
 def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:
-    """The user's own headers that the compiler read, with digests of their content."""
+    """Return the user's own headers that the compiler read, with digests of their content."""
     try:
         rule = depends.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return {}
-    # Make's format: `target: file file \\\n file`, blanks in names escaped.
+    # The format is make's: `target: file file \\\n file`, with escaped blanks in names.
     names = rule.partition(": ")[2].replace("\\\n", " ").replace("\\ ", "\0").split()
     folders = {str(path.parent) for path in besides}
     paths = [os.path.abspath(name.replace("\0", " ")) for name in names]
@@ -264,10 +264,10 @@ def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:
 
 
 class CppLoop:
-    """`timeit`, and blocks that share one setup.
+    """A C++ loop with `timeit`, and with blocks that share one setup.
 
-    The time is that of the loop's own steady clock, unless a clock of another kind is given: one
-    that waits for an accelerator, or the user's own. That one is read right outside of the loop.
+    Time is measured by the loop's own steady clock. A different clock (one that waits for an
+    accelerator, or the user's own) is read right before and after the loop.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class CppLoop:
 
     @cached_property
     def built(self) -> NativeCase:
-        """The library and symbol; compiles at the first use, or raises a CompileError."""
+        """The library and symbol; compiled on first use; raises CompileError if that fails."""
         build_together([self])
         return self.built
 
@@ -291,7 +291,7 @@ class CppLoop:
         return NativeLoop(str(self.built.library), self.built.symbol)
 
     def timeit(self, number: int) -> float:
-        """Run the setup, then the statement `number` times; seconds for all of them."""
+        """Run the setup, then the statement `number` times; return the seconds for all runs."""
         if self._clock is time.perf_counter:
             return self._native.run(number, WARM_UP_RUNS)
         readings: list[float] = []
@@ -303,12 +303,12 @@ class CppLoop:
         return readings[1] - readings[0]
 
     def blocks(self) -> NativeBlocks:
-        """Run the setup once, and the warm-up, and return the loop that is ready to run."""
+        """Run the setup and the warm-up once, and return a loop that is ready to run blocks."""
         return self._native.blocks(WARM_UP_RUNS, self._clock)
 
 
 def build_together(loops: Sequence[CppLoop]) -> None:
-    """Build the loops that are not yet built as one batch; raise for the first that fails."""
+    """Build the loops that are not built yet as one batch; raise for the first that fails."""
     waiting = [loop for loop in loops if "built" not in vars(loop)]
     results = build([loop.statement for loop in waiting]) if waiting else []
     for loop, result in zip(waiting, results, strict=True):

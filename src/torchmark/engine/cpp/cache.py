@@ -1,14 +1,14 @@
-"""Builds kept under the user's cache directory, for every process of this user.
+"""C++ builds in the user's cache directory, shared by all processes of this user.
 
-    entries/KEY.json    a statement: which library and symbol, and the files that it read
+    entries/KEY.json    a statement: its library and symbol, and the files that it included
     libraries/NAME.so   one translation unit, with one statement or many
     headers/KEY/        a precompiled header
-    locks/, work/       for those who build just now
+    locks/, work/       for builds in progress
 
-Whatever appears does so in one step (a rename), so a reader needs no lock; a lock only spares two
-processes the same work. A process that uses a library or header holds a shared lock on the file,
-and `trim` removes nothing on which it cannot get the exclusive one. A cache that cannot be written
-raises `CacheUnusableError`; `private_cache` is the way on.
+Files appear atomically (by a rename), so reading needs no lock. A lock only prevents two processes
+from doing the same work. A process that uses a library or header holds a shared lock on the file,
+and `trim` removes only files that it can lock exclusively. If the cache cannot be written, a
+`CacheUnusableError` is raised; use `private_cache` then.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from torchmark.files import PRIVATE, make_folder, write_whole
 from torchmark_probe.zygote.messages import NativeCase
 
 LIMIT_BYTES = 2 * 1024**3
-"""A precompiled header takes half a gigabyte, a library 0.1 to a few megabytes."""
+"""A precompiled header takes half a gigabyte, a library 0.1 MB to a few megabytes."""
 
 _ABANDONED_SECONDS = 24 * 3600.0
-"""A workspace of this age belongs to a process that was killed."""
+"""A workspace this old belongs to a process that was killed."""
 
 _pinned: dict[str, int] = {}
-"""Libraries that this process has handed out, with the descriptors that hold their locks."""
+"""The libraries that this process uses, with the descriptors that hold their locks."""
 
 
 class CacheUnusableError(Exception):
-    """The directory cannot be written: read-only, full, or not a directory."""
+    """The directory is not writable: read-only, full, or not a directory."""
 
 
 class Cache:
-    """One directory of builds."""
+    """A directory of builds."""
 
     def __init__(self, root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self.root = root
         self.limit_bytes = limit_bytes
 
     def find(self, key: str) -> NativeCase | None:
-        """The build of a statement, if it is whole and the files that it read are unchanged."""
+        """Return a statement's build if it is complete and its included files are unchanged."""
         try:
             entry = json.loads((self.root / "entries" / f"{key}.json").read_text())
             library = self.root / "libraries" / entry["library"]
@@ -70,7 +70,7 @@ class Cache:
     def keep(
         self, library: Path, symbols: Mapping[str, str], depends: Mapping[str, str]
     ) -> dict[str, NativeCase]:
-        """Take over a library from its workspace, with the symbol of each key in it."""
+        """Move a library from its workspace into the cache, with the symbol for each key."""
         with or_unusable():
             name = f"{digest_of(library)}.so"
             target = self._folder("libraries") / name
@@ -88,7 +88,7 @@ class Cache:
         return (self.root / "headers" / key / name).exists()
 
     def asked_before(self, key: str) -> bool:
-        """Whether somebody has asked this before; from now on the answer is yes."""
+        """Whether this was called before with this key."""
         marker = self.root / "headers" / key / "asked"
         if marker.exists():
             return True
@@ -98,7 +98,7 @@ class Cache:
         return False
 
     def keep_header(self, key: str, files: Sequence[Path]) -> None:
-        """Take over a precompiled header; the file that makes it count comes last."""
+        """Move a precompiled header into the cache; the file that makes it valid comes last."""
         with or_unusable():
             folder = make_folder(self._folder("headers") / key)
             for file in files:
@@ -107,7 +107,7 @@ class Cache:
 
     @contextmanager
     def header_in_use(self, key: str, name: str) -> Iterator[Path | None]:
-        """The path of a precompiled header that stays there meanwhile, or None."""
+        """Yield the path of a precompiled header, kept from removal during the block, or None."""
         path = self.root / "headers" / key / name
         descriptor = _lock_shared(path)
         try:
@@ -118,7 +118,7 @@ class Cache:
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A directory to build in, on the same file system, gone afterwards."""
+        """Create a build directory on the same file system, removed after the block."""
         with or_unusable():
             path = Path(tempfile.mkdtemp(dir=self._folder("work")))
         try:
@@ -130,21 +130,21 @@ class Cache:
     def lock(self, kind: Literal["unit", "header"], key: str) -> Iterator[None]:
         """Wait until no other process builds this. The lock ends with its process.
 
-        A header may be locked inside of a unit, not the other way round.
+        A header may be locked while a unit is locked, but not the other way round.
         """
-        # One of 256 files: their number stays bounded, and nobody has to remove one safely. Each
-        # kind has its own, or whoever holds both would now and then wait for itself.
+        # The lock is one of 256 files per kind, so the number of files is bounded and none has to
+        # be removed. With shared files, a process that holds both kinds could wait for itself.
         digest = hashlib.sha256(key.encode()).hexdigest()
         with contextlib.ExitStack() as stack:
             with or_unusable():
-                # Without locks two may do the same work; no harm.
+                # Without locks, two processes may do the same work, which is harmless.
                 stack.enter_context(hold_lock(self._folder("locks") / f"{kind}-{digest[:2]}"))
             yield
 
     def trim(self) -> None:
-        """Remove what was used least recently until all fits, and nothing that is in use.
+        """Remove the least recently used files until the rest fits; skip files that are in use.
 
-        Entries whose library is gone go too, and workspaces of processes that were killed.
+        Entries without a library and workspaces of killed processes are removed too.
         """
         files = []
         for path in [*self.root.glob("libraries/*.so"), *self.root.glob("headers/*/*.gch")]:
@@ -173,36 +173,36 @@ class Cache:
 
 @cache
 def private_cache() -> Cache:
-    """A directory of this process alone, removed when it ends."""
+    """Return a cache in a directory of this process, which is removed at exit."""
     folder = make_private_directory()
     atexit.register(_discard_if_ours, folder, os.getpid())
     return Cache(folder)
 
 
 def _discard_if_ours(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child inherits what runs at exit
+    if os.getpid() == owner:  # a forked child inherits the exit handlers
         discard(folder)
 
 
 @cache
 def warn_unusable(root: Path, reason: str) -> None:
-    """Said once for a directory."""
+    """Warn once per directory."""
     warnings.warn(
-        f"C++ builds cannot be kept in {root} ({reason}); they go to a temporary directory and "
-        "are compiled again by the next process. Make room, or set XDG_CACHE_HOME to a directory "
-        "that can be written",
+        f"C++ builds cannot be kept in {root} ({reason}). They go to a temporary directory, and "
+        "the next process compiles them again. Free some space, or set XDG_CACHE_HOME to a "
+        "writable directory",
         stacklevel=2,
     )
 
 
 def digest_of(path: str | Path) -> str:
-    """The content of a file, in 32 hexadecimal digits."""
+    """Return a digest of the file's content, 32 hexadecimal digits."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:32]
 
 
 @contextmanager
 def or_unusable() -> Iterator[None]:
-    """What cannot be written here is a CacheUnusableError."""
+    """Turn an OSError in the block into a CacheUnusableError."""
     try:
         yield
     except OSError as error:
@@ -210,7 +210,7 @@ def or_unusable() -> Iterator[None]:
 
 
 def _pin(library: Path, size: int) -> bool:
-    """Hold a library for the life of this process; False if it is gone or damaged."""
+    """Lock a library until this process ends; False if it is missing or damaged."""
     descriptor = _lock_shared(library)
     if descriptor is None:
         return False
@@ -225,7 +225,10 @@ def _pin(library: Path, size: int) -> bool:
 
 
 def _lock_shared(path: Path) -> int | None:
-    """A descriptor that keeps `trim` away from the file, which is now used; None if it is gone."""
+    """Return a descriptor that keeps `trim` from removing the file; None if it is missing.
+
+    Also marks the file as used.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
@@ -233,7 +236,7 @@ def _lock_shared(path: Path) -> int | None:
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.utime(path)
-    # Removed between open and lock: the name is gone or is another file.
+    # The file may have been removed between open and lock: then the name is missing or is reused.
     with contextlib.suppress(OSError):
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor

@@ -1,9 +1,9 @@
-"""The C++ compiler of this machine, with the flags that a torch needs.
+"""Finds the C++ compiler of this machine and the flags that a torch needs.
 
-Which torch is said by the facts that the probe gathers where that torch is imported: in this
-process, or in the zygote of another environment. The standard is the one that torch's own builder
-of extensions names. OpenMP is on where torch has it: without it `at::parallel_for`, a template,
-would run on one thread whatever was asked for.
+The facts about torch come from the probe in the process that imports it: this process, or the
+zygote of another environment. The language standard is the one that torch's extension builder
+uses. OpenMP is on if torch uses it: otherwise `at::parallel_for`, a template, would always run on
+one thread.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _COMPILERS = ("g++", "c++", "clang++")
 
 _INSTALL = (
     "install one: 'apt-get install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
-    "'conda install -c conda-forge cxx-compiler'; or name yours in the variable CXX"
+    "'conda install -c conda-forge cxx-compiler'; or set the variable CXX to a compiler"
 )
 
 _FLAGS = ("-O2", "-fPIC", "-pipe", "-w", "-fdiagnostics-color=never")
 
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
-"""They steer a compiler from outside of its command line."""
+"""Variables that affect a compiler in addition to its command line."""
 
 _LIBRARIES = ("c10", "torch_cpu", "torch", "c10_cuda", "torch_cuda", "c10_hip", "torch_hip")
-"""Linked where torch has them; torch_cpu came with 1.5."""
+"""Linked if torch has them; torch_cpu exists since 1.5."""
 
 _NEWEST_STANDARD = 17
-"""For a torch that does not say which one it wants."""
+"""Used for a torch that does not say which standard it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler and all that decides what it makes of a source."""
+    """A compiler, and everything else that affects its output."""
 
     command: tuple[str, ...]
-    """The compiler, with the words that the variable CXX may have after it."""
+    """The compiler, with any further words of the variable CXX."""
 
     version: str
-    """The first line of what it says of itself."""
+    """The first line that the compiler prints about its version."""
 
     flags: tuple[str, ...]
     """For compiling."""
@@ -62,25 +62,25 @@ class Toolchain:
     """For linking, after the source."""
 
     torch_build: str
-    """Which torch, to the build: version, commit, size and time of its libraries."""
+    """Identifies the build of torch: version, commit, size and time of its libraries."""
 
     api_folders: tuple[Path, ...] = ()
-    """Where torch declares what its larger headers have; empty for a compiler of something else."""
+    """Where torch declares what its larger headers add; empty for a compiler without torch."""
 
     @property
     def key(self) -> str:
-        """A digest of everything here and of the variables that compilers read."""
+        """A digest of all fields and of the variables that compilers read."""
         outside = [f"{name}={os.environ.get(name, '')}" for name in _INCLUDE_VARIABLES]
         facts = [*self.command, self.version, *self.flags, *self.link_flags, self.torch_build]
         return hashlib.sha256("\0".join([*facts, *outside]).encode()).hexdigest()
 
     def build(self, source: Path, prelude: Path, *, uses_python: bool) -> str | None:
-        """Make a shared object beside the source; None, or what was said against it.
+        """Make a shared object next to the source; return None, or the compiler's errors.
 
-        A file that ends in `.d` gets the names of the files that it read.
+        A `.d` file next to it lists the files that the compiler read.
         """
         library, depends = source.with_suffix(".so"), source.with_suffix(".d")
-        # The interpreter has Python's own symbols, not a library that could be named here.
+        # Python's symbols come from the interpreter; there is no library to link for them.
         more = ["-Wl,-z,undefs"] if uses_python else []
         return self._run(
             [*self.flags, "-MMD", "-MF", str(depends), "-iquote", os.getcwd(),
@@ -89,13 +89,13 @@ class Toolchain:
         )  # fmt: skip
 
     def precompile(self, header: Path, output: Path) -> bool:
-        """Make a precompiled header; False if the compiler could not."""
+        """Make a precompiled header; return False if the compiler failed."""
         arguments = [*self.flags, "-x", "c++-header", str(header), "-o", str(output)]
         return self._run(arguments, output.parent) is None
 
     def _run(self, arguments: list[str], folder: Path) -> str | None:
-        """None if the compiler succeeds, else what it says on both streams."""
-        # Messages are read by diagnostics.py, so they must be in English.
+        """Return None if the compiler succeeds, else what it printed on both streams."""
+        # diagnostics.py parses the messages, so they must be in English.
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
         process = subprocess.Popen(  # noqa: S603 - the compiler that the user has, and a list
             [*self.command, *arguments],
@@ -105,7 +105,7 @@ class Toolchain:
             encoding="utf-8",
             errors="replace",
             env=environment,
-            start_new_session=True,  # Ctrl-C is for us, and its helpers end with it
+            start_new_session=True,  # only this process gets Ctrl-C, and then ends the helpers too
         )
         _running.add(process)
         try:
@@ -125,37 +125,37 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 def stop_compilers() -> None:
-    """End every compiler of this process; whoever waits for one gets a CompileError."""
+    """End every compiler of this process; callers that wait for one get a CompileError."""
     for process in list(_running):
         _running.discard(process)
         _kill(process)
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(OSError):  # it has ended by itself
+    with contextlib.suppress(OSError):  # it has already ended
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def find_toolchain() -> Toolchain:
-    """The compiler for the torch of this process."""
-    _chosen_compiler()  # the missing compiler is told before torch is imported
+    """Return the compiler and flags for the torch of this process."""
+    _chosen_compiler()  # report a missing compiler before importing torch
     return toolchain_of(facts_of(import_torch()))
 
 
 def toolchain_of(facts: Mapping[str, Any]) -> Toolchain:
-    """The compiler that CXX names, or the first of g++, c++ and clang++, with torch's flags.
+    """Return the compiler that CXX names, or the first of g++, c++ and clang++, with torch's flags.
 
-    `facts` are those of a zygote. A LibtorchMissingError if its torch has nothing to build against.
+    `facts` come from a zygote. Raises LibtorchMissingError if its torch cannot be built against.
     """
     command = _chosen_compiler()
     version = _version_of(command)
-    # Distributions may keep headers and libraries elsewhere, and link them here.
+    # Distributions may keep headers and libraries elsewhere and put links here.
     folder = Path(facts["torch_folder"])
     api_folder = folder / "include" / "torch" / "csrc" / "api" / "include"
     paths = {name: folder / "lib" / f"lib{name}.so" for name in _LIBRARIES}
     libraries = {name: path for name, path in paths.items() if path.exists()}
     _check_torch(facts, api_folder / "torch" / "types.h", libraries)
-    # As system headers: their warnings are not the user's, and builds do not list them as read.
+    # As system headers: no warnings are shown for them, and they are not listed as files read.
     headers = (folder / "include", api_folder, facts["python_include"])
     return Toolchain(
         command=command,
@@ -175,7 +175,7 @@ def toolchain_of(facts: Mapping[str, Any]) -> Toolchain:
 
 
 def find_compiler_version() -> str | None:
-    """What the compiler says of itself; None if there is none that runs."""
+    """Return the compiler's version line; None if no compiler runs."""
     try:
         return _version_of(_chosen_compiler())
     except CompilerMissingError:
@@ -184,22 +184,22 @@ def find_compiler_version() -> str | None:
 
 def _check_torch(facts: Mapping[str, Any], header: Path, libraries: Mapping[str, Path]) -> None:
     said = f"C++ cannot be built for torch {facts['torch']}: its"
-    # A link that leads nowhere is what Debian's torch has without its headers.
+    # Debian's torch without its headers has a dangling link here.
     if not header.exists():
         raise LibtorchMissingError(
-            f"{said} headers are not installed ({header} is not there); install them with "
-            "'apt-get install libtorch-dev' if this torch is Debian's or Ubuntu's; torch from pip "
-            "or conda brings its own"
+            f"{said} headers are not installed ({header} is missing). If this torch is from Debian "
+            "or Ubuntu, install them with 'apt-get install libtorch-dev'; torch from pip or conda "
+            "includes them"
         )
     if not libraries:
         raise LibtorchMissingError(
             f"{said} libraries ({Path(facts['torch_folder']) / 'lib' / 'libc10.so'} and others) "
-            "are not there; install torch again"
+            "are missing; reinstall torch"
         )
 
 
 def _find_standard(folder: Path) -> str:
-    """The newest standard that torch's builder of extensions asks for, by its source text."""
+    """Return the newest standard that torch's extension builder uses, found in its source text."""
     try:
         text = (folder / "utils" / "cpp_extension.py").read_text(encoding="utf-8")
     except OSError:
@@ -210,10 +210,10 @@ def _find_standard(folder: Path) -> str:
 
 def _link_flags(torch_folder: Path, libraries: Mapping[str, Path]) -> tuple[str, ...]:
     folder = torch_folder / "lib"
-    # torch's own OpenMP runtime comes before the system's: with two, threads would not be shared.
+    # torch's own OpenMP runtime comes before the system's: two runtimes would not share threads.
     runtimes = sorted(folder.glob("lib[gi]omp*.so*"))
     runtimes += sorted(torch_folder.parent.glob("torch.libs/lib[gi]omp*.so*"))
-    # A missing symbol is an error of the build, not of the process that loads it.
+    # A missing symbol should fail the build, not the process that loads the library.
     return (
         "-shared", "-Wl,--no-undefined", f"-L{folder}", f"-Wl,-rpath,{folder}",
         *(f"-l{name}" for name in libraries),
@@ -222,7 +222,7 @@ def _link_flags(torch_folder: Path, libraries: Mapping[str, Path]) -> tuple[str,
 
 
 def _stamp(facts: Mapping[str, Any], libraries: Mapping[str, Path]) -> str:
-    # Whoever works on torch itself rebuilds it without a commit in between.
+    # Developers of torch rebuild it without a commit in between.
     stats = [(name, path.stat()) for name, path in libraries.items()]
     stamps = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
     return " ".join([str(facts["torch"]), str(facts["torch_git"]), *stamps])
@@ -239,7 +239,7 @@ def _find_compiler(chosen: str, search_path: str) -> tuple[str, ...]:
         found = shutil.which(first, path=search_path)
         if found is None:
             raise CompilerMissingError(
-                f"the variable CXX names {first!r}, which is not there; {_INSTALL}"
+                f"the variable CXX names {first!r}, which was not found; {_INSTALL}"
             )
         return (found, *words)
     for name in _COMPILERS:
@@ -247,7 +247,7 @@ def _find_compiler(chosen: str, search_path: str) -> tuple[str, ...]:
         if found is not None:
             return (found,)
     raise CompilerMissingError(
-        f"C++ statements need a compiler, and there is none of {', '.join(_COMPILERS)}; {_INSTALL}"
+        f"C++ statements need a compiler, but none of {', '.join(_COMPILERS)} was found; {_INSTALL}"
     )
 
 

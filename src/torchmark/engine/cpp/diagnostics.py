@@ -1,8 +1,8 @@
-"""What a compiler or linker said becomes problems at places of the user's own code.
+"""Turns the output of a compiler or linker into problems at lines of the user's code.
 
-A message about a header belongs to the statement that made the compiler look there: g++ says so
-on the lines before the error ("required from here"), clang on those after it ("requested here").
-Everything else of the two hundred lines that a template mistake prints is left out.
+An error in a header belongs to the statement that made the compiler read it. g++ names that place
+in lines before the error ("required from here"), clang in lines after it ("requested here"). The
+rest of the 200 lines that a template mistake prints is left out.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from torchmark.engine.cpp.source import CppStatement, Problem, imbalance_of
 
 _MOST_PROBLEMS = 3
-"""Errors of one statement that are shown; the later ones are mostly echoes of the first."""
+"""Errors that are shown per statement; later ones mostly follow from the first."""
 
 _LONGEST_MESSAGE = 300
-"""Characters of one message; types of templates go on for thousands."""
+"""Characters of one message; template types can take thousands."""
 
 _DIAGNOSTIC = re.compile(
     r"^(?P<file><\w+ \d+>|[^:\n]+):(?:(?P<line>\d+):)?(?:(?P<column>\d+):)?\s+"
@@ -41,7 +41,7 @@ _LACKING = (
     (re.compile(r"^((?:torch|ATen|c10)/\S+): No such file"), "header {}"),
     (re.compile(r"^['‘]((?:torch|ATen|c10)/\S+)['’] file not found"), "header {}"),
 )
-"""How g++ and clang say that torch has no such name, and what it is."""
+"""How g++ and clang report a name that torch does not have, and how to write that name."""
 
 _PART_NAMES = {
     "stmt": "statement",
@@ -52,7 +52,7 @@ _PART_NAMES = {
 
 
 def problems_in(output: str) -> dict[int, list[Problem]]:
-    """The errors by the number of their statement, in order; without those that name none."""
+    """Return the errors by the number of their statement; errors that name none are left out."""
     lines = output.splitlines()
     problems: dict[int, list[Problem]] = {}
     context: list[str] = []
@@ -78,7 +78,7 @@ def problems_in(output: str) -> dict[int, list[Problem]]:
 
 
 def surely_guilty(problems: Mapping[int, Sequence[Problem]]) -> tuple[int, ...]:
-    """The statements named, up to the first that breaks the syntax: the rest may be its victims."""
+    """Return the statements named, up to the first syntax error, which may cause the others."""
     guilty = []
     for number in sorted(problems):
         guilty.append(number)
@@ -90,7 +90,7 @@ def surely_guilty(problems: Mapping[int, Sequence[Problem]]) -> tuple[int, ...]:
 def explain(
     statement: CppStatement, problems: Sequence[Problem], output: str, compiler: str
 ) -> str:
-    """What to tell the user: the own lines, and what the compiler said of them."""
+    """Explain the failure to the user: their own lines, and what the compiler said about them."""
     imbalance = imbalance_of(statement)
     shown = [*([imbalance] if imbalance is not None else []), *problems[:_MOST_PROBLEMS]]
     lines = ["the C++ statement does not compile:"]
@@ -110,7 +110,7 @@ def explain(
 
 
 def what_is_lacking(problems: Sequence[Problem], version: str) -> str:
-    """What a torch of this version does not have in C++, in a sentence; empty if that is not why.
+    """Say in a sentence what this version of torch lacks in C++; empty if this is not the cause.
 
     >>> what_is_lacking([Problem("stmt", 1, "'vmap' is not a member of 'torch'")], "1.13.1")
     'torch 1.13.1 has no torch::vmap'
@@ -124,7 +124,7 @@ def what_is_lacking(problems: Sequence[Problem], version: str) -> str:
 
 
 def _first_errors(output: str) -> list[str]:
-    """The first three messages of an output that names no statement, for want of better ones."""
+    """The first three messages of an output that names no statement."""
     said = [_shorten(line.strip()) for line in output.splitlines() if line.strip()]
     errors = [line for line in said if "error" in line]
     return (errors or said)[:3]
@@ -135,7 +135,7 @@ def _of_compiler(
 ) -> tuple[int, Problem] | None:
     place = _PLACE.match(line)
     if place is None:
-        # The innermost place comes last before the error, and first after it.
+        # The innermost place is the last one before the error, and the first one after it.
         places = map(_PLACE.search, [*reversed(context), *_notes(following)])
         place = next(filter(None, places), None)
         message = f"{message} (in {line.partition(': ')[0]})"
@@ -156,11 +156,11 @@ def _notes(following: list[str]) -> list[str]:
 
 
 def _of_linker(until_here: list[str], name: str) -> tuple[int, Problem] | None:
-    """`ld` names the function in this line or in one shortly before it."""
+    """Find the statement of a linker error: `ld` names the function on this line or just before."""
     for line in reversed(until_here[-20:]):
         function = _IN_FUNCTION.search(line)
         if function is not None:
-            message = f"undefined reference to {name}: no library that torch has defines it"
+            message = f"undefined reference to {name}: no library of torch defines it"
             return int(function[1]), Problem("stmt", 0, _shorten(message))
     return None
 

@@ -1,18 +1,18 @@
-"""A batch of C++ statements becomes one translation unit.
+"""Renders a batch of C++ statements as one translation unit.
 
-Parsing torch's headers costs 15 s and a statement a fraction of one, so statements share a unit.
-What keeps them apart:
+Parsing torch's headers takes 15 s of CPU and a statement a fraction of that, so statements share a
+unit. They are kept apart as follows:
 
-- each has a namespace, so that helpers of one name do not clash, and macros of a statement end
-  with it; the `#include` lines of a global setup go to the top, where headers must stand;
-- `#line` directives name the user's own parts, so that the compiler's messages do;
-- code that could reach over its end (an unclosed bracket, a namespace that is torch's or std's)
-  is found by `stands_alone`, and gets a unit of its own.
+- Each statement has a namespace, so that equal names of helpers do not clash. Its macros end with
+  it. The `#include` lines of its global setup move to the top of the unit.
+- `#line` directives name the parts of the user's code, so that compiler messages refer to them.
+- `stands_alone` finds code that could affect other statements (an unclosed bracket, a namespace of
+  torch or std). It gets its own unit.
 
-A unit begins with the smallest of torch's headers that may do. Each statement becomes `double
+A unit begins with the smallest of torch's headers that may suffice. Each statement becomes `double
 torchmark_run_K(number, warmup, before, after)` with C linkage, and `const char*
-torchmark_error_K()` for the text of what it threw. It runs one block, or for blocks.h one after the
-other.
+torchmark_error_K()` returns the text of its exception. The function runs one block, or several
+under the control of blocks.h.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ inline void describe_exception(std::string& text) noexcept {
 }  // namespace torchmark_support
 """
 
-# The warm-up and the timed runs go through one copy of the statement: labels and static variables
-# of the statement stand once, and what is timed is the code that has been warmed up. The names
-# end in an underscore because the user's setup and statement share their scope. A `break` of the
-# user would shorten the loop and pass for speed, hence the look at the count. The empty assembly
-# is no instruction, but keeps the compiler from folding a loop of `++n` into one addition: such a
-# loop takes no time, and whoever samples until a time has passed would never end.
+# The warm-up and the timed runs share one copy of the statement: labels and static variables appear
+# once, and the timed code is the code that was warmed up. The names end in an underscore because
+# the user's setup and statement share their scope. A `break` in the statement would end the loop
+# early and look like a fast statement, so the count is checked. The empty assembly produces no
+# instruction, but keeps the compiler from folding a loop of `++n` into one addition. Such a loop
+# would take no time, and sampling until some time has passed would never end.
 _FUNCTION = """\
 #line 1 "<global_setup {number}>"
 {global_setup}
@@ -128,36 +128,36 @@ _FILE_SCOPE_ONLY = re.compile(
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|endif\b)", re.MULTILINE)
 _CLOSING = {"')'": "'('", "']'": "'['", "'}'": "'{'", "#endif": "#if"}
-"""What closes, and what it closes, as messages name them."""
+"""Closing marks with the marks that open them, as messages write them."""
 
 
 class CppStatement(NamedTuple):
-    """What the user wrote."""
+    """The C++ code that the user wrote."""
 
     stmt: str
-    """What is timed."""
+    """The timed statement."""
 
     setup: str = ""
-    """Runs once before; its variables are locals of the function that has the loop."""
+    """Runs once before; its variables are locals of the function that contains the loop."""
 
     global_setup: str = ""
-    """Includes, helper functions and types, outside of the function."""
+    """Includes, helper functions and types; placed outside of the function."""
 
 
 class Problem(NamedTuple):
-    """A mistake at a place of the user's code."""
+    """A mistake in the user's code."""
 
     part: str
-    """stmt, setup, global_setup, or torchmark for the code around them."""
+    """stmt, setup or global_setup; torchmark for the code around them."""
 
     line: int
-    """Counted from 1 in that part; 0 where a linker names the function alone."""
+    """Counted from 1 in that part; 0 if a linker only names the function."""
 
     message: str
 
 
 class Header(enum.IntEnum):
-    """What a unit includes; each holds all that the one before it has."""
+    """What a unit includes; each header includes everything that smaller ones do."""
 
     TYPES = 0
     SCRIPT = 1
@@ -165,7 +165,7 @@ class Header(enum.IntEnum):
     PYTHON = 3
 
     def prelude(self) -> str:
-        """The text that the unit starts with."""
+        """Return the text that the unit starts with."""
         return "".join(f"#include <{name}>\n" for name in _INCLUDES[self]) + support()
 
 
@@ -191,22 +191,22 @@ _MISSING = re.compile(
     r"no (?:member|type) named .(\w+). in namespace .(?:torch|at|c10)\b|"
     r"incomplete type .*?\b(?:torch|at|c10)::(?:\w+::)*(\w+)"
 )
-"""What compilers say of a name in torch's namespaces that they do not know; with that name."""
+"""How compilers report an unknown name in torch's namespaces; the groups capture the name."""
 
 
 @cache
 def support() -> str:
-    """What follows torch's header in every unit; part of the precompiled header."""
+    """Return the text after torch's header in every unit; it is part of the precompiled header."""
     return _PRELUDE + Path(__file__).with_name("blocks.h").read_text(encoding="utf-8")
 
 
 def template_key() -> str:
-    """What torchmark itself has in every unit, as a digest: a build of another text is not ours."""
+    """Return a digest of torchmark's own text in every unit: a changed text needs a new build."""
     return hashlib.sha256(f"{support()}\n{_FUNCTION}".encode()).hexdigest()
 
 
 def header_for(statement: CppStatement) -> Header:
-    """The smallest header that may do, judged by the names in the text."""
+    """Guess the smallest header that suffices from the names in the text."""
     text = "\n".join(statement)
     needed = (header for header, names in _NEEDED_BY.items() if names.search(text))
     return next(needed, Header.TYPES)
@@ -215,9 +215,9 @@ def header_for(statement: CppStatement) -> Header:
 def larger_header(
     header: Header, problems: Iterable[Problem], folders: Iterable[Path]
 ) -> Header | None:
-    """The header to try next, if the errors miss a name that torch has in these folders.
+    """Return the header to try next if an error is about a name that these folders declare.
 
-    A name that is misspelt is in none of them, and no header will help.
+    A misspelt name is not declared anywhere, so no header will help.
     """
     found = [_MISSING.search(problem.message) for problem in problems]
     names = {name for match in found if match is not None for name in match.groups() if name}
@@ -230,7 +230,7 @@ def larger_header(
 
 
 def render(members: Mapping[int, CppStatement]) -> str:
-    """The translation unit for these statements, by their numbers; the prelude comes before it.
+    """Render the translation unit for these statements, by number; the prelude comes before it.
 
     A statement that `stands_alone` must be the only one.
     """
@@ -245,8 +245,8 @@ def render(members: Mapping[int, CppStatement]) -> str:
 
 
 def includes_of(statement: CppStatement) -> dict[int, str]:
-    """The lines of the global setup that `render` puts to the top of the unit, by their number."""
-    # Whether a line is an include is asked of the text without comments; the line is the user's.
+    """Return the include lines of the global setup, by number; `render` moves them to the top."""
+    # Includes are found in the text without comments, and returned as the user wrote them.
     lines = statement.global_setup.split("\n")
     plain = _without_literals(statement.global_setup).split("\n")
     return {
@@ -257,7 +257,7 @@ def includes_of(statement: CppStatement) -> dict[int, str]:
 
 
 def stands_alone(statement: CppStatement) -> bool:
-    """Whether the statement could disturb its neighbours, or means something else beside them."""
+    """Whether the statement could affect others in its unit, or be affected by them."""
     if imbalance_of(statement) is not None:
         return True
     text = _without_literals(statement.global_setup)
@@ -275,7 +275,7 @@ def stands_alone(statement: CppStatement) -> bool:
 
 
 def imbalance_of(statement: CppStatement) -> Problem | None:
-    """The first bracket, quote, comment or `#if` that has no partner, in any part."""
+    """Find the first bracket, quote, comment or `#if` without a partner, in any part."""
     for part, source in statement._asdict().items():
         text = _without_literals(source)
         brackets = [(bracket.start(), f"'{bracket[0]}'") for bracket in _BRACKET.finditer(text)]
@@ -288,7 +288,7 @@ def imbalance_of(statement: CppStatement) -> Problem | None:
 
 
 def quotes_an_include(statement: CppStatement) -> bool:
-    """Whether an include is looked up relative to the working directory."""
+    """Whether an include is resolved relative to the working directory."""
     return _QUOTED_INCLUDE.search(statement.global_setup) is not None
 
 
@@ -320,7 +320,7 @@ def _macros_of(statement: CppStatement) -> list[str]:
 
 
 def _without_literals(source: str) -> str:
-    """The source with comments and the insides of literals blanked; every line stays in place."""
+    """Blank out comments and the contents of literals; every line keeps its place."""
 
     def blank(match: re.Match[str]) -> str:
         if match["number"]:
@@ -334,11 +334,11 @@ def _without_literals(source: str) -> str:
 def _unclosed_literal(text: str) -> tuple[int, str] | None:
     for mark in ("/*", "*/"):
         if mark in text:
-            return text.index(mark), f"a comment that is not whole: {mark}"
+            return text.index(mark), f"an incomplete comment: {mark}"
     closed = re.sub(r'"\s*"', lambda match: " " * len(match[0]), text)
     for position, character in enumerate(closed):
         if character in "\"'" and not _is_in_directive(text, position):
-            return position, f"a literal that is not whole: {character}"
+            return position, f"an unterminated literal: {character}"
     return None
 
 
@@ -355,5 +355,5 @@ def _find_unpaired(marks: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
         elif opened and opened[-1][1] == _CLOSING[mark]:
             opened.pop()
         else:
-            return position, f"{mark} closes nothing"
+            return position, f"{mark} has no opening {_CLOSING[mark]}"
     return (opened[-1][0], f"{opened[-1][1]} is never closed") if opened else None

@@ -1,1 +1,1 @@
-"""Two environments side by side: process pairs, replicates, counts in several layouts."""
+"""Compares two environments: process pairs, replicates, counts in several layouts."""

@@ -1,12 +1,12 @@
-"""Cases compared in two environments, from the first try to the last replicate.
+"""Compares cases in two environments, from the first try to the last replicate.
 
-Counts come first, since they need no quiet machine; while times are taken nothing else runs but
-the launch of the next zygotes. Whoever iterates gets each result the moment it exists. A case that
-fails in either environment is a result: what each needs is made in both, and each is tried once,
-so one that does not work there is known in the first seconds, and costs no replicate.
+Counts come first, because they need no quiet machine. While times are taken, nothing else runs
+except the launch of the next zygotes. Iterating yields each result as soon as it exists. A case
+that fails in either environment yields a failed result. All cases are prepared and tried once in
+both environments first, so a case that does not work is known early and costs no replicate.
 
-Two things say where a change comes from: Python functions that do not do the same in both, and
-stacks by py-spy, taken in both at once.
+Two things show where a change comes from: Python functions that do not do the same in both, and
+stacks that py-spy samples in both at once.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from torchmark.model.result import (
 from torchmark.model.run import Began, Effort, Progress, Stage
 
 _PROFILE_SECONDS = 2
-"""That a loop is looked at."""
+"""Seconds that a loop is sampled."""
 
 _OF_EVERY_CASE = (MissingToolError, ProfilerError, ZygoteError)
-"""Errors of the profiler that the next case would have too."""
+"""Errors of the profiler that would occur for every other case too."""
 
 
 class ReadyCase(NamedTuple):
@@ -65,7 +65,7 @@ class ReadyCase(NamedTuple):
 
     planned: PlannedResult
     ready: tuple[Ready, Ready]
-    """What A and B are given."""
+    """What runs in A and in B."""
 
 
 def make_ready(
@@ -75,7 +75,7 @@ def make_ready(
     *,
     units_at_once: int,
 ) -> Iterator[Stage | ReadyCase | Result]:
-    """Make and try what is planned; what cannot be made or does not run has failed."""
+    """Prepare and try the planned cases; a case that cannot be prepared or run has failed."""
     made = []
     for index, side in enumerate(sides):
         cases = {case.id: case for case in (planned.cases[index] for planned in plan)}
@@ -83,7 +83,7 @@ def make_ready(
 
     @cache
     def try_in(index: int, case: Case) -> Ready | TorchmarkError:
-        """What runs, or why it does not."""
+        """Return what runs, or why it does not."""
         side, ready = sides[index], made[index][case.id]
         if isinstance(ready, TorchmarkError):
             return ready
@@ -107,7 +107,7 @@ def _without_both(
     sides: tuple[UnderTest, UnderTest],
     tried: tuple[Ready | TorchmarkError, Ready | TorchmarkError],
 ) -> Result:
-    """A case that does not run in both: failed, or skipped if all that it needs is not there."""
+    """Return a failed result, or a skipped one if the environments only lack something it needs."""
     errors = [
         (side.name, each)
         for side, each in zip(sides, tried, strict=True)
@@ -123,7 +123,7 @@ def _without_both(
 def _make_in(
     side: UnderTest, cases: Sequence[Case], effort: Effort, units_at_once: int
 ) -> Generator[Stage, None, dict[str, Ready | TorchmarkError]]:
-    """What the environment is given for each case by its id, or why there is nothing to give."""
+    """Prepare each case for the environment; return what runs, or the error, by case id."""
     made: dict[str, Ready | TorchmarkError] = {}
     stages: list[Stage] = []
 
@@ -154,16 +154,16 @@ class Comparison:
     effort: Effort
     division: Division
     timed_before: int = 0
-    """How many cases have their times from before the run was cut short."""
+    """Number of cases that were timed before the run was interrupted."""
 
     sentries: list[Result] = field(default_factory=list)
-    """What the sentry cases gave, once counts have been taken."""
+    """Results of the sentry cases, once they have been counted."""
 
     _under_way: list[CaseTiming] = field(default_factory=list)
-    """Cases whose times have begun and are not handed on yet."""
+    """Cases that are being timed and have not been yielded yet."""
 
     def results(self) -> Generator[Progress, None, None]:
-        """What begins and what comes out, until every planned result is there."""
+        """Yield starts and results until every planned result exists."""
         wanted = []
         ready = []
         try:
@@ -239,7 +239,7 @@ class Comparison:
                     self._under_way.remove(news)
 
     def partial_results(self) -> Iterator[Result]:
-        """What there is of the cases whose times were cut short, as far as it has an interval."""
+        """Yield results for interrupted cases that have enough data for an interval."""
         for case in self._under_way:
             if case.failure is not None:
                 yield self._failed(case, case.failure)
@@ -275,7 +275,7 @@ class Comparison:
 
 
 def _by_threads(cases: Sequence[ReadyCase], metric: Metric) -> list[tuple[int, list[ReadyCase]]]:
-    """What can be measured, by the number of threads: each has its own zygotes."""
+    """Group the cases by number of threads, because each number has its own zygotes."""
     groups: dict[int, list[ReadyCase]] = defaultdict(list)
     for each in cases:
         if each.planned.metric is metric:
@@ -290,7 +290,9 @@ def compare_python_calls(
     threads: int,
     time_limit: float,
 ) -> tuple[PythonCalls, ...]:
-    """Bytecodes of one run by Python function, where they differ, biggest first; none for C++."""
+    """Return the bytecodes of one run of each Python function that differs, largest difference
+    first; empty for C++.
+    """
     calls = []
     for side, case in zip(sides, ready, strict=True):
         if not isinstance(case, PythonCase):
@@ -298,7 +300,7 @@ def compare_python_calls(
         zygote = side.workers.start(threads, under_callgrind=False)
         try:
             calls.append(zygote.python_calls(case, time_limit=time_limit))
-        except TorchmarkError:  # a statement that cannot be traced: the change is still reported
+        except TorchmarkError:  # the statement cannot be traced; the change is still reported
             return ()
     one, other = calls
     both = [
@@ -315,14 +317,14 @@ class WantedProfile(NamedTuple):
     planned: PlannedResult
 
     seconds: tuple[float, float]
-    """What a run takes in each by its replicates: how wide the flame graphs are. What the loops
-    take while they are looked at is not known as well."""
+    """The time of a run in each environment according to its replicates. It sets the widths of the
+    flame graphs, because it is known better than the time of a loop during sampling."""
 
 
 def profile_cases(
     a: UnderTest, b: UnderTest, wanted: Sequence[WantedProfile], effort: Effort
 ) -> Iterator[Began | Result]:
-    """One case after the other; where py-spy cannot work at all, the others fail with the first."""
+    """Profile one case after another; if py-spy cannot work at all, all of them fail at once."""
     reason = ""
     for planned, seconds in wanted:
         if reason:
@@ -343,7 +345,7 @@ def _profile(
     seconds: tuple[float, float],
     effort: Effort,
 ) -> Result:
-    """Look at the case in both at the same time, with the frames of C and C++."""
+    """Sample the case in both environments at the same time, including C and C++ frames."""
     *_, last = make_ready([planned], (a, b), effort, units_at_once=1)
     if isinstance(last, Result):
         return last

@@ -1,15 +1,15 @@
-"""Cases counted in two environments, in as many layouts of memory as are needed to tell.
+"""Counts cases in two environments, in as many memory layouts as needed.
 
-Two environments differ in the length of a path or of a variable, and so in where their objects
-lie, which moves counts by a few instructions in a thousand. One layout settles what is the same to
-the instruction, and what differs by much; what is in between is counted in two more. Where both
+Two environments differ in the lengths of paths and variables, and therefore in where their objects
+lie. This changes counts by a few instructions in a thousand. One layout is enough if the counts are
+equal or differ by much; anything in between is counted in two more layouts. If both environments
 are the same installation, started the same way, one process serves both, and every difference is
 real.
 
-Three sentries, small cases that torch's developers do not change, are counted too. Where plain
-Python, a product of matrices or an empty tensor takes another number of instructions, the two
-environments differ in their Python, in their BLAS or in how torch was compiled, and the differences
-of other cases are not those of the change that is being tested alone.
+Three sentries are counted too: small cases that torch's developers do not change. If plain Python,
+a product of matrices or an empty tensor takes a different number of instructions, then the
+environments differ in Python, in the BLAS library or in how torch was compiled. The differences of
+other cases then do not only come from the change under test.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ from torchmark.model.result import (
 from torchmark.model.run import Environment, Stage
 
 NUMBER = 100
-"""Runs that are counted."""
+"""Number of counted runs."""
 
 LAYOUTS = 3
-"""Layouts that are tried at most."""
+"""Maximum number of layouts."""
 
-_STARTING = "starting the counters: torch is imported under valgrind, which takes 25 to 60 s"
+_STARTING = "starting the counters: importing torch under valgrind takes 25 to 60 s"
 
 _CLEAR = 0.02
-"""No layout was seen to move a count by half of this share."""
+"""A difference above this share needs no other layout: none moved a count by half as much."""
 
 
 @dataclass(slots=True)
 class Counting:
-    """A case on its way to its counts."""
+    """A case whose counts are being collected."""
 
     planned: PlannedResult
     ready: tuple[Ready, Ready]
     counts: tuple[list[Counts], list[Counts]] = field(default_factory=lambda: ([], []))
     failure: str = ""
     is_rough: bool = False
-    """Whether one layout will do: nobody asks for less than what layouts move."""
+    """Whether one layout is enough, because changes as small as those of layouts do not matter."""
 
     def add(self, sides: Sequence[UnderTest], futures: Sequence[Future[CountedCase]]) -> None:
-        """Wait for what A and B give in one layout."""
+        """Wait for the counts of A and B in one layout."""
         each = zip(sides, futures, self.planned.cases, self.counts, strict=True)
         for side, future, case, kept in each:
             try:
@@ -80,7 +80,7 @@ class Counting:
         return self.planned.finish(payload=counts)
 
     def is_clear(self) -> bool:
-        """Whether another layout would say nothing new."""
+        """Whether another layout would not change the verdict."""
         if self.failure or self.is_rough:
             return True
         row = judge_counts(self.result())
@@ -95,7 +95,7 @@ def count_cases(
     threads: int,
     time_limit: float,
 ) -> Iterator[Stage | Counting]:
-    """Count every case in both; each is handed on when its counts are clear."""
+    """Count every case in both environments; yield each as soon as its counts are clear."""
     is_same = a.environment.is_same_installation(b.environment)
     waiting = list(countings)
     for layout in range(1 if is_same else LAYOUTS):
@@ -111,7 +111,7 @@ def count_cases(
                 for side in ((a,) if is_same else (a, b))
             ]
             for started in [begin(zygote.start, "start") for zygote in zygotes]:
-                started.exception()  # the first case says what is wrong
+                started.exception()  # if the start failed, counting the first case raises the error
             yield Stage(text=starting, is_over=True)
             futures = begin_counts(
                 [zygotes[0], zygotes[-1]] * len(waiting),
@@ -129,18 +129,18 @@ def count_cases(
 
 
 _NOTABLE = 0.005
-"""A share above what layouts move."""
+"""A share larger than what layouts cause."""
 
 
 class _Sentry(NamedTuple):
-    """A case, and what its difference means."""
+    """A case, and what a difference in it means."""
 
     case: Case
     what: str
     meaning: str
 
     fact: re.Pattern[str]
-    """Finds in what an environment says of itself what may explain it."""
+    """Finds the explaining fact in an environment's description."""
 
 
 _SENTRIES = (
@@ -170,7 +170,7 @@ _SENTRIES = (
 
 
 def sentries() -> list[Counting]:
-    """What is counted in both environments beside the suite."""
+    """Return the cases that are counted in both environments in addition to the suite."""
     found = []
     for sentry in _SENTRIES:
         ready = with_torch(sentry.case)
@@ -180,7 +180,7 @@ def sentries() -> list[Counting]:
 
 
 def remarks_of(counted: Sequence[Result], a: Environment, b: Environment) -> list[str]:
-    """A sentence for each sentry that differs, with the facts that may explain it."""
+    """Return a sentence for each sentry that differs, with the facts that may explain it."""
     by_case = {each.case.id: each for each in counted if isinstance(each.payload, PairedCounts)}
     remarks = []
     for sentry in _SENTRIES:
@@ -200,4 +200,4 @@ def _fact(sentry: _Sentry, environment: Environment) -> str:
     facts = environment.facts
     text = f"Python {facts.get('python', '')}\n{facts.get('torch', {}).get('config', '')}"
     said = sentry.fact.search(text)
-    return f"{environment.name}: {said.group(1) if said else 'does not say'}"
+    return f"{environment.name}: {said.group(1) if said else 'unknown'}"

@@ -1,8 +1,8 @@
-"""Functions of this very process, each run in a fork of it: what a zygote does for a statement.
+"""Runs functions of this process in forks of it, as a zygote does with statements.
 
-A fork has everything that the functions need, whatever they close over, and nothing has to be
-described or copied. Only the thread that forks goes along, so torch runs on one thread there. What
-a function prints in a fork is thrown away: it was called in this process before, and printed there.
+A fork has everything that the functions need, including what they close over, so nothing has to be
+described or copied. Only the forking thread exists in the fork, so torch runs on one thread there.
+What a function prints in a fork is discarded: it ran in this process before and printed there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NoReturn, TypeVar
 from torchmark.engine.zygote.cases import blocks_of_role
 from torchmark.engine.zygote.conversation import describe_raised
 from torchmark.errors import CaseFailedError, CaseTimeoutError
-from torchmark_probe import memory
+from torchmark_probe import memory, pages
 from torchmark_probe.loops.clocks import clock_facts
 from torchmark_probe.loops.sampling import Limits, block_size
 from torchmark_probe.loops.snippets import PythonLoop, garbage_collection_off
@@ -36,7 +36,7 @@ Said = TypeVar("Said", bound=messages.Message)
 
 
 class Forks:
-    """Opens sessions as a zygote does, of functions in place of statements."""
+    """Opens sessions as a zygote does, but for functions instead of statements."""
 
     def session(
         self,
@@ -48,24 +48,24 @@ class Forks:
         beside: bool,
         time_limit: float,
     ) -> ForkedSession:
-        assert not beside, "this process forks in one thread alone"
+        assert not beside, "this process forks from one thread only"
         return ForkedSession(partial(_serve, case, limits, cores), shake, time_limit)
 
     def start(self) -> None:
-        """Nothing: the process that forks is there."""
+        """Do nothing: the process that forks is already running."""
 
     def run_on(self, cores: Collection[int]) -> None:
-        """Nothing: the process that forks stays where it is."""
+        """Do nothing: the process that forks stays where it is."""
 
     def close(self) -> None:
-        """There is nothing that outlives its session."""
+        """Do nothing: nothing outlives its session."""
 
 
 class ForkedSession:
     """Open while the function's process lives."""
 
     def __init__(self, work: Callable[[int, int], None], shake: int, time_limit: float) -> None:
-        """`work` is done in the fork: it is given what to talk over, and the place of its heap."""
+        """`work` runs in the fork; it gets the descriptor to talk over and the heap's place."""
         self._limit = time_limit
         self._deadline = time.monotonic() + time_limit
         self._talk, theirs = socket.socketpair()
@@ -83,16 +83,17 @@ class ForkedSession:
             raise
         self.number = size.number
         self.seconds = size.seconds
+        self.is_small = size.is_small
 
     def begin(
         self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
-        """Let it take the blocks of its role, with the other process at the other baton."""
-        with contextlib.suppress(BrokenPipeError):  # its process is gone: what it answers says so
+        """Let it run the blocks of its role, alternating with the process at the other pipe."""
+        with contextlib.suppress(BrokenPipeError):  # its process has ended, which `blocks` reports
             wire.send(self._talk.fileno(), blocks_of_role(order, role, number, batons))
 
     def blocks(self) -> messages.BlockTimes:
-        """What each block took; what the function raises is a CaseFailedError."""
+        """Return the times of the blocks; raise CaseFailedError if the function raised."""
         return self._next(messages.BlockTimes)
 
     def close(self) -> None:
@@ -107,7 +108,9 @@ class ForkedSession:
         left = self._deadline - time.monotonic()
         if left <= 0 or not select.select([self._talk], [], [], left)[0]:
             raise CaseTimeoutError(
-                f"the function was stopped at its limit of {self._limit:g} s", kind="timeout"
+                f"the function was stopped at its time limit of {self._limit:g} s; raise "
+                "time_limit if it needs longer",
+                kind="timeout",
             )
         try:
             message = wire.receive(self._talk.fileno())
@@ -115,7 +118,7 @@ class ForkedSession:
             message = None
         if message is None:
             raise CaseFailedError(
-                "the function ended the process that ran it; run it by itself to see how",
+                "the function ended the process that ran it; run it alone to see why",
                 kind="crashed",
             )
         if isinstance(message, messages.Raised):
@@ -149,7 +152,7 @@ def _serve(
         os.sched_setaffinity(0, cores)
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(1)  # the threads of the parent did not come along
+        torch.set_num_threads(1)  # the parent's threads do not exist in the fork
         torch.default_generator.manual_seed(0)
     random.seed(0)
     files = [os.memfd_create("torchmark-output") for _ in ("stdout", "stderr")]
@@ -158,7 +161,10 @@ def _serve(
     loop = PythonLoop("function()", globals={"function": function})
     blocks = BoundedOutput(loop.blocks(), files)
     with garbage_collection_off():
-        settle(blocks, place, memory.written_memory())
-        number, seconds = block_size(blocks, clock_facts(time.perf_counter), limits, BLOCK_SECONDS)
-        wire.send(talk, messages.BlockSize(number, seconds))
-        serve_blocks(blocks, talk, [])
+        held = [getattr(function, "__closure__", None)]
+        mover = pages.DataMover(held, torch, random.Random(place))  # noqa: S311 - not a secret
+        run_seconds = settle(blocks, place, memory.written_memory(), mover)
+        clock = clock_facts(time.perf_counter)
+        size = block_size(blocks, clock, limits, BLOCK_SECONDS, run_seconds=run_seconds)
+        wire.send(talk, messages.BlockSize(*size, is_small=mover.is_small))
+        serve_blocks(blocks, talk, [], mover)

@@ -1,15 +1,15 @@
-"""Cases compared by their times, until each verdict is clear or the case has used its budget.
+"""Compares cases by their times until each verdict is clear or the case has used its budget.
 
-Both environments are launched again and again, at other addresses each time, because the layout of
-one process is not the result: a fresh launch of both is a replicate, and replicates are what the
-verdict counts. Within a replicate a few crossovers of fresh processes are taken. The next launch
-goes on while the present one is measured, on the cores on which nothing is measured; as long as it
-is not ready there is time for more crossovers. While it is waited for nothing is measured at all,
-and it has every core: importing torch twice on one core takes seconds.
+Both environments are launched repeatedly, at different addresses each time, because one process has
+only one layout of memory. A fresh launch of both is a replicate, and the verdict is based on
+replicates. Within a replicate, a few crossovers of fresh processes are taken. The next launch runs
+in the background, on cores where nothing is measured. While it runs, more crossovers are taken.
+When only the launch is left to wait for, nothing is measured and it gets every core, because
+importing torch twice on one core takes seconds.
 
-A control tells how many false alarms this set-up gives: A is launched twice, as two environments,
-and some of the cases are compared in these two by the same procedure, in between the others and for
-a tenth of the time at most.
+A control shows how many false alarms this procedure gives: A is launched twice, as if it were two
+environments, and some of the cases are compared in these two in the same way. This happens between
+the other replicates and takes at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -43,48 +43,51 @@ from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
 from torchmark.report.figures import duration_text
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
-"""Most changes are clear at the first look, which the next launches bring nearer: they have the
-cores for themselves after so many crossovers."""
+"""Crossovers per case before the first look; after that the launch gets all cores. Most changes are
+clear at the first look, so it should come early."""
 
 _MOST_CROSSOVERS = 6
-"""After that many, more of them say nothing that another launch would not say better."""
+"""Maximum number per replicate; another launch says more than further crossovers."""
 
 _LOOKS = {FEWEST_REPLICATES: 1 / 4, 10: 1 / 12, 20: 1 / 12, 40: 1 / 12}
 """Numbers of replicates after which results are checked, with the share of the allowed false alarms
 that each of these looks may spend.
 
-What is spent adds up to one at most, so that looking does not make false alarms more frequent. The
-look at the end of the budget has what the looks before it have left, half or more: that is when
-small changes are found."""
+The shares add up to one at most, so that the looks do not make false alarms more frequent. The
+final look, at the end of the budget, gets what the earlier looks have left. This is at least half,
+because small changes are found then."""
 
 _CONTROL_SHARE = 0.1
-"""Of the time that comparing takes in all, launches included."""
+"""Share of the total time of comparing, launches included."""
 
 _CASES_TO_A_CONTROL = 10
-"""One case in so many is compared with itself."""
+"""One case in this many is also compared with itself."""
 
 _LAUNCH_SECONDS = 4.0
-"""What a launch of both environments is assumed to take at least, before the control has had one:
+"""Assumed minimum time of a launch of both environments, until the control has launched them once:
 importing torch twice on one core."""
 
+_WITHOUT_OTHERS = 20
+"""Crossovers that use one core only, after something else was found to use the second one."""
+
 Starter: TypeAlias = "Callable[[int], Zygotes]"
-"""Makes both environments, not yet started; equal layouts give equal addresses."""
+"""Makes both environments without starting them; equal layouts give equal addresses."""
 
 Taker: TypeAlias = "Callable[[Side, Side], TakenCrossover]"
 """Takes a crossover of two sides."""
 
 
 class Zygotes(NamedTuple):
-    """One launch of both environments; they may be one."""
+    """One launch of both environments, which may be the same zygote."""
 
     a: Opens
     b: Opens
 
     home: Collection[int] = ()
-    """Where they go back to if others need them afterwards; they are not ended then."""
+    """Cores to return to; if given, `close` moves the zygotes there instead of ending them."""
 
     def start(self) -> None:
-        """Start both at the same time; if one cannot, neither stays."""
+        """Start both at the same time; if one fails, close both."""
         beside = begin(self.b.start, "start")
         try:
             self.a.start()
@@ -106,10 +109,10 @@ class Zygotes(NamedTuple):
 
 
 def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[int]) -> Starter:
-    """Makes zygotes of both at the same addresses; one where they are one.
+    """Return a function that makes zygotes of both at equal addresses, or one if they are the same.
 
-    The first are those that cases were tried in: they have run for seconds when times begin.
-    `everywhere` has all cores, which those had before.
+    The first layout uses the zygotes in which cases were tried; they have been running for seconds
+    by the time timing starts. `everywhere` has all cores, which those zygotes had before.
     """
     is_same = a.environment.is_same_installation(b.environment)
 
@@ -128,7 +131,7 @@ def starter(a: UnderTest, b: UnderTest, *, threads: int, everywhere: Collection[
 
 
 def control_starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
-    """Makes zygotes of A in the place of both: two, or one where A and B are one."""
+    """Return a function that makes zygotes of A for both sides; one if A and B are the same."""
     is_same = a.environment.is_same_installation(b.environment)
 
     def make(layout: int) -> Zygotes:
@@ -139,22 +142,22 @@ def control_starter(a: UnderTest, b: UnderTest, *, threads: int) -> Starter:
 
 
 class Starts:
-    """The zygotes of one layout after the other."""
+    """Launches the zygotes of one layout after another."""
 
     def __init__(self, make: Starter, measured: Collection[int], *, in_background: bool) -> None:
-        """`measured` are the cores that times are taken on, beside those of the calling thread."""
+        """`measured` are the cores for timing, in addition to those of the calling thread."""
         self._make = make
         self._in_background = in_background
         self.beside = os.sched_getaffinity(0)
-        """Where nothing is measured."""
+        """The cores on which nothing is measured."""
         self.everywhere = self.beside | set(measured)
         self.longest = 0.0
-        """Seconds that a launch has taken so far."""
+        """Seconds that the longest launch has taken so far."""
         self._layout = FIRST_LAYOUT
         self._coming: tuple[Zygotes, Future[None]] | None = None
 
     def next(self, *, is_last: bool = False) -> Zygotes:
-        """Wait for the next ones; after the last nobody needs another start."""
+        """Wait for the next launch. Unless `is_last`, start the one after it in the background."""
         zygotes, is_over = self._coming or self._begin()
         if not is_over.done():
             zygotes.run_on(self.everywhere)
@@ -163,7 +166,7 @@ class Starts:
         return zygotes
 
     def is_ready(self) -> bool:
-        """Whether nobody would have to wait for the next."""
+        """Whether `next` would return without waiting."""
         return self._coming is None or self._coming[1].done()
 
     def close(self) -> None:
@@ -183,6 +186,26 @@ class Starts:
         return zygotes, begin(start, "start")
 
 
+class SpareCores:
+    """Cores on which a second process pair can run at the same time."""
+
+    def __init__(self, free: Sequence[int], wanted: int) -> None:
+        """`free` are the cores on which nothing is measured; a process pair needs `wanted`."""
+        self._cores = tuple(free[:wanted]) if 0 < wanted <= len(free) else ()
+        self._without = 0
+
+    def cores(self) -> tuple[int, ...]:
+        """The cores for the next crossover; for a while after `leave` there are none."""
+        if self._without:
+            self._without -= 1
+            return ()
+        return self._cores
+
+    def leave(self) -> None:
+        """Do without them for the next crossovers, because something else uses them."""
+        self._without = _WITHOUT_OTHERS
+
+
 @dataclass(slots=True)
 class CaseTiming:
     """A case on its way to a verdict."""
@@ -190,7 +213,7 @@ class CaseTiming:
     planned: PlannedResult
 
     ready: tuple[Any, Any]
-    """What runs in A and in B, as their zygotes take it."""
+    """What runs in A and in B, in the form that zygotes take."""
 
     same_files: bool = True
     """Whether both environments load the same files."""
@@ -198,25 +221,25 @@ class CaseTiming:
     replicates: list[tuple[Crossover, ...]] = field(default_factory=list)
     a_seconds: list[float] = field(default_factory=list)
     alpha_share: float = 1.0
-    """Of the allowed false alarms, what the last look may spend."""
+    """The share of the allowed false alarms that the last look may spend."""
 
     seconds: float = 0.0
-    """Spent so far."""
+    """Time spent so far."""
 
     failure: SideFailedError | None = None
-    """Why there is no verdict, where one of the two failed."""
+    """Why there is no verdict, if one of the two failed."""
 
     forecast: Forecast | None = None
-    """Where a size of change was asked for, once the first replicates are there."""
+    """Set after the first replicates if a size of change to detect was given."""
 
     _present: list[Crossover] = field(default_factory=list)
-    """The crossovers of the present replicate."""
+    """The crossovers of the current replicate."""
 
     _spent: float = 0.0
-    """Of the allowed false alarms, what the looks so far have spent."""
+    """The share of the allowed false alarms that the looks have spent so far."""
 
     def timing(self) -> PairedTiming:
-        """What the replicates gave so far."""
+        """Return the data of the replicates so far."""
         return PairedTiming(
             a_seconds=statistics.median(self.a_seconds),
             replicates=tuple(self.replicates),
@@ -226,7 +249,7 @@ class CaseTiming:
         )
 
     def cut_short(self) -> bool:
-        """End it with what there is; whether that is enough for an interval."""
+        """End the case early; return whether its data is enough for an interval."""
         if self._present:
             self.replicates.append(tuple(self._present))
             self._present.clear()
@@ -234,13 +257,13 @@ class CaseTiming:
         return self.crossovers >= FEWEST_CROSSOVERS
 
     def control(self) -> CaseTiming:
-        """The same case, to be compared in A and in A."""
+        """Return the same case for a comparison of A with A."""
         a = self.ready[0]
         planned = msgspec.structs.replace(self.planned, metric=Metric.CONTROL, other=None)
         return CaseTiming(planned=planned, ready=(a, a))
 
     def take_crossover(self, zygotes: Zygotes, take: Taker) -> None:
-        """One more of the present replicate; a failure is noted."""
+        """Add a crossover to the current replicate, or record the failure."""
         begun = time.perf_counter()
         try:
             taken = take(Side(zygotes.a, self.ready[0]), Side(zygotes.b, self.ready[1]))
@@ -251,7 +274,7 @@ class CaseTiming:
         self.seconds += time.perf_counter() - begun
 
     def take_more(self, zygotes: Zygotes, take: Taker, effort: Effort) -> bool:
-        """Once more, while there is time that nothing else needs; False if that is enough."""
+        """Take another crossover if the case may have one; return whether it was taken."""
         is_first_look_near = len(self.replicates) + 1 <= FEWEST_REPLICATES
         most = _CROSSOVERS_BEFORE_THE_FIRST_LOOK if is_first_look_near else _MOST_CROSSOVERS
         is_enough = self.is_in_its_last_replicate(effort) or len(self._present) >= most
@@ -261,11 +284,11 @@ class CaseTiming:
         return True
 
     def is_in_its_last_replicate(self, effort: Effort) -> bool:
-        """Whether it ends with the present replicate, or the one that comes, whatever that says."""
+        """Whether it will end with the current or next replicate, whatever the result."""
         return self._has_enough(effort) and len(self.replicates) + 1 >= effort.replicates
 
     def end_replicate(self, effort: Effort, cases: int) -> bool:
-        """Whether the case is over with this replicate: failed, decided, or out of budget."""
+        """Return whether the case ends with this replicate: failed, decided or out of budget."""
         if self.failure is not None:
             return True
         self.replicates.append(tuple(self._present))
@@ -281,15 +304,15 @@ class CaseTiming:
             return False
         self.alpha_share = _LOOKS[count]
         self._spent += self.alpha_share
-        # Where a size of change was asked for, only a change that is clear ends it earlier.
+        # If a size of change to detect was given, only a clear change ends the case earlier.
         return is_decided(self.timing(), cases=cases, gives_up=effort.detect is None)
 
     def end(self) -> None:
-        """The last look has what the looks before it have left."""
+        """Give the final look what the earlier looks have left."""
         self.alpha_share = 1 - self._spent
 
     def make_forecast(self, effort: Effort, cases: int) -> None:
-        """Foretell what the wanted size of change will take, from what there is."""
+        """Forecast the effort needed to detect the wanted size of change."""
         assert effort.detect is not None
         self.end()
         most = int(self.crossovers * effort.budget / self.seconds)
@@ -297,50 +320,50 @@ class CaseTiming:
 
     @property
     def seconds_left(self) -> float:
-        """By the forecast."""
+        """Remaining seconds according to the forecast."""
         assert self.forecast is not None
         return self.seconds * max(0.0, self.forecast.crossovers / self.crossovers - 1)
 
     def _has_enough(self, effort: Effort) -> bool:
-        """Whether its budget is used up, or the forecast is reached."""
+        """Whether its budget is used up or the forecast number of crossovers is reached."""
         if effort.detect is None or self.seconds >= effort.budget:
             return self.seconds >= effort.budget
         return self.forecast is not None and self.crossovers >= self.forecast.crossovers
 
     @property
     def crossovers(self) -> int:
-        """How many were taken so far."""
+        """Number of crossovers taken so far."""
         return len(self.a_seconds)
 
 
 class Control:
-    """A compared with A, launched apart, in between the cases of a comparison."""
+    """Compares A with A in separate launches, between the replicates of a comparison."""
 
     def __init__(self, timings: Sequence[CaseTiming], start: Starter) -> None:
-        """`start` makes two environments of A; the cases are spread over those given."""
+        """`start` makes two environments of A; the control cases are spread over those given."""
         count = max(1, len(timings) // _CASES_TO_A_CONTROL)
         places = [(2 * number + 1) * len(timings) // (2 * count) for number in range(count)]
         self._cases = [timings[place] for place in places] if timings else []
         self._waiting = [each.control() for each in self._cases]
         self._over: list[CaseTiming] = []
         self._start = start
-        self._layout = FIRST_LAYOUT + 1  # the first ones are where the cases themselves begin
+        self._layout = FIRST_LAYOUT + 1  # the first layout is used by the cases themselves
         self._begun = time.perf_counter()
         self._spent = 0.0
         self._longest = 0.0
-        """Seconds of a replicate."""
+        """Seconds of the longest replicate."""
 
     def is_due(self, launch: float) -> bool:
-        """Whether another replicate fits into the share of the time.
+        """Whether another replicate fits into the control's share of the time.
 
-        Where there was none yet, `launch` is what launching both environments has taken.
+        Before the first replicate, `launch` is the time that launching both environments took.
         """
         of_one = self._longest or self._foresee(launch)
         share = (self._spent + of_one) / (time.perf_counter() - self._begun + of_one)
         return bool(self._waiting) and share <= _CONTROL_SHARE
 
     def _foresee(self, launch: float) -> float:
-        """What a replicate will take: a launch, and a crossover of every case as that has them."""
+        """Estimate the time of a replicate: a launch, and one crossover of every case."""
         crossovers = (each.seconds / max(1, each.crossovers) for each in self._cases)
         return max(_LAUNCH_SECONDS, launch) + sum(crossovers)
 
@@ -361,7 +384,7 @@ class Control:
         self._spent += seconds
 
     def results(self) -> list[CaseTiming]:
-        """What has replicates enough for a verdict; what failed here failed for its case too."""
+        """Return the cases with enough replicates for a verdict, except those that failed."""
         for each in self._waiting:
             each.end()
         every = [*self._over, *self._waiting]
@@ -383,21 +406,23 @@ def take_replicates(
     in_background: bool,
     control: Control | None = None,
 ) -> Generator[Began | Note | CaseTiming, None, None]:
-    """Take replicates of every case until it is over; each is handed on when it is.
+    """Take replicates of every case until it ends; yield each case when it does.
 
-    `cases` is how many are judged together. `in_background` lets the next processes be made while
-    the present ones are measured, for which there must be another core. One thing at a time is made
-    there: while a launch goes on, processes are made on the core that then measures them.
+    `cases` is how many are judged together. With `in_background`, which needs another core, the
+    next processes are started while the current ones are measured. Only one thing is started there
+    at a time: during a launch, processes are started on the core that then measures them.
     """
     waiting = list(timings)
     replicates = 0
     starts = Starts(start, cores, in_background=in_background)
+    spare = SpareCores(sorted(starts.beside - set(cores)), len(cores))
 
     def take(one: Side, other: Side) -> TakenCrossover:
         is_beside = in_background and starts.is_ready()
+        others = spare.cores() if is_beside else ()
         for side in (one, other):
-            side.opens.run_on(starts.beside if is_beside else starts.everywhere)
-        return take_crossover(
+            side.opens.run_on(starts.beside if is_beside and not others else starts.everywhere)
+        taken = take_crossover(
             one,
             other,
             rng,
@@ -405,7 +430,11 @@ def take_replicates(
             time_limit=effort.timeout,
             seconds=effort.pair_seconds,
             in_background=is_beside,
+            other_cores=others,
         )
+        if not taken.is_alone:
+            spare.leave()
+        return taken
 
     with closing(starts):
         while waiting:
@@ -431,7 +460,7 @@ def take_replicates(
 
 
 def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:
-    """How long the wanted size of change will take, and where it will not be reached."""
+    """Say how long detecting the wanted change will take, and which cases will not reach it."""
     assert effort.detect is not None
     seconds = sum(each.seconds_left for each in cases)
     late = [each for each in cases if each.forecast and each.forecast.detectable > effort.detect]
@@ -441,7 +470,7 @@ def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:
         return told
     worst = max(each.forecast.detectable for each in late if each.forecast)
     return (
-        f"{told}; {len(late)} of {len(cases)} cases will not get there in {effort.budget:g} s each "
+        f"{told}; {len(late)} of {len(cases)} cases will not reach it in {effort.budget:g} s each "
         f"(forecast: {worst * 100:.1f} % or less)"
     )
 
@@ -449,7 +478,7 @@ def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:
 def _use_the_wait(
     waiting: Sequence[CaseTiming], starts: Starts, zygotes: Zygotes, take: Taker, effort: Effort
 ) -> None:
-    """More crossovers one by one, first of the cases that had the fewest."""
+    """Take more crossovers while waiting, first for the cases with the fewest."""
     willing = deque(sorted(waiting, key=lambda each: each.crossovers))
     while willing and not starts.is_ready():
         each = willing.popleft()

@@ -1,1 +1,1 @@
-"""The zygote as the control side sees it: launched, asked, ended."""
+"""The control side of a zygote: launching it, talking to it, ending it."""

@@ -1,4 +1,4 @@
-"""What a zygote is given, a case in Python or a compiled one, and what it gives back for it."""
+"""The cases that a zygote runs (in Python or compiled), and what it returns for them."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ Ready: TypeAlias = PythonCase | NativeCase
 """A case that a zygote can run."""
 
 LOOP_FRAME = "statement"
-"""The outermost frame of every picture of a loop, whatever it is called in Python or in C++."""
+"""The outermost frame in every graph of a loop, whatever its name is in Python or C++."""
 
 _LOOK_SECONDS = 0.05
-"""Between two looks at whether those who look at a loop have seen enough."""
+"""Seconds between two checks whether sampling the loop is finished."""
 
 _ANSWER_SECONDS = 5.0
-"""What a process that only waits for its baton takes at most to answer when nobody holds it."""
+"""How long a process that waits for its turn may take to answer when the other one has ended."""
 
-_TOO_EARLY = "the case ended before it was told to"
+_TOO_EARLY = "the case ended too early"
 
 
 def with_torch(case: Case) -> PythonCase:
-    """A case in Python, which finds torch under its name."""
+    """Return a Python case that has torch among its globals."""
     torch = {"kind": "import", "value": "torch"}
     return PythonCase(
         stmt=case.stmt,
@@ -66,28 +66,28 @@ def with_torch(case: Case) -> PythonCase:
 
 
 class Count(NamedTuple):
-    """What a case that was counted left."""
+    """The result of counting a case."""
 
     out_file: Path
-    """Callgrind's own file. It goes with the zygote, so copy what is to stay."""
+    """Callgrind's file. It is removed with the zygote, so copy it to keep it."""
 
     output: Output
 
 
 class Sample(NamedTuple):
-    """What a case that was timed left."""
+    """The result of timing a case."""
 
     sampling: Sampling
-    """Every block, in the order taken."""
+    """Every block, in the order in which they were taken."""
 
     first_run: float
-    """Seconds of the very first run, which is in no block: what is compiled is compiled there."""
+    """Seconds of the very first run, which is in no block and includes any compilation."""
 
     output: Output
 
 
 class Session(Conversation):
-    """A case whose blocks alternate with those of another process, on one core."""
+    """A case whose blocks alternate with those of another process on one core."""
 
     makes_output = MemoryFile
 
@@ -95,21 +95,25 @@ class Session(Conversation):
         super().ask(request, limit)
         size = self.next_message(BlockSize, _TOO_EARLY)
         self.number = size.number
-        """Runs in a block that this process found fitting."""
+        """The number of runs that this process chose for a block."""
 
         self.seconds = size.seconds
-        """What such a block takes."""
+        """How long such a block takes."""
+
+        self.is_small = size.is_small
+        """Whether its data fits into the caches of a core."""
 
     def begin(
         self, order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
     ) -> None:
-        """Let it take the blocks of its role, with the other process at the other baton."""
+        """Let it run the blocks of its role, alternating with the process at the other pipe."""
         self.say(blocks_of_role(order, role, number, batons))
 
     def blocks(self) -> BlockTimes:
-        """What each block took; what the statement raises is a CaseFailedError.
+        """Return the times of the blocks; raise CaseFailedError if the statement raised.
 
-        One whose time is up may have waited for the other: it answers once that is gone.
+        A process that has timed out may only have waited for the other one. In that case it answers
+        once the other process has ended.
         """
         if self.remaining <= 0:
             self.wait(_ANSWER_SECONDS)
@@ -119,9 +123,9 @@ class Session(Conversation):
 def blocks_of_role(
     order: Sequence[int], role: int, number: int, batons: tuple[Path, Path]
 ) -> TakeBlocks:
-    """What tells a process to take the blocks of its role; see `torchmark_probe.zygote.cases`.
+    """Return the message that starts the blocks of a role; see `torchmark_probe.zygote.cases`.
 
-    `order` has the role of every block, and `batons` the pipe that each role reads.
+    `order` has the role of every block, and `batons` has the pipe that each role reads.
     """
     return TakeBlocks(list(order), role, number, str(batons[role]), str(batons[1 - role]))
 
@@ -129,7 +133,7 @@ def blocks_of_role(
 class Together(Conversation):
     """Several statements in one process, timed in rounds; see `torchmark_probe.zygote.rounds`.
 
-    The time limit is that of a setup and of a block: it begins again with every turn.
+    The time limit applies to one setup or one block: it starts again with every turn.
     """
 
     def ask(self, request: Request, limit: float) -> None:
@@ -158,32 +162,32 @@ class Together(Conversation):
         return replace(ending, turn=turn, output=outputs[turn], outputs=outputs)
 
     def _turn(self) -> tuple[int, float]:
-        """Which statement runs, and since when."""
+        """Return which statement is running, and since when."""
         try:
             turn, began = TURN.unpack((self._folder / TURN_FILE).read_bytes())
-        except (OSError, struct.error):  # none has begun
+        except (OSError, struct.error):  # no statement has started
             return 0, 0.0
         return int(turn), float(began)
 
 
 class Loop(Conversation):
-    """A case that runs until it is stopped, for somebody who looks at its process from outside."""
+    """A case that runs until it is stopped, so that a profiler can sample its process."""
 
     def ask(self, request: Request, limit: float) -> None:
         super().ask(request, limit)
         ready = self.next_message(Looping, _TOO_EARLY)
         self.pid = ready.process
-        """The process that runs the statement."""
+        """The id of the process that runs the statement."""
 
         self.seconds_per_run = ready.seconds_per_run
-        """What a run takes while nobody looks."""
+        """How long a run takes without sampling."""
 
     def listen_until(self, is_over: Callable[[], bool]) -> None:
-        """Read what it prints meanwhile: a full pipe would stop it."""
+        """Read the output until `is_over`, because a full pipe would block the loop."""
         while not (is_over() or self.has_ended):
             self.wait(_LOOK_SECONDS)
 
     def stop(self) -> int:
-        """Let the loop end, and return its runs; one that failed by then is a CaseFailedError."""
+        """Stop the loop and return its runs; raise CaseFailedError if it failed before."""
         self.say(Stop())
         return int(outcome_of(self.finish(), Value).value)

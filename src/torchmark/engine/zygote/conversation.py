@@ -1,9 +1,10 @@
-"""One case, from its hand-over to its end: the request, the answer, the output, the time limit.
+"""The exchange with one case from start to end: request, answer, output and time limit.
 
-The control side reads what a case prints and kills it when its time is up, because here that
-costs nothing; under valgrind every line of it would. What alternates with another process writes
-into a file in memory instead: a reader would be woken by the one that it waits for and not by the
-other, which made `print(1)` 1 to 7 % slower than itself, and would leave the other's pipe to fill.
+The control side reads what a case prints and kills it at its time limit. It can do so at no cost;
+inside the case every line of such code would run under valgrind. A case that alternates with
+another process writes into a file in memory instead of a pipe. A reader of the pipe would be woken
+by the process that it waits for but not by the other, which made `print(1)` 1 to 7 % slower than
+itself, and the other's pipe would fill up.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 Said = TypeVar("Said", bound=messages.Message)
 
 _KEPT = 32 * 1024
-"""Bytes kept of the beginning, and as many of the end, of what a case prints."""
+"""Bytes kept from the beginning of the output of a case, and from its end."""
 
 _GRACE = 30.0
-"""Seconds after a kill until the zygote itself is held to be stuck."""
+"""Seconds after a kill until the zygote itself is considered stuck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a case said of itself, beside what was asked for."""
+    """What a case printed and reported in addition to its answer."""
 
     stdout: str
-    """What it printed; a long text has its middle left out, and says so."""
+    """What it printed; the middle of a long text is replaced by a note."""
 
     stderr: str
-    """What it wrote to standard error, in the same way."""
+    """What it wrote to standard error, shortened in the same way."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What its code reported (`torchmark_probe.zygote.handlers.report`)."""
@@ -51,30 +52,30 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a case came to its end."""
+    """How a case ended."""
 
     outcome: messages.Message | None
-    """What the case answered, if it came to that."""
+    """The answer of the case, if it sent one."""
 
     status: int | None
-    """The status of its process as `os.waitpid` gives it; None if nobody was left to tell."""
+    """The status of its process as returned by `os.waitpid`; None if nothing reported it."""
 
     pid: int | None
-    """The number of its process."""
+    """The id of its process."""
 
     output: Output
     limit: float | None
-    """The time limit in seconds, if that is what ended it."""
+    """The time limit in seconds, if the case exceeded it."""
 
     turn: int = 0
-    """Of several statements in one process, the one that ran last; `output` is its own."""
+    """With several statements in one process, the one that ran last; `output` is its output."""
 
     outputs: tuple[Output, ...] = ()
-    """What each of several statements printed."""
+    """With several statements in one process, what each printed."""
 
 
 class Stream:
-    """Output that is read while it comes; of any length, its beginning and its end are kept."""
+    """Output that is read as it arrives; only its beginning and its end are kept."""
 
     def __init__(self, ours: int) -> None:
         self.ours = ours
@@ -83,7 +84,7 @@ class Stream:
         self._left_out = 0
 
     def drain(self) -> bool:
-        """Take what is there; False when nothing more will come."""
+        """Read what has arrived; False if the other end is closed."""
         while True:
             try:
                 data = os.read(self.ours, 1 << 16)
@@ -106,7 +107,7 @@ class Stream:
 
 
 class Pipe(Stream):
-    """A stream whose other end is a case's."""
+    """A stream whose other end belongs to a case."""
 
     def __init__(self) -> None:
         ours, self.theirs = os.pipe()
@@ -114,14 +115,14 @@ class Pipe(Stream):
 
 
 class MemoryFile:
-    """Output that nobody has to read; its writer goes back to the start when it has grown large."""
+    """Output that need not be read; its writer starts over when the file has grown large."""
 
     def __init__(self) -> None:
         self.ours = os.memfd_create("torchmark-output")
         self.theirs = os.dup(self.ours)
 
     def text(self) -> str:
-        """The end of what was written; the position in the file is the writer's."""
+        """Return the end of what was written; the file position shared with the writer marks it."""
         end = os.lseek(self.ours, 0, os.SEEK_CUR)
         start = max(0, end - 2 * _KEPT)
         is_all = start == 0 and os.fstat(self.ours).st_size == end
@@ -130,16 +131,16 @@ class MemoryFile:
 
 
 class Conversation:
-    """The three ends that the control side has of a case: talk, stdout and stderr.
+    """The control side's ends of the connections to a case: talk, stdout and stderr.
 
     The process of the case ends with the `with` block.
     """
 
     makes_output: type[Pipe] | type[MemoryFile] = Pipe
-    """Where the case prints, and where it complains."""
+    """What the standard output and the standard error of the case are connected to."""
 
     def __init__(self, zygote: ZygoteProcess, directory: str, *, in_haste: bool = False) -> None:
-        """`in_haste` is as in `wire.hand_over`."""
+        """For `in_haste` see `wire.hand_over`."""
         self.zygote = zygote
         self._talk, theirs = socket.socketpair()
         self._said = bytearray()
@@ -181,30 +182,30 @@ class Conversation:
             os.close(each.ours)
 
     def ask(self, request: messages.Request, limit: float) -> None:
-        """Send the request; the time that the case may take begins."""
+        """Send the request and start the time limit of the case."""
         self._began = time.monotonic()
         self._limit = limit
         self._send(wire.pad(wire.encode(request)))
 
     def begin_anew(self) -> None:
-        """The time that the case may take begins again: it does one thing after the other."""
+        """Restart the time limit, for a case that does several things one after another."""
         self._began = time.monotonic()
 
     def allow_more(self, seconds: float) -> None:
-        """Let the case take so much longer."""
+        """Extend the time limit by these seconds."""
         self._limit += seconds
 
     @property
     def remaining(self) -> float:
-        """Seconds that the case may still take."""
+        """Seconds until the time limit."""
         return self._began + self._limit - time.monotonic()
 
     def say(self, message: messages.Message) -> None:
-        """Send what comes next to a case that is told several things."""
+        """Send a further message to the case."""
         self._send(wire.encode(message))
 
     def next_message(self, kind: type[Said], otherwise: str) -> Said:
-        """What the case says next; how it ended, if it did, is an error, else `otherwise` is."""
+        """Return the next message of the case; if it ended, raise how, else raise `otherwise`."""
         while not self._replies:
             remaining = self.remaining
             if remaining <= 0 or self._answer is not None or self.has_ended:
@@ -216,12 +217,12 @@ class Conversation:
         return message
 
     def finish(self) -> Ending:
-        """Stay until the case has ended, by itself or by the limit."""
+        """Wait until the case has ended or has reached the limit."""
         is_over = self._listen(self._began + self._limit)
         if not is_over:
             self.kill()
             self._listen(time.monotonic() + _GRACE)
-        if self._status is None:  # nobody is left who would take along what it started
+        if self._status is None:  # nobody else is left to kill the processes that it started
             self.kill()
         stdout, stderr, *_ = self._texts()
         answer = self._answer
@@ -235,12 +236,12 @@ class Conversation:
 
     def _send(self, data: bytes) -> None:
         self._talk.settimeout(self._limit)
-        with contextlib.suppress(OSError):  # the case is gone: what follows shows how
+        with contextlib.suppress(OSError):  # the case has ended; reading shows how
             self._talk.sendall(data)
         self._talk.setblocking(False)
 
     def _listen(self, deadline: float) -> bool:
-        """Read until the parent of the case has told the end, or is gone; False if time ran out."""
+        """Read until the parent of the case reports its end or is gone; False if time ran out."""
         while not self.has_ended:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -249,7 +250,7 @@ class Conversation:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Take whatever arrives next."""
+        """Read whatever arrives next, for at most these seconds."""
         for key, _ in self._selector.select(seconds):
             if key.data is not None:
                 if not key.data.drain():
@@ -258,7 +259,7 @@ class Conversation:
                 self.has_ended = True
 
     def _hear(self) -> bool:
-        """Take what has arrived on the talk socket; False when nothing more will come."""
+        """Read what has arrived on the talk socket; False if nothing more will come."""
         try:
             data = self._talk.recv(1 << 20)
         except BlockingIOError:
@@ -284,34 +285,37 @@ class Conversation:
             self._replies.append(message)
 
     def _read(self, output: Stream | MemoryFile) -> None:
-        """Keep what the case prints there from now on."""
+        """Read and keep what the case prints there from now on."""
         self._printed.append(output)
         if isinstance(output, Stream):
             self._selector.register(output.ours, selectors.EVENT_READ, output)
 
     def _texts(self) -> list[str]:
-        """What was printed, in the order in which the outputs were added."""
+        """Return what was printed, in the order in which the outputs were added."""
         return [each.text() for each in self._printed]
 
     def kill(self) -> None:
-        """End the case with all its processes, if it is known by then which they are."""
+        """Kill the case with all its processes, if their group is known."""
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
 
 
 def outcome_of(ending: Ending, kind: type[Said]) -> Said:
-    """What a case answered that came to its end as it should; any other way is an error."""
+    """Return the answer of a case that succeeded; raise an error if it ended any other way."""
     outcome = ending.outcome
     if ending.limit is not None:
-        limit = f"the case was stopped at its limit of {ending.limit:g} s"
-        raise _failure(ending, "timeout", limit, CaseTimeoutError)
+        reason = (
+            f"the case was stopped at its time limit of {ending.limit:g} s; raise the timeout if "
+            "it needs longer"
+        )
+        raise _failure(ending, "timeout", reason, CaseTimeoutError)
     if outcome is None:
         raise _silent(ending)
     if isinstance(outcome, messages.SyntaxFailed):
         raise syntax_error(outcome)
     if isinstance(outcome, messages.NotForked):
-        reason = f"no process could be made for the case: {outcome.reason}"
+        reason = f"no process could be started for the case: {outcome.reason}"
         raise _failure(ending, "lost", reason)
     if isinstance(outcome, messages.Unsupported):
         raise _failure(ending, "unsupported", outcome.reason)
@@ -322,7 +326,7 @@ def outcome_of(ending: Ending, kind: type[Said]) -> Said:
 
 
 def syntax_error(outcome: messages.SyntaxFailed) -> StatementSyntaxError:
-    """The error with the user's own line and column; Python prints them with a caret."""
+    """Return the error with the user's line and column; Python prints them with a caret."""
     details = (f"<{outcome.part}>", *outcome.details)
     return StatementSyntaxError(f"the {outcome.part} does not compile: {outcome.message}", details)
 
@@ -337,16 +341,16 @@ def _raised(outcome: messages.Raised, ending: Ending) -> CaseFailedError:
 
 
 def describe_raised(outcome: messages.Raised) -> str:
-    """The exception on one line, then where it was raised, then the rest of what it says."""
+    """Return the exception on one line, then where it was raised, then the rest of its text."""
     text = outcome.text if outcome.text != outcome.headline else ""
     return "\n".join(filter(None, (outcome.headline, outcome.frames, text)))
 
 
 def _silent(ending: Ending) -> CaseFailedError:
-    """The error for a case that ended without an answer: how its process died says which."""
+    """Return the error for a case that ended without an answer, judging by its exit status."""
     status, stderr = ending.status, ending.output.stderr
     if status is None:
-        kind, what = "lost", "took the process down that watched it"
+        kind, what = "lost", "ended the process that watches it"
     elif status == CUT_OFF << 8:
         kind, what = "exited", "closed the file descriptor on which torchmark waits for its answer"
     elif not os.WIFSIGNALED(status):
@@ -360,7 +364,7 @@ def _silent(ending: Ending) -> CaseFailedError:
 
 
 def signal_name(number: int) -> str:
-    """SIGSEGV for 11; a real-time signal has no name."""
+    """Return the name of a signal, SIGSEGV for 11; real-time signals have no names."""
     names = {each.value: each.name for each in signal.Signals}
     return names.get(number, f"signal {number}")
 

@@ -1,7 +1,7 @@
-"""The holder of zygotes: one for each launch, started when it is needed, ended with the pool.
+"""Holds zygotes: one per launch, started when it is needed and ended with the pool.
 
-A run, a replay or a comparison has a pool of its own. `Timer` and `count_together` share that of
-the process, whose zygotes stay warm until the process ends.
+Each run, replay or comparison has its own pool. `Timer` and `count_together` share the pool of the
+process, whose zygotes stay warm until the process ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _pools: weakref.WeakSet[ZygotePool] = weakref.WeakSet()
 
 
 class ZygotePool:
-    """Whatever happens, leaving the `with` block or `close` ends every process."""
+    """A set of zygotes; leaving the `with` block or calling `close` ends every process."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ZygotePool:
         at_once: int | None = None,
         make_zygote: Callable[..., Zygote] = Zygote,
     ) -> None:
-        """`at_once` is how many cases each zygote runs at the same time, as `Zygote` has it."""
+        """`at_once` is how many cases each zygote runs at the same time; see `Zygote`."""
         self._at_once = at_once
         self._make_zygote = make_zygote
         self._empty()
@@ -51,16 +51,16 @@ class ZygotePool:
         self.close()
 
     def zygote(self, launch: Launch) -> Zygote:
-        """The zygote of this launch; it starts with its first case, or by its `start`."""
+        """Return the zygote of this launch; it starts with its first case or with `start`."""
         with self._lock:
             if launch not in self._warm:
                 self._warm[launch] = self._made(launch)
             return self._warm[launch]
 
     def start(self, launch: Launch) -> Zygote:
-        """The zygote of this launch, running.
+        """Return the zygote of this launch after starting it.
 
-        One that could not be started is not tried again: the same error is raised at once.
+        If it could not be started before, it is not tried again: the same error is raised at once.
         """
         with self._lock:
             starting = self._starting.setdefault(launch, threading.Lock())
@@ -76,19 +76,19 @@ class ZygotePool:
         return zygote
 
     def fresh(self, launch: Launch) -> Zygote:
-        """One more zygote, which nobody else gets: for one replicate, whose end is its `close`."""
+        """Return a new zygote that nobody else gets, for one replicate; `close` ends it."""
         with self._lock:
             zygote = self._made(launch)
             self._fresh.add(zygote)
             return zygote
 
     def close(self) -> None:
-        """End every zygote; there are no others after that."""
+        """End every zygote and refuse to make more."""
         self._is_closed = True
         self._end_all()
 
     def reset(self) -> None:
-        """End every zygote and forget what failed; the next use starts new ones."""
+        """End every zygote and forget failed starts; the next use starts new ones."""
         self._end_all()
         self._failures.clear()
 
@@ -107,16 +107,16 @@ class ZygotePool:
 
 
 def _forget() -> None:
-    """In a fork of this process: the zygotes belong to the parent, which still needs them.
+    """Empty the pools in a fork of this process: the zygotes belong to the parent.
 
-    Locks are new too: the old ones may be held by threads that this process lacks.
+    The locks are replaced too, because threads that do not exist in the fork may hold them.
     """
     for pool in list(_pools):
         pool._empty()  # noqa: SLF001 - the same module
 
 
 process_pool = ZygotePool()
-"""The pool of this process, for whoever has none of its own."""
+"""The pool of this process, for callers without a pool."""
 
 atexit.register(process_pool.close)
 os.register_at_fork(after_in_child=_forget)

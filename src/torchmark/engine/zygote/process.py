@@ -1,11 +1,11 @@
 """A zygote's process: launched, watched until it is ready, and ended.
 
-Counts are to be the same wherever and by whomever they are taken, and they depend on where
-objects lie, which depends on every byte that a process starts with. So a zygote gets a canonical
-environment, working directory, command line and descriptors: the probe is read from standard
-input under the name /proc/self/fd/0, and everything else is told over the channel. That input is
-a file in memory, since `inspect` follows the name to the file behind it, and a cache directory
-has the user's name in its path.
+Counts should be the same wherever and by whomever they are taken. They depend on where objects lie,
+which depends on every byte that a process starts with. So a zygote gets a canonical environment,
+working directory, command line and set of descriptors. The probe is read from standard input under
+the name /proc/self/fd/0, and everything else arrives over the channel. The input is a file in
+memory: `inspect` resolves that name to the real file, and the path of a cache directory contains
+the user's name.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 START_SECONDS = 900.0
-"""After this a start has failed. Half a minute is usual under valgrind; a busy machine and a slow
-disk together have been seen to take ten times that."""
+"""A start that takes longer has failed. Half a minute is usual under valgrind; a busy machine with
+a slow disk has taken ten times that."""
 
 _END_SECONDS = 5.0
-"""How long a zygote may take to see that its channel is closed before it is killed."""
+"""How long a zygote may take to exit after its channel is closed, before it is killed."""
 
 _LOG_TAIL = 4000
-"""Characters of a dead zygote's last words that an error shows."""
+"""Characters of a dead zygote's output that an error shows."""
 
 _STACK_STEP = 272
-"""Bytes by which the stack of one layout lies below that of the one before: no power of two, so
-that layouts differ in every bit of an address that caches look at."""
+"""Bytes by which the stack moves down from one layout to the next. This is no power of two, so that
+layouts differ in every address bit that caches use."""
 
 _ADDR_NO_RANDOMIZE = 0x0040000
 _ASK = 0xFFFFFFFF
-"""What `personality` takes to tell the present one and change nothing."""
+"""The argument that makes `personality` return the current value without changing it."""
 
 _libc = ctypes.CDLL(None)
 
 _PASSED_THROUGH = ("LD_LIBRARY_PATH", "PYTHONHOME", "CUDA_VISIBLE_DEVICES")
-"""Without these an environment may not find its libraries, or find another device."""
+"""Without these an environment may not find its libraries, or use another device."""
 
 _ENTRY = b"""\
 import os
@@ -69,7 +69,7 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a zygote is to be started: those of equal launches can stand in for each other."""
+    """How to start a zygote. Zygotes of equal launches are interchangeable."""
 
     interpreter: Interpreter = field(default_factory=lambda: ask_interpreter(sys.executable))
     """The environment under test."""
@@ -78,47 +78,48 @@ class Launch:
     """Threads of torch, OpenMP and the BLAS libraries."""
 
     under_callgrind: bool = False
-    """Whether to count instructions rather than to take times."""
+    """Whether to count instructions instead of taking times."""
 
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables beyond the canonical ones."""
+    """Variables in addition to the canonical ones."""
 
     layout: int | None = None
-    """Where memory lies: equal numbers give equal addresses, as far as the kernel lets us choose
-    them; None leaves it to the kernel, which draws new ones at every start."""
+    """Selects memory addresses: equal numbers give equal addresses, as far as the kernel lets
+    torchmark choose them. None leaves it to the kernel, which picks new ones at every start."""
 
     copies_code: bool = False
-    """Whether the code that is timed lies in pages of its own, and not where the kernel happened to
-    read the files: for comparisons of two builds."""
+    """Whether to copy the timed code into new pages, away from where the kernel happened to map the
+    files. Used for comparisons of two builds."""
 
     modules: tuple[str, ...] = ()
-    """What to import beyond torch, for cases that would all import it again, each in its process;
-    modules of the probe that a child needs must be among them, since it cannot read the archive any
-    more. What an environment does not have is left out."""
+    """What to import in addition to torch, so that not every case imports it again in its process.
+    Modules of the probe that a child needs must be listed, because the child can no longer read the
+    archive. Modules that an environment lacks are skipped."""
 
     imports: tuple[str, ...] = ()
-    """What the user wants imported before any case, such as a module that defines operators. A
-    zygote that cannot import one of these does not start."""
+    """What the user wants imported before any case, such as a module that defines operators. If one
+    of these cannot be imported, the zygote does not start."""
 
     path: tuple[str, ...] | None = None
-    """Where cases find modules beyond the interpreter's own places. None is what this process
-    finds, if the interpreter is ours, and nothing if it is another."""
+    """Where cases find modules in addition to the interpreter's path. None means the path of this
+    process if the interpreter is the same, and nothing otherwise."""
 
     def extra_path(self) -> list[str]:
-        """Where cases find modules and the interpreter would not: the user's own."""
+        """Return the user's own directories, which the interpreter would not search for modules."""
         if self.path is not None:
             return list(self.path)
         if self.interpreter.executable != sys.executable:
             return []
         known = self.interpreter.sys_path
         here = os.getcwd()
-        # The working directory has a name of its own to Python, of the same length for everybody.
+        # Python writes the working directory as "", which has the same length for everybody.
         return ["" if entry == here else entry for entry in sys.path if entry not in known]
 
     def import_path(self) -> list[str]:
-        """Where the zygote finds `imports` beyond the interpreter's own places: where cases find
-        modules, and on the environment's PYTHONPATH. Nowhere if it has none to import: a path has
-        the user's name in it.
+        """Return where the zygote finds `imports`, in addition to the interpreter's path.
+
+        These are the directories that cases use, and the environment's PYTHONPATH. Empty without
+        imports, because a path contains the user's name.
         """
         if not self.imports:
             return []
@@ -127,7 +128,7 @@ class Launch:
 
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
-    """The same variables for everybody, but for those that a library cannot be found without."""
+    """Return the same variables for everybody, except those needed to find libraries."""
     threads = str(launch.threads)
     variables = {
         "HOME": "/",
@@ -150,8 +151,8 @@ def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str,
 
 
 def command(launch: Launch, directory: Path) -> list[str]:
-    """What is run: the interpreter on its standard input, under callgrind if asked."""
-    # With addresses of our choice, what `site` brings in comes after torch's libraries.
+    """Return the command line: the interpreter on its standard input, under callgrind if asked."""
+    # With chosen addresses, whatever `site` imports must come after torch's libraries.
     options = ["-S"] if launch.layout is not None else []
     python = [launch.interpreter.executable, *options, "/proc/self/fd/0"]
     if not launch.under_callgrind:
@@ -161,7 +162,7 @@ def command(launch: Launch, directory: Path) -> list[str]:
         "--tool=callgrind",
         "--instr-atstart=no",
         "--collect-atstart=no",
-        "--vgdb=no",  # its pipes are named by user and host
+        "--vgdb=no",  # its pipes have user and host in their names
         f"--log-file={directory / 'valgrind.log'}",
         f"--callgrind-out-file={directory / 'case.%p'}",
         *python,
@@ -169,7 +170,7 @@ def command(launch: Launch, directory: Path) -> list[str]:
 
 
 def valgrind() -> str:
-    """The path of valgrind, or an error that says how to get it."""
+    """Return the path of valgrind, or raise an error that says how to install it."""
     return need_tool(
         "valgrind",
         "counting instructions needs valgrind, which is not on PATH; install the package "
@@ -180,10 +181,10 @@ def valgrind() -> str:
 
 @cache
 def archive_bytes() -> bytes:
-    """The probe as a zip file that any Python can run, with the same bytes wherever it is built.
+    """Return the probe as a zip file that any Python can run, with the same bytes on any machine.
 
-    Nothing is installed or written in an environment under test. Names are sorted, all have one
-    date, and nothing is compressed: under valgrind the inflating of a few kilobytes would be felt.
+    Nothing is installed or written in an environment under test. Names are sorted, all have the
+    same date, and nothing is compressed, because inflating is slow under valgrind.
     """
     files = dict(_sources_in(resources.files("torchmark_probe"), "torchmark_probe"))
     buffer = io.BytesIO()
@@ -194,7 +195,7 @@ def archive_bytes() -> bytes:
 
 
 def _sources_in(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    """Every module below the folder, but for the backport, which no zygote runs."""
+    """Yield every module below the folder, except the backport, which no zygote runs."""
     for entry in folder.iterdir():
         path = f"{name}/{entry.name}"
         if entry.is_file() and entry.name.endswith(".py"):
@@ -205,9 +206,9 @@ def _sources_in(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
 
 @contextlib.contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """What the calling thread starts meanwhile gets the same addresses at every start.
+    """Give the processes that this thread starts in the block the same addresses at every start.
 
-    Some containers forbid it; then addresses are drawn as usual, and the zygote's facts say so.
+    Some containers forbid this. Then addresses are random as usual, and the zygote's facts say so.
     """
     before = _libc.personality(_ASK)
     _libc.personality(before | _ADDR_NO_RANDOMIZE)
@@ -218,10 +219,10 @@ def _fixed_addresses() -> Iterator[None]:
 
 
 class ZygoteProcess:
-    """One life of a zygote.
+    """One run of a zygote's process.
 
-    The thread that launches it watches it to its end: the kernel kills the zygote when its parent
-    dies, and to the kernel the parent is the thread.
+    The thread that launches it watches it until it ends: the kernel kills the zygote when its
+    parent dies, and for the kernel that parent is the thread.
     """
 
     def __init__(self, launch: Launch, directory: Path) -> None:
@@ -244,18 +245,18 @@ class ZygoteProcess:
         return not self._gone.is_set()
 
     def run_on(self, cores: Collection[int]) -> None:
-        """Move it to these cores, now or when it is launched; none means that it stays."""
+        """Move it to these cores, now or when it is launched; an empty collection does nothing."""
         self._cores = cores
         self._move()
 
     def _move(self) -> None:
         if self._cores and self._process is not None:
-            # It may be gone, or may not be moved: then it runs where it is.
+            # It may have ended or may not be moved; then it stays where it is.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self._process.pid, self._cores)
 
     def wait_until_ready(self, progress: Callable[[str], None]) -> None:
-        """Return when cases can be handed over; `progress` gets each stage as it begins."""
+        """Wait until cases can be handed over; `progress` gets each stage as it begins."""
         deadline = time.monotonic() + START_SECONDS
         while not self.facts:
             try:
@@ -263,8 +264,8 @@ class ZygoteProcess:
             except queue.Empty:
                 self.end()
                 raise ZygoteError(
-                    f"the zygote was not ready after {START_SECONDS:.0f} s; its last words:\n"
-                    + self.last_words()
+                    "the process that imports torch and forks the cases (the zygote) was not "
+                    f"ready after {START_SECONDS:.0f} s; its last output:\n" + self.last_words()
                 ) from None
             if message is None:
                 raise self.death()
@@ -279,29 +280,30 @@ class ZygoteProcess:
                 self.facts = message.facts
 
     def hand_over(self, files: wire.CaseFiles, *, in_haste: bool) -> None:
-        """Let the zygote fork for a case; an OSError means that it is gone."""
+        """Ask the zygote to fork for a case; an OSError means that it has ended."""
         with self._handing_over:
             wire.hand_over(self._channel, files, in_haste=in_haste)
 
     def death(self) -> ZygoteError:
-        """The error that says how this zygote ended, with its last words."""
+        """Return the error that says how this zygote ended, with its last output."""
         self._gone.wait(_END_SECONDS)
         how = "ended" if self._process is None else f"ended with status {self._process.returncode}"
         if self._failure is not None:
             how = f"could not be started: {self._failure}"
         return ZygoteError(
-            f"the zygote of {self._launch.interpreter.executable} {how}; its last words:\n"
+            f"the process of {self._launch.interpreter.executable} that imports torch and forks "
+            f"the cases (the zygote) {how}; its last output:\n"
             f"{self.last_words()}"
         )
 
     def last_words(self) -> str:
-        """The end of what the zygote and valgrind wrote."""
+        """Return the end of what the zygote and valgrind wrote."""
         logs = (self._log, self._directory / "valgrind.log")
         texts = [log.read_text(errors="replace") for log in logs if log.exists()]
         return "\n".join(texts).strip()[-_LOG_TAIL:] or "(none)"
 
     def end(self) -> None:
-        """Close the channel, which ends the zygote and every case; kill it if it lingers."""
+        """Close the channel, which ends the zygote and every case; kill it if it does not exit."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
         if not self._gone.wait(_END_SECONDS if self.facts else 0.0) and self._process is not None:
@@ -338,7 +340,7 @@ class ZygoteProcess:
                 stderr=log,
                 cwd="/",
                 env=canonical_environment(self._launch, os.environ),
-                start_new_session=True,  # Ctrl-C is for the control side
+                start_new_session=True,  # Ctrl-C is handled by the control side
             )
         self._move()
         self._their_end.close()

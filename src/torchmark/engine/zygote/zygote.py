@@ -1,7 +1,7 @@
-"""A zygote, as the control side sees it: count this, sample that, several at once.
+"""The control side's view of a zygote: count this case, sample that one, several at once.
 
-torch is imported once, in the zygote; every case runs in a fork of it. A case that raises,
-crashes, hangs or eats its memory costs itself alone, and a zygote that died is started again.
+The zygote imports torch once; every case runs in a fork of it. A case that raises, crashes, hangs
+or uses too much memory does not affect other cases, and a zygote that died is started again.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from torchmark_probe.zygote import messages
 Opened = TypeVar("Opened", bound=Conversation)
 
 _WARMUP = 10
-"""Runs before the first that counts. Python 3.11 rewrites code for the types that it meets after
-eight runs, and looks things up to do so; those lookups are not the statement's."""
+"""Runs before the counted ones. Since 3.11, Python specializes code after eight runs for the types
+that it meets. The lookups that this needs should not be counted."""
 
 _BEFORE_A_LOOP = Limits(precision=0.01, min_run_time=0.2, max_run_time=1.0)
-"""How long a loop is timed before others look at it."""
+"""How long a loop is timed before it is sampled from outside."""
 
 
 class Zygote:
-    """Starts with its first case, or by `start`; ends by `close` or with the `with` block."""
+    """Starts with its first case or with `start`; ends with `close` or with the `with` block."""
 
     def __init__(self, launch: Launch | None = None, *, at_once: int | None = None) -> None:
-        """`at_once` is how many cases it runs at the same time; as many as cores if not given."""
+        """`at_once` is how many cases run at the same time; by default as many as cores."""
         self.launch = launch or Launch()
         self._seats = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
         self._directory = make_private_directory()
@@ -62,22 +62,22 @@ class Zygote:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a case would find the zygote warm."""
+        """Whether the zygote is running, so that a case need not wait for its start."""
         return self._process is not None and self._process.is_alive
 
     def start(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-        """Start it unless it runs already, and return what it says of its environment."""
+        """Start the zygote if it is not running; return the facts about its environment."""
         return self._warm(progress).facts
 
     def run_on(self, cores: Collection[int]) -> None:
-        """Move its process there, or let it start there; cases may be told to run elsewhere."""
+        """Move its process to these cores, now or at its start; cases may use other cores."""
         self._cores = frozenset(cores)
         for process in (self._being_started, self._process):
             if process is not None:
                 process.run_on(self._cores)
 
     def close(self) -> None:
-        """End the zygote with all its cases, and remove what they left."""
+        """End the zygote with all its cases, and remove their files."""
         self._is_closed = True
         starting = self._being_started
         if starting is not None:
@@ -95,7 +95,7 @@ class Zygote:
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Output:
-        """Setup and statement once: whether they work, or for what they leave behind."""
+        """Run setup and statement once, to see whether they work or to get what they produce."""
         ending = self.hold(
             messages.Run(case), cores=cores, time_limit=time_limit, memory_limit=memory_limit
         )
@@ -103,12 +103,12 @@ class Zygote:
         return ending.output
 
     def call(self, function: str, *arguments: Any, cores: Collection[int] = ()) -> Any:
-        """What a function of the probe gives back, as plain JSON; `handlers.offer` says which."""
+        """Call a function of the probe, offered by `handlers.offer`; return its value from JSON."""
         ending = self.hold(messages.Call(function, list(arguments)), cores=cores)
         return outcome_of(ending, messages.Value).value
 
     def python_calls(self, case: PythonCase, *, time_limit: float = TIME_LIMIT) -> dict[str, int]:
-        """Bytecodes of one run by Python function, named as in `loops.counted`."""
+        """Return the bytecodes of one run per Python function, named as in `loops.counted`."""
         ending = self.hold(messages.TracePython(case), time_limit=time_limit)
         functions: dict[str, int] = outcome_of(ending, messages.Value).value
         return functions
@@ -121,7 +121,7 @@ class Zygote:
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Count:
-        """Instructions of `number` runs, after a few uncounted ones; needs callgrind."""
+        """Count the instructions of `number` runs, after a few uncounted ones; needs callgrind."""
         work = messages.Count(case, number, _WARMUP)
         ending = self.hold(work, time_limit=time_limit, memory_limit=memory_limit)
         name = f"case.{ending.pid}"
@@ -152,7 +152,7 @@ class Zygote:
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Sample:
-        """Times of the statement, block by block, until the limits say stop; on these cores."""
+        """Time blocks of the statement on these cores until the limits are reached."""
         work = messages.Sample(case, limits, seed, process_reference_loop().quiet_pace)
         ending = self.hold(work, cores=cores, time_limit=time_limit, memory_limit=memory_limit)
         outcome = outcome_of(ending, messages.Sampled)
@@ -166,10 +166,10 @@ class Zygote:
         seed: int = 0,
         time_limit: float = TIME_LIMIT,
     ) -> Ending:
-        """How it went to time the statements in rounds, all in one process, with `SampledTogether`.
+        """Time the statements in rounds, all in one process; the outcome is `SampledTogether`.
 
-        The ending of one that failed says whose turn it was. The time limit is that of a setup, and
-        of a block.
+        If a statement failed, the ending says which one. The time limit applies to each setup and
+        to each block.
         """
         pace = process_reference_loop().quiet_pace
         with private_directory() as folder:
@@ -186,10 +186,10 @@ class Zygote:
         beside: bool = False,
         time_limit: float = TIME_LIMIT,
     ) -> Session:
-        """The case in a process of its own, set up and warm, that alternates with another.
+        """Set up and warm the case in a fresh process that will alternate with another.
 
-        `shake` decides where its heap and its stack lie. `beside` says that others are measured
-        on these cores while it is set up: it goes there for its blocks.
+        `shake` decides where its heap and its stack lie. `beside` says that another pair is being
+        measured on these cores; the process then moves there only for its blocks.
         """
         work = messages.Alternate(case, limits, shake, sorted(cores))
         where = () if beside else cores
@@ -198,9 +198,9 @@ class Zygote:
     def loop(
         self, case: Ready, *, time_limit: float = TIME_LIMIT, patience: float = TIME_LIMIT
     ) -> Loop:
-        """The case in a process of its own, set up and warm, that runs until it is stopped.
+        """Set up and warm the case in a fresh process that runs it until it is stopped.
 
-        It has the limit to become warm, and then runs for as long as there is patience.
+        The time limit applies to warming up. After that the loop may run for `patience` seconds.
         """
         work = messages.Loop(case, _BEFORE_A_LOOP, patience)
         loop = self.open(Loop, work, time_limit=time_limit)
@@ -216,7 +216,7 @@ class Zygote:
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> Ending:
-        """How a process that does this work ended, when it has."""
+        """Do this work in a fresh process, and return how the process ended."""
         with (
             self._seats,
             self.open(
@@ -225,12 +225,13 @@ class Zygote:
         ):
             try:
                 ending = conversation.finish()
-            except BaseException:  # Ctrl-C: nobody would watch over it
+            except BaseException:  # Ctrl-C: nobody would watch the process any more
                 conversation.kill()
                 raise
         process = conversation.zygote
         if ending.status is None:
-            # Nobody was left to tell the end: is it a keeper alone, or the zygote?
+            # Nobody reported the end. Has only the process that watches the case died, or the
+            # zygote too?
             if ending.limit is not None:
                 process.end()
             if not process.is_alive:
@@ -247,9 +248,9 @@ class Zygote:
         memory_limit: int | None = None,
         in_haste: bool = False,
     ) -> Opened:
-        """Work that goes on, in a process of its own, with who talks to it.
+        """Start work in a fresh process and return the conversation with it.
 
-        A case in haste must be known to leave its parent alone: it has been run before.
+        Set `in_haste` only for a case that has run before and is known not to harm its parent.
         """
         request = messages.Request(work, self.launch.extra_path(), memory_limit, sorted(cores))
         process = self._warm()

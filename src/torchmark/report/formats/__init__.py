@@ -1,1 +1,1 @@
-"""One renderer a format. Each turns a view into text, and knows no kind of run."""
+"""One renderer for each format. It turns a view into text and does not know kinds of runs."""

@@ -1,7 +1,7 @@
-"""The data of a view for programs: a record for each row, values raw, as CSV and as JSON.
+"""Render the data of a view for programs, as CSV or JSON: a record for each row, with raw values.
 
-CSV is quoted as RFC 4180 says; lines end as those of Unix do, which every reader takes. JSON has
-the record of the run, which `torchmark.model.codec` reads back, and its figures as a table:
+CSV is quoted as in RFC 4180, with the line ends of Unix, which all readers accept. JSON has the
+record of the run, which `torchmark.model.codec` can read, and its figures as a table:
 {"torchmark": "run", "version": 2, "record": …, "summary": "…", "table": [{"case": …}, …]}
 """
 
@@ -20,7 +20,7 @@ from torchmark.printable import printable, printable_json
 from torchmark.report.view import Table, Value, View
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")
-"""A spreadsheet takes text that begins like this for a formula, which may call programs."""
+"""A spreadsheet reads text that begins like this as a formula, which may run programs."""
 
 
 def render_csv(table: Table) -> str:
@@ -47,12 +47,12 @@ def _field(value: Value) -> str:
 
 
 def render_json(run: Run, view: View) -> str:
-    """The whole record of the run, and the figures of its view."""
+    """JSON with the record of the run and the figures of its view."""
     return render_figures(view, msgspec.json.decode(encode_run(run), type=dict[str, msgspec.Raw]))
 
 
 def render_figures(view: View, heading: Mapping[str, Any]) -> str:
-    """JSON text; times are in seconds, and what is not finite is null in the table."""
+    """JSON text; times are in seconds, and numbers that are not finite are null in the table."""
     names = [column.name for column in view.data.columns]
     table = [
         dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in view.data.rows

@@ -1,7 +1,7 @@
-"""A view as one HTML page with everything inside it: nothing is fetched.
+"""Render a view as a self-contained HTML page, which loads nothing from elsewhere.
 
-Without scripts all of it can be read; with them tables sort and filter, and charts are drawn.
-Templates escape whatever comes from elsewhere; only our own style, scripts and drawings are not.
+The page can be read without scripts. With scripts, tables can be sorted and filtered, and charts
+are drawn. Templates escape all text except torchmark's own style, scripts and drawings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torchmark.report.formats.vega import find_series, load_bundle, read_templat
 from torchmark.report.view import Cell, View
 
 _LONGEST_CODE = 20_000
-"""Characters of code or output that a page shows: a megabyte would make it unreadable."""
+"""Maximum characters of code or output in a page."""
 
 
 def render(view: View) -> str:
@@ -71,14 +71,14 @@ def _own(name: str) -> markupsafe.Markup:
 
 
 def _sorted_by(cell: Cell) -> str:
-    """A figure as JavaScript reads it; empty for what is sorted by its text, or last."""
+    """A number as JavaScript reads it; empty for cells that are sorted by their text."""
     if isinstance(cell.value, str) or cell.value is None:
         return ""
     return f"{float(cell.value):.9g}".replace("inf", "Infinity")
 
 
 def _shorten(text: str) -> str:
-    """The beginning and the end of a long text, where the causes usually are."""
+    """The beginning and the end of a long text, which usually show the cause."""
     if len(text) <= _LONGEST_CODE:
         return text
     half = _LONGEST_CODE // 2

@@ -1,7 +1,7 @@
-"""A view in GitHub's Markdown, for a pull request: what changed, and all else folded below it.
+"""Render a view in GitHub's Markdown for a pull request: changes first, the rest folded below.
 
-GitHub takes no comment of more than 65,536 characters, so what is longer is cut: first the rows of
-tables and lists, then whole sections, and the text says how many are left out.
+A comment on GitHub can have 65,536 characters. Longer text is cut, first the rows of tables and
+lists, then whole sections, and it says how many were left out.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from torchmark.report.formats.values import cell_text, is_figure, line_up, loud_
 from torchmark.report.view import Column, Detail, FactTable, Kind, Row, Section, Table, View
 
 LIMIT = 60_000
-"""Characters of the whole text, with room for what somebody puts around it."""
+"""Maximum characters of the whole text; the rest is for text that users add."""
 
 _ROWS = (1000, 300, 100, 40, 15, 5)
-"""What a table or a list may have; the first that makes the text fit is taken."""
+"""Maximum rows of tables and lists; the first number that makes the text fit is used."""
 
 _LONGEST = 400
-"""Characters of a sentence or a cell."""
+"""Maximum characters of a sentence or a cell."""
 
 _SPECIAL = re.compile(
     r"[\\|*<>&`~@#]|\](?=[(\[:])|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.I
 )
-"""Would be read as Markdown, as HTML, as a link, or as the name of a person or an issue."""
+"""Characters that would be read as Markdown, HTML, a link, or a reference to a user or issue."""
 
 _BEGINNING = re.compile(r"^(?:(?=[-+](?:\s|$)|[-=]{2,})|(\d{1,9})(?=[.)](?:\s|$)))")
-"""Where a line would be read as an entry of a list, or as a rule."""
+"""Beginnings of lines that would be read as an item of a list, or as a rule."""
 
 
 def render(view: View) -> str:
@@ -43,12 +43,12 @@ def render(view: View) -> str:
     left_out = 0
     while len(text) >= LIMIT:
         left_out += 1
-        text = _join([*parts[:-left_out], f"{left_out} more sections do not fit here."])
+        text = _join([*parts[:-left_out], f"{left_out} more sections do not fit."])
     return f"{text}\n"
 
 
 def escaped(text: str) -> str:
-    r"""One line of somebody's text, as it is.
+    r"""The text in one line, with Markdown escaped.
 
     >>> print(escaped("a|b <i> `c`"))
     a\|b \<i\> \`c\`
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """The same where it begins a line."""
+    """Escaped text at the beginning of a line."""
     return _BEGINNING.sub(r"\1\\", escaped(text))
 
 
@@ -66,7 +66,7 @@ def _line(text: str) -> str:
 
 
 def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""A table of plain texts: a name, and figures at the right.
+    r"""A table of plain texts; all columns except the first are right-aligned.
 
     >>> print(pipe_table(["case", "time"], [["a|b", "1.2 us"]]))
     | case |   time |
@@ -78,12 +78,12 @@ def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def render_table(table: Table) -> str:
-    """Every row of a table, without what unfolds below it."""
+    """All rows of a table, without their details."""
     return _rows(table, table.rows, len(table.rows))
 
 
 def _line_up(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
-    """The columns, figures at the right, lined up for those who read it as text."""
+    """The columns, figures right-aligned, padded so that the source is readable too."""
     names, is_right = [name for name, _ in columns], [right for _, right in columns]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = [
@@ -124,7 +124,7 @@ def _section(section: Section, most: int) -> str:
 
 
 def _table(table: Table, most: int) -> list[str]:
-    """The rows that say something; all of them and their details folded below."""
+    """The rows that are not quiet; all rows and the details are folded below."""
     loud = loud_rows(table)
     parts = [_rows(table, loud, most)]
     if len(loud) < len(table.rows):
@@ -157,7 +157,7 @@ def _cells(table: Table, row: Row) -> list[str]:
 
 
 def _cell(column: Column, text: str) -> str:
-    """Code as such; where a backtick or a pipe would end it early, as plain text."""
+    """A cell as code if possible; as text if a backtick or a pipe would end it early."""
     line = _line(text)
     is_code = column.kind is Kind.CODE and text and "`" not in line and "|" not in line
     return f"`{line}`" if is_code else escaped(text)
@@ -183,14 +183,14 @@ def _detail(detail: Detail, most: int) -> str:
 
 
 def _block(code: str) -> str:
-    """A fence that is longer than any in the code."""
+    """A block of code, with a fence that is longer than any in the code."""
     longest = max(map(len, re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{printable(code)}\n{fence}"
 
 
 def _about(view: View, most: int) -> str:
-    """Which run it was, where, and how: folded."""
+    """The run, its environments and settings, folded."""
     settings = [[escaped(name), escaped(value)] for name, value in view.settings]
     parts = [
         f"{_paragraph(view.title)}  ",
@@ -202,7 +202,7 @@ def _about(view: View, most: int) -> str:
 
 
 def _facts(facts: FactTable, most: int) -> str:
-    """What differs; of a single environment, everything."""
+    """Facts that differ; all facts if there is only one environment."""
     shown = facts.differing if len(facts.names) > 1 else facts.facts
     rows = [[escaped(name), *map(escaped, values)] for name, values in shown[:most]]
     if not rows:
@@ -217,10 +217,10 @@ def _list(items: Sequence[str], most: int) -> str:
 
 
 def _left_out(number: int, what: str) -> str:
-    return f"{number:,} more {what} do not fit here." if number > 0 else ""
+    return f"{number:,} more {what} do not fit." if number > 0 else ""
 
 
 def _fold(title: str, parts: Sequence[str]) -> str:
-    """The empty lines let GitHub read Markdown inside."""
+    """A folded part; the empty lines let GitHub read Markdown inside."""
     summary = html.escape(_line(title), quote=False)
     return f"<details><summary>{summary}</summary>\n\n{_join(parts)}\n\n</details>"

@@ -1,7 +1,7 @@
-"""A view for a terminal or a pipe: plain text without escapes that keeps to a width.
+"""Render a view as plain text for a terminal or a pipe, within a given width, without escapes.
 
-The last line is all of it in one sentence. Environments and settings are left out: what a reader
-must know of them stands in the lead.
+The last line is the summary. Environments and settings are omitted; the lead has the most
+important facts.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from torchmark.report.view import Detail, Row, Section, Table, View
 
 _GAP = _INDENT = "  "
 _NARROWEST = 15
-"""A column of words is not made narrower than this, even if the table then is too wide."""
+"""Minimum width of a column of words, even if the table is then too wide."""
 
 _LONG_WORD = 28
-"""Words up to this are not broken to make a column narrower."""
+"""Words of up to this length are not broken to make a column narrower."""
 
 _DETAIL = 6
-"""How far the details of a row stand to the right."""
+"""Indentation of the details of a row."""
 
 _SHORT = 30
-"""Characters of a group's title below which the first column is made wide enough for it."""
+"""The first column is wide enough for group titles that are shorter than this."""
 
 _LEAST_ROOM = 20
-"""Characters that text in a table of details has, even where the figures leave less."""
+"""Minimum width of details, even if the line is narrower."""
 
 
 def render(view: View, width: int = 80) -> str:
@@ -56,7 +56,7 @@ def _section(section: Section, width: int) -> list[str]:
 
 
 def _table(table: Table, width: int) -> list[str]:
-    """The rows under their groups, each with its details below it."""
+    """The rows with their groups, each with its details below it."""
     shown = loud_rows(table)[: table.most_rows]
     headings, sides = _headings(table)
     rows = [_cells(table, row) for row in shown]
@@ -76,7 +76,7 @@ def _table(table: Table, width: int) -> list[str]:
 
 
 def _headings(table: Table) -> tuple[list[str], list[bool]]:
-    """The names of the columns that text has, and whether they stand at the right."""
+    """The names of the columns in text, and whether they are right-aligned."""
     columns = [each for each in table.columns if not each.is_wide_only]
     return [_line(each.name) for each in columns], [is_figure(each) for each in columns]
 
@@ -95,7 +95,7 @@ def _cells(table: Table, row: Row) -> list[str]:
 
 
 def _heading(title: str, headings: Sequence[str], layout: Layout) -> list[str]:
-    """The title of a group where the heading of the first column stands."""
+    """The title of a group, in the place of the heading of the first column."""
     above, *rest = layout.lines(["", *headings[1:]], _INDENT)
     if layout.is_stacked:
         if not above[: len(title) + len(_INDENT)].strip():
@@ -108,7 +108,7 @@ def _heading(title: str, headings: Sequence[str], layout: Layout) -> list[str]:
 
 def _left_out(table: Table, shown: int) -> list[str]:
     more = len(loud_rows(table)) - shown
-    beyond = f"… {more:,} more: see --html or --json" if more else ""
+    beyond = f"… {more:,} more: {table.where_all}" if more else ""
     return [text for text in (beyond, quiet_text(table)) if text]
 
 
@@ -126,7 +126,7 @@ def _detail(detail: Detail, width: int) -> list[str]:
 
 
 def _small_table(table: Table, width: int) -> list[str]:
-    """Names of functions are long and would fill the screen: they are cut, not wrapped."""
+    """A table of details. Names of functions are long, so they are cut and not wrapped."""
     shown = table.rows[: table.most_rows]
     headings, sides = _headings(table)
     rows = [headings, *(_cells(table, row) for row in shown)]
@@ -140,20 +140,20 @@ def _small_table(table: Table, width: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How wide the columns of a table are, and to which side their texts are pushed."""
+    """The widths and the alignment of the columns of a table."""
 
     widths: tuple[int, ...]
     is_right: tuple[bool, ...]
     room: int
-    """Characters that a line has."""
+    """Characters in a line."""
 
     @property
     def is_stacked(self) -> bool:
-        """Whether figures take so much room that names stand on lines of their own above them."""
+        """Whether the figures are so wide that names are on separate lines above them."""
         return _taken(self.widths) > self.room
 
     def lines(self, cells: Sequence[str], indent: str = "") -> list[str]:
-        """A row: words are wrapped where they do not fit, figures are not."""
+        """The lines of a row: words are wrapped if they do not fit, figures are not."""
         if self.is_stacked:
             taken = _taken(self.widths[1:])
             others = Layout(self.widths[1:], self.is_right[1:], taken)
@@ -174,7 +174,7 @@ class Layout:
 
 
 def lay_out(rows: Sequence[Sequence[str]], is_right: Sequence[bool], room: int) -> Layout:
-    """Columns as wide as their texts; words are narrowed until the row fits the room.
+    """Columns as wide as their texts; columns of words are narrowed until the row fits.
 
     >>> lay_out([["case", "time"], ["addition of two rather small tensors", "1.2 us"]], [0, 1], 30)
     Layout(widths=(22, 6), is_right=(False, True), room=30)
@@ -197,20 +197,20 @@ def _taken(widths: Sequence[int]) -> int:
 
 
 def _narrowest(column: Sequence[str]) -> int:
-    """With room for the longest word on a line that hangs below another."""
+    """The minimum width of a column: its longest word, on an indented line."""
     longest = max((len(word) for cell in column for word in cell.split()), default=0)
     return max(_NARROWEST, min(longest, _LONG_WORD) + len(_GAP))
 
 
 def _wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:
-    """Lines of at most `width`; those after the first hang below it."""
+    """Lines of at most `width`; those after the first are indented by `hang`."""
     return textwrap.wrap(
         printable(text), max(width, 1), initial_indent=indent, subsequent_indent=indent + hang
     )
 
 
 def wrap_all(texts: Iterable[str], width: int) -> list[str]:
-    """Each text by itself; its own further lines are kept, two spaces below the first."""
+    """Wrap each text; its line breaks are kept, and lines after the first are indented."""
     lines = []
     for text in texts:
         first, *rest = printable(text).strip().splitlines() or [""]

@@ -1,6 +1,6 @@
-"""What the kind of a column makes of the values of its cells, alike in every format.
+"""Format the values of cells by the kind of their column, the same in every format.
 
-Pages also draw intervals as small marks inside the cells, all of a column on one axis.
+Pages also draw intervals as small marks inside the cells; a column has one axis.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from torchmark.report.view import Cell, Column, Kind, Mark, Row, Table
 
 _WORDS = (Kind.TEXT, Kind.CODE, Kind.VERDICT)
 _CHANGES = (Kind.RATIO, Kind.SPEEDUP, Kind.CHANGE)
-"""Around a value that means "no change"."""
+"""Kinds with a value that means "no change"."""
 
 _LEAST_SPAN = 0.2
-"""Of a logarithmic axis: a column of equal times still needs one."""
+"""Minimum length of a logarithmic axis, for a column of equal times."""
 
 _MOST_QUIET = 12
-"""Quiet rows that are shown one by one; more are counted, unless there are no others."""
+"""If there are more quiet rows than this, they are counted, unless all rows are quiet."""
 
 _FIGURES: dict[Kind, Callable[[Any], str]] = {
     Kind.SECONDS: seconds_text,
@@ -49,7 +49,7 @@ _FIGURES: dict[Kind, Callable[[Any], str]] = {
 
 
 def is_figure(column: Column) -> bool:
-    """Whether its values are numbers, which stand at the right and are never broken."""
+    """Whether its values are numbers, which are right-aligned and never wrapped."""
     return column.kind not in _WORDS
 
 
@@ -74,7 +74,7 @@ def value_text(column: Column, cell: Cell) -> str:
 
 
 def interval_text(column: Column, cell: Cell) -> str:
-    """The interval: how far it reaches from a value with a unit, from where to where otherwise.
+    """The interval: as ± per cent for a value with a unit, otherwise as its ends.
 
     >>> from torchmark.report.view import Cell, Column, Kind
     >>> interval_text(Column("", Kind.RATIO), Cell(1, interval=(0.99, 1.02)))
@@ -92,20 +92,20 @@ def interval_text(column: Column, cell: Cell) -> str:
 
 
 def cell_text(column: Column, cell: Cell) -> str:
-    """The value, its interval, and a mark where it is doubtful."""
+    """The value, its interval, and a mark if it is doubtful."""
     is_doubtful = cell.mark is Mark.DOUBTFUL and is_figure(column)
     parts = [value_text(column, cell), interval_text(column, cell), "(!)" if is_doubtful else ""]
     return " ".join(part for part in parts if part)
 
 
 def loud_rows(table: Table) -> tuple[Row, ...]:
-    """The rows to show where space is short: all, or those that are not quiet."""
+    """The rows to show in text and Markdown: all, or those that are not quiet."""
     loud = tuple(row for row in table.rows if not row.is_quiet)
     return loud if loud and len(table.rows) - len(loud) > _MOST_QUIET else table.rows
 
 
 def quiet_text(table: Table) -> str:
-    """What stands for the rows that `loud_rows` leaves out; empty if it leaves out none."""
+    """Text for the rows that `loud_rows` omits; empty if there are none."""
     left_out = len(table.rows) - len(loud_rows(table))
     return (table.quiet_text or f"{left_out} more rows") if left_out else ""
 
@@ -113,7 +113,7 @@ def quiet_text(table: Table) -> str:
 def line_up(
     cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool], between: str
 ) -> str:
-    """The texts of a row, each as wide as its column."""
+    """The cells of a row, padded to the widths of their columns."""
     return between.join(
         cell.rjust(width) if right else cell.ljust(width)
         for cell, width, right in zip(cells, widths, is_right, strict=True)
@@ -122,18 +122,18 @@ def line_up(
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Where an interval and its value lie, in per cent of the axis."""
+    """Positions of an interval and its value, in per cent of the axis."""
 
     start: float
     end: float
     at: float
     middle: float | None
-    """Where "no change" lies, on an axis that has it."""
+    """Position of "no change", if the axis has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Logarithmic for times and ratios; changes are on a linear one."""
+    """The axis of a column: logarithmic for times and ratios, linear for changes."""
 
     kind: Kind
     low: float
@@ -152,7 +152,7 @@ class Axis:
 
 
 def axes_of(table: Table) -> list[Axis | None]:
-    """One for each column; None where nothing has an interval."""
+    """One axis for each column; None if the column has no intervals."""
     return [
         _axis(column.kind, [row.cells[at] for row in table.rows])
         for at, column in enumerate(table.columns)
@@ -171,14 +171,14 @@ def _axis(kind: Kind, cells: list[Cell]) -> Axis | None:
 
 
 def _common_reach(reaches: list[float]) -> float:
-    """That of nearly all: one case that is ten times slower must not flatten the others."""
+    """The reach of nearly all cases, so that one much slower case does not flatten the others."""
     ordered = sorted(reaches)
     most, common = ordered[-1], ordered[int(0.9 * (len(ordered) - 1))]
     return most if most <= 3 * common else 1.5 * common
 
 
 def _ends(kind: Kind, cell: Cell) -> tuple[float, float, float] | None:
-    """The low end, the value and the high end on the axis; None if it cannot have them."""
+    """Low end, value and high end on the axis; None if they cannot be shown."""
     if cell.interval is None or isinstance(cell.value, str) or cell.value is None:
         return None
     low, value, high = cell.interval[0], float(cell.value), cell.interval[1]

@@ -1,11 +1,11 @@
-"""Charts drawn: by vl-convert, in this process and offline, or in a page by Vega as that brings it.
+"""Draw charts: with vl-convert in this process, or with Vega in a page.
 
-Views say what a chart shows (`torchmark.report.view.Chart`). Here it gets the colours of the page,
-and in a page a legend of its own, whose boxes are reached by keyboard and hide a series: the names
-in the parameter `HIDDEN` are filtered out. A picture stands by itself, light on white.
+Views define charts (`torchmark.report.view.Chart`). This module adds the colours of the page. In a
+page, a chart has its own legend: its check boxes work with the keyboard and hide series, whose
+names are in the parameter `HIDDEN`. A picture file uses the light theme on white.
 
-A page carries the script: vl-convert takes seconds to bundle it, so it is kept in the user's cache.
-0.9 MB of script are 0.4 MB in a page; browsers unpack it themselves.
+A page contains Vega's script. vl-convert takes seconds to bundle it, so the bundle is kept in the
+user's cache. Its 0.9 MB are 0.4 MB in a page, because it is compressed; the browser unpacks it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from torchmark.report.view import PALETTE, Chart
 
 HIDDEN = "torchmark_hidden"
 _SHARPNESS = 2
-"""Pixels of a PNG for each of the drawing, so that it can be enlarged and printed."""
+"""Pixels of a PNG per pixel of the drawing, so that it can be enlarged and printed."""
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 _PICTURE_WIDTH = 620
 _PICTURE_LETTERS = 100
-"""Characters of a line of the note, so that it does not make the picture wider."""
+"""Maximum characters in a line of the note, so that it does not make the picture wider."""
 
 _TICKS = {"axisX": (6, "ceil(width / 80)"), "axisY": (4, "ceil(height / 40)")}
-"""Labels of the axes of small charts, and how others have them by their size."""
+"""Number of labels on the axes of small charts, and an expression for other charts."""
 
 _TEXT = {"labelColor": "var(--quiet)", "titleColor": "var(--ink)", "titleFontWeight": 500}
 CONFIG: dict[str, Any] = {
@@ -77,7 +77,7 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What readers can switch on and off."""
+    """The series of a chart, which readers can show and hide."""
 
     field: str
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class Series:
 
 
 def find_series(spec: Mapping[str, Any]) -> Series | None:
-    """The nominal field that colours stand for, with the names in the order of the data."""
+    """The series of a specification, with names in the order of the data; None without series."""
     channels = sorted(_colour_channels(spec), key=lambda channel: "scale" not in channel)
     if not channels:
         return None
@@ -99,7 +99,7 @@ def find_series(spec: Mapping[str, Any]) -> Series | None:
 
 
 def spec_for_page(chart: Chart) -> dict[str, Any]:
-    """As wide as its box; without Vega's legend where the page has its own."""
+    """The specification for a page: as wide as its box, and without Vega's legend."""
     spec = _dress(chart)
     if "concat" not in spec:
         spec["width"] = "container"
@@ -116,7 +116,7 @@ def spec_for_page(chart: Chart) -> dict[str, Any]:
 
 
 def _spec_for_picture(chart: Chart) -> dict[str, Any]:
-    """By itself, on white: with its title, and the colours by their values."""
+    """The specification for a picture file: with its title, and light colours on white."""
     spec, colours = _dress(chart), light_colours()
     if "concat" not in spec:
         spec["width"] = _PICTURE_WIDTH
@@ -129,7 +129,7 @@ def _spec_for_picture(chart: Chart) -> dict[str, Any]:
 
 
 def _dress(chart: Chart) -> dict[str, Any]:
-    """In our style; every name of a series with its colour, also where others are hidden."""
+    """The specification with torchmark's style, and a fixed colour for each series."""
     spec: dict[str, Any] = _printable(chart.spec)
     spec["config"] = dict(CONFIG)
     for axis, (few, many) in _TICKS.items():
@@ -144,7 +144,7 @@ def _dress(chart: Chart) -> dict[str, Any]:
 
 
 def _printable(node: Any) -> Any:
-    """A copy whose texts can be drawn: a control character ends the program that draws."""
+    """A copy without control characters, which would crash the drawing program."""
     if isinstance(node, Mapping):
         return {name: _printable(value) for name, value in node.items()}
     if isinstance(node, list | tuple):
@@ -153,7 +153,7 @@ def _printable(node: Any) -> Any:
 
 
 def _encodings(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every `encoding` in it, of layers and of the panels beside each other too."""
+    """All `encoding`s of a specification, including those of layers and panels."""
     if "encoding" in spec:
         yield spec["encoding"]
     for part in (*spec.get("layer", ()), *spec.get("concat", ())):
@@ -161,7 +161,7 @@ def _encodings(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _colour_channels(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What tells series apart: `color` where it encodes a nominal field."""
+    """All `color` channels that encode a nominal field: the series."""
     for encoding in _encodings(spec):
         channel = encoding.get("color", {})
         if channel.get("type") == "nominal":
@@ -182,13 +182,13 @@ def read_template(name: str) -> str:
 
 @cache
 def light_colours() -> dict[str, str]:
-    """The colours of the page's stylesheet by their names, in the light form."""
+    """The light colours of the page's stylesheet, by name."""
     style = read_template("style.css")
     return dict(re.findall(r"--([\w-]+):\s*light-dark\((#\w+),", style))
 
 
 def load_bundle() -> str:
-    """gzip in base64; empty where vl-convert, the extra `report`, is not installed."""
+    """Vega's script as gzip in base64; "" if vl-convert (the extra `report`) is not installed."""
     try:
         version = importlib.metadata.version("vl-convert-python")
     except importlib.metadata.PackageNotFoundError:
@@ -197,7 +197,7 @@ def load_bundle() -> str:
     with contextlib.suppress(OSError):
         return file.read_text("ascii")
     bundle = _make_bundle()
-    with contextlib.suppress(OSError):  # a page is made without a cache too
+    with contextlib.suppress(OSError):  # a page does not need the cache
         make_folder(file.parent)
         write_whole(file, bundle.encode(), mode=PRIVATE)
     return bundle
@@ -213,6 +213,6 @@ def _load_drawer() -> Any:
         import vl_convert  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingToolError(
-            "pictures of charts need vl-convert: pip install 'torchmark[report]'"
+            "drawing charts needs vl-convert; install it with: pip install 'torchmark[report]'"
         ) from error
     return vl_convert

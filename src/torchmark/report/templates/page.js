@@ -1,7 +1,7 @@
 "use strict";
-// Works on what the page already shows: without it everything can be read.
+// Enhances the page, which can also be read without this script.
 
-{ // Light or dark: what the system says, until the button is pressed.
+{ // Light or dark: the setting of the system, until the button is pressed.
   const root = document.documentElement;
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -20,7 +20,7 @@
   button.hidden = false;
 }
 
-// A case is its row, with the row of details below it if it has one.
+// The rows of the cases, each with the row of details below it if there is one.
 function casesOf(body) {
   return [...body.querySelectorAll(":scope > tr.case")].map((row) => {
     const next = row.nextElementSibling;
@@ -28,7 +28,7 @@ function casesOf(body) {
   });
 }
 
-// What a cell is sorted by; what has no value is last, in both directions.
+// The sort key of a cell; cells without a value come last in both directions.
 function keyOf(row, column) {
   const cell = row.cells[column];
   if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
@@ -90,7 +90,7 @@ function makeFilter(holder) {
     loud = document.createElement("input");
     loud.type = "checkbox";
     loud.addEventListener("change", filter);
-    label.append(loud, "Only rows that stand out");
+    label.append(loud, "Only notable rows");
     tools.append(label);
   }
   tools.append(shown);
@@ -120,7 +120,7 @@ for (const holder of document.querySelectorAll("div.table")) {
   makeFilter(holder);
 }
 
-{ // A link to a row shows the row, whatever is filtered or folded.
+{ // A link to a row shows the row, even if it is filtered out or folded.
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
@@ -133,10 +133,10 @@ for (const holder of document.querySelectorAll("div.table")) {
   reveal();
 }
 
-// Charts are drawn by the script that the page carries compressed; folded ones once they have a size.
+// Vega's script is in the page, compressed. Folded charts are drawn when they are unfolded.
 let vega = null;
 async function loadVega() {
-  // Vega warns of what a chart's author may want to know; to a reader of the page it says nothing.
+  // Vega's warnings are for the author of a chart, not for readers of the page.
   const { warn } = console;
   console.warn = (...words) => { if (words[0] !== "WARN") warn.apply(console, words); };
   const packed = Uint8Array.from(atob(document.getElementById("vega").textContent), (c) => c.charCodeAt(0));
@@ -146,7 +146,7 @@ async function loadVega() {
   document.head.append(script);
 }
 
-// As many small charts in a row as fit; preferred is a number that leaves no gap in the last row.
+// The number of small charts in a row: as many as fit, preferably without a gap in the last row.
 function fitColumns(spec, room) {
   if (!spec.concat) return;
   const most = Math.max(1, Math.floor(room / (spec.concat[0].width + 75)));
@@ -174,11 +174,11 @@ async function draw(figure) {
       view.signal("torchmark_hidden", off).runAsync();
     });
   } catch (error) {
-    plot.textContent = `This chart cannot be drawn here (${error.message}); its data follow.`;
+    plot.textContent = `This chart cannot be drawn (${error.message}). Its data are below.`;
   }
 }
 
-// For those who cannot see a chart, or want its figures: made when it is asked for.
+// The data of a chart as a table, for readers who cannot see it; made when it is unfolded.
 function tabulate(figure) {
   const { values } = JSON.parse(figure.querySelector("script").textContent).data;
   const names = [...new Set(values.flatMap(Object.keys))];

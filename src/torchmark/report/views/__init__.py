@@ -1,1 +1,1 @@
-"""One module a kind of run: each turns a run into the view that every format renders."""
+"""One module for each kind of run. It turns a run into the view that every format renders."""

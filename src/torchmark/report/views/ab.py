@@ -1,4 +1,4 @@
-"""Environments or statements compared: times with verdicts, instructions with their functions."""
+"""The view of an A/B run: times with verdicts, instructions with the functions that differ."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ T = TypeVar("T")
 
 _DETECTABLE = "detectable: smallest change found with 80 % power."
 _LEVEL = "Verdicts follow from the intervals: {} confidence over all looks and cases."
-_CLOSE = "close: not equal, but no further apart than memory layouts move the count."
-_LAYOUTS = "How far the count moves with memory layout alone"
+_CLOSE = "close: not equal, but the difference is within the effect of memory layouts."
+_LAYOUTS = "Range of the count over memory layouts"
 
 _TEXT_FUNCTIONS = 5
-"""Of each sort, shown below a case in text."""
+"""Maximum number of functions of each sort below a case in text."""
 
 _MOST_FUNCTIONS = 100
-"""Of each sort, shown anywhere; another build of torch makes thousands."""
+"""Maximum number of functions of each sort in any format; two builds of torch differ in thousands.
+"""
 
 
 def make_view(run: Run) -> View:
@@ -90,7 +91,7 @@ def make_view(run: Run) -> View:
 
 
 def _sections(judged: Judged, suffix: str) -> list[Section]:
-    """Of one comparison; where there are several each has its name in the titles."""
+    """The sections of one comparison; titles have its name if there are several."""
     lead = f"{name_pair(judged)}: " if suffix else ""
     skipped = [each for each in judged.gaps if each.status is Status.SKIPPED]
     gaps = (
@@ -126,12 +127,12 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     fields: list[Field[TimeRow]] = [
         field("case", names.of),
         field(a, lambda row: row.a_seconds, Kind.SECONDS, "One run: the median"),
-        field(b, lambda row: row.b_seconds, Kind.SECONDS, "A's time times the ratio"),
+        field(b, lambda row: row.b_seconds, Kind.SECONDS, "A's time multiplied by the ratio"),
         field(
             f"ratio [{level}]",
             _ratio_cell,
             Kind.RATIO,
-            f"The second time over the first, with its {level} interval",
+            f"The second time divided by the first, with its {level} interval",
         ),
         field("verdict", lambda row: verdict_cell(row.verdict), Kind.VERDICT),
         field(
@@ -150,7 +151,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
     ]
 
     def frame(row: TimeRow) -> Row:
-        """Where the instructions of the case differ, text has the functions below them already."""
+        """Python functions are in pages only if the instructions of the case show them in text."""
         calls = row.python_calls if row.verdict.is_change else ()
         functions = _python_details(calls, is_page_only=row.case.id in explained)
         details = (*functions, *_code(row.case, row.other))
@@ -172,7 +173,7 @@ def _times(judged: Judged, suffix: str, lead: str) -> Section:
 
 
 def _list_partial(judged: Judged) -> list[str]:
-    """The cases whose times were cut short, so that nobody takes them for the whole."""
+    """Cases whose measurement was cut short."""
     partial = [each for each in judged.results if each.status is Status.PARTIAL]
     return [f"{text}; --resume measures it again." for text in list_by_reason(partial, "cut short")]
 
@@ -193,6 +194,7 @@ def _chart(judged: Judged, names: Names, suffix: str) -> Chart:
             row.effect.interval,
             row.verdict,
             {"replicates": row.effect.replicates},
+            level=row.effect.level,
         )
         for row in judged.times
     ]
@@ -219,7 +221,7 @@ def _counts(judged: Judged, suffix: str, lead: str) -> Section:
             "ΔI",
             lambda row: signed_cell(float(row.difference)),
             kind,
-            "Instructions that the second takes more",
+            "Additional instructions in the second environment",
         ),
         field(
             "change",
@@ -262,7 +264,7 @@ def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
         field(
             "instructions", lambda each: signed_cell(float(each.instructions)), Kind.INSTRUCTIONS
         ),
-        field("change", show_share, Kind.CHANGE, "Of all instructions of the case in A"),
+        field("change", show_share, Kind.CHANGE, "Share of all instructions of the case in A"),
         field("function", lambda each: each.function, Kind.CODE),
     ]
     return _function_details(row.functions, fields, is_page_only=is_page_only)
@@ -282,7 +284,7 @@ def _python_details(calls: Sequence[PythonCalls], *, is_page_only: bool) -> tupl
 def _function_details(
     functions: Sequence[T], fields: Sequence[Field[T]], *, is_page_only: bool
 ) -> tuple[Detail, ...]:
-    """What differs by function, biggest first; text has the first few."""
+    """The differences by function, largest first; text shows the first few."""
     if not functions:
         return ()
     table = make_table(functions[:_MOST_FUNCTIONS], fields, most_rows=_TEXT_FUNCTIONS)
@@ -298,7 +300,7 @@ def _code(case: Case, other: Case | None) -> tuple[Detail, ...]:
 
 
 def _column_names(judged: Judged) -> tuple[str, str]:
-    """As wide as a time, so that the name of an environment takes no room from the cases."""
+    """The names of the environments, cut so that their columns are not wider than a time."""
     return cut_line(judged.a.name, 12), cut_line(judged.b.name, 12)
 
 
@@ -307,7 +309,7 @@ _DATA = (
     "ratio", "difference", "low", "high", "share", "replicates", "detectable", "spread", "reason",
     "p", "base", "seconds", "level", "low_95", "high_95",
 )  # fmt: skip
-"""Stable: new columns are added at the end."""
+"""Columns of the data. The order is stable; new columns are added at the end."""
 
 
 def _data(run: Run, compared: Sequence[Judged]) -> Table:

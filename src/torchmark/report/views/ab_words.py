@@ -1,7 +1,7 @@
-"""A judged comparison in sentences: summary, control, what was not measured, and environments.
+"""Sentences about a judged comparison: summary, control, gaps and environments.
 
-Both spellings of the facts of an environment are understood, nested as in the record of a run
-(`{"torch": {"version": …}}`) and flat as the probe tells them (`"torch_git"`).
+The facts of an environment may be nested, as in the record of a run (`{"torch": {"version": …}}`),
+or flat, as the probe reports them (`"torch_git"`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torchmark.model.units import collect, first_line
 from torchmark.report.figures import (
     change_text,
     cut_line,
+    describe_facts,
     environment_facts,
     number_text,
-    tell_facts,
 )
 from torchmark.report.names import full_name, name_rows, name_some
 from torchmark.report.view import FactTable
@@ -45,13 +45,13 @@ _VERSIONS = (
 _ABILITIES = (("counting", "counting"), ("C++", "cpp"))
 
 _LEFT_OUT = {"command", "pid", "host", "machine.host", "load", "machine.load"}
-"""Told elsewhere, different between any two processes, or not everybody's business."""
+"""Facts that are shown elsewhere, differ between any two processes, or are private."""
 
 _NAMED_CASES = 3
-"""Cases that are named with the reason that they share; more are counted."""
+"""Number of cases that are named with a reason; more are counted."""
 
 _NAMED_FACTS = 6
-"""Facts that are named where only their names are told."""
+"""Number of other facts that are named; more are counted."""
 
 
 def short_name(environment: Environment) -> str:
@@ -70,30 +70,31 @@ def name_pair(judged: Judged) -> str:
 
 
 def summarise(judged: Judged) -> str:
-    """All of it in one sentence."""
+    """The result of the comparison in one sentence."""
     changes = {row.case.id: change_text(row.effect.ratio - 1) for row in judged.times}
-    times = _tell(judged.times, _TIMES, changes)
+    times = _describe_verdicts(judged.times, _TIMES, changes)
     changes = {row.case.id: count_share_text(row) for row in judged.counts}
-    counts = _tell(judged.counts, _COUNTS, changes)
+    counts = _describe_verdicts(judged.counts, _COUNTS, changes)
     name = short_name(judged.b)
     if not judged.times and not judged.counts:
         some = any(each.status is Status.PARTIAL for each in judged.results)
-        found = "no case was measured to its end" if some else "nothing was measured"
+        found = "no case was measured completely" if some else "nothing was measured"
         parts = [f"{name_pair(judged)}: {found}"]
     elif any(row.verdict.is_change for row in judged.times):
         parts = [f"{name} is {times}", f"instructions: {counts}" if counts else ""]
     elif judged.has_change:
-        takes = f"{name}, in instructions, takes {counts}"
-        parts = [takes, f"times: {times}" if times else ""]
+        more_or_fewer, _, rest = counts.partition(" ")
+        found = f"{more_or_fewer} instructions {rest}"
+        parts = [f"{name_pair(judged)}: {found}", f"times: {times}" if times else ""]
     else:
         is_clear = all(row.verdict is Verdict.SAME for row in judged.times)
         found = "no case has changed" if is_clear else "no change was found"
         parts = [f"{name_pair(judged)}: {found}"]
         parts += [f"times: {times}" if times else "", f"instructions: {counts}" if counts else ""]
-    return "; ".join(part for part in [*parts, *_tell_rest(judged)] if part) + "."
+    return "; ".join(part for part in [*parts, *_describe_gaps(judged)] if part) + "."
 
 
-def _tell(
+def _describe_verdicts(
     rows: Sequence[TimeRow | CountRow], order: Sequence[Verdict], changes: Mapping[str, str]
 ) -> str:
     """Such as "slower in 2 of 14 cases (worst: add, +1.9 %), same in 12"."""
@@ -111,11 +112,11 @@ def _tell(
 
 
 def count_share_text(row: CountRow) -> str:
-    """The share of A with two decimals, as counts are exact; "from none" where A takes none."""
-    return f"{row.share * 100:+,.2f} %" if abs(row.share) != float("inf") else "from none"
+    """The change with two decimals, because counts are exact; "from 0" if A has no instructions."""
+    return f"{row.share * 100:+,.2f} %" if abs(row.share) != float("inf") else "from 0"
 
 
-def _tell_rest(judged: Judged) -> list[str]:
+def _describe_gaps(judged: Judged) -> list[str]:
     statuses = Counter(gap.status for gap in judged.gaps)
     few = sum(each.status is not Status.PARTIAL for each in find_too_few(judged))
     partial = sum(each.status is Status.PARTIAL for each in judged.results)
@@ -128,33 +129,32 @@ def _tell_rest(judged: Judged) -> list[str]:
 
 
 def describe_control(judged: Judged) -> tuple[str, ...]:
-    """What A compared with A gave; nothing where no times were taken."""
+    """The results of the A/A comparisons; nothing if no times were measured."""
     control, name = judged.control, short_name(judged.a)
     if not judged.times:
         return ()
     if control is None:
         least = number_text(FEWEST_REPLICATES, "replicate")
-        return (f"None: it may take a tenth of the time, and that was too short for {least}.",)
-    comparisons = number_text(control.comparisons, "comparison")
-    found = (
-        f"{control.alarms} of {comparisons} of {name} with {name}, launched apart, found a change"
-    )
+        return (f"None: the comparison was too short. A tenth of its time must allow {least}.",)
+    comparisons = number_text(control.comparisons, f"{name}/{name} comparison")
+    found = f"{control.alarms} of {comparisons} found a change"
     noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
-    return (f"{found}; {noise}. It took {control.share * 100:.0f} % of the time without launches.",)
+    took = f"The control took {control.share * 100:.0f} % of the time, not counting launches."
+    return (f"{found}; {noise}. {took}",)
 
 
 def warn_of_control(judged: Judged) -> list[str]:
-    """That small changes are in doubt, where A compared with A has one."""
+    """A warning if A compared with A found a change."""
     control, name = judged.control, short_name(judged.a)
     if control is None or not control.alarms:
         return []
-    found = f"a change in {control.alarms} of {control.comparisons} comparisons"
-    doubt = f"small changes of {short_name(judged.b)} are in doubt"
-    return [f"{name} compared with {name} found {found}, so {doubt}"]
+    comparisons = number_text(control.comparisons, f"{name}/{name} comparison")
+    doubt = f"small changes of {short_name(judged.b)} may be false alarms"
+    return [f"{control.alarms} of {comparisons} found a change, so {doubt}; measure again"]
 
 
 def find_too_few(judged: Judged) -> list[Result]:
-    """Measured, but with fewer replicates than a verdict needs."""
+    """Results with fewer replicates than a verdict needs."""
     return [
         each
         for each in judged.results
@@ -163,7 +163,7 @@ def find_too_few(judged: Judged) -> list[Result]:
 
 
 def list_by_reason(results: Iterable[Result], otherwise: str) -> list[str]:
-    """A line for each reason: the cases it concerns, and its first line."""
+    """A line for each reason: its cases, and the first line of the reason."""
     found = collect((first_line(result.reason), result) for result in results)
     return [f"{_name_cases(same)}: {reason or otherwise}" for reason, same in found.items()]
 
@@ -175,7 +175,7 @@ def _name_cases(same: Sequence[Result]) -> str:
 
 
 def compare_facts(environments: Sequence[Environment]) -> FactTable:
-    """All facts, by their dotted names, the command first."""
+    """All facts by dotted name, the command first."""
     facts = [fact for fact in fact_rows(environments) if fact[0] not in _LEFT_OUT]
     return FactTable(
         names=tuple(each.name for each in environments),
@@ -184,7 +184,7 @@ def compare_facts(environments: Sequence[Environment]) -> FactTable:
 
 
 def describe_environments(environments: Sequence[Environment]) -> list[str]:
-    """A line for each with what sets it apart, one for what they share, one for what is left."""
+    """A line for each environment, one for what they share, and one for other differences."""
     phrases = [_phrases(each) for each in environments]
     shared = [each for each in phrases[0] if all(each in of for of in phrases)] if phrases else []
     lines = []
@@ -197,7 +197,7 @@ def describe_environments(environments: Sequence[Environment]) -> list[str]:
 
 
 def _other_differences(environments: Sequence[Environment]) -> list[str]:
-    """The names of facts that differ and are not part of the descriptions."""
+    """The names of other facts that differ."""
     told = {name for _, names in _VERSIONS for name in names} | {name for _, name in _ABILITIES}
     differing = compare_facts(environments).differing
     names = [name for name, _ in differing if name not in told | {"command"}]
@@ -206,7 +206,7 @@ def _other_differences(environments: Sequence[Environment]) -> list[str]:
 
 def _phrases(environment: Environment) -> list[str]:
     facts = dict(environment_facts(environment.facts))
-    found = list(tell_facts(facts, _VERSIONS))
+    found = list(describe_facts(facts, _VERSIONS))
     for ability, name in _ABILITIES:
         value = cut_line(first_line(facts.get(name, "")))
         if value:
@@ -216,4 +216,4 @@ def _phrases(environment: Environment) -> list[str]:
 
 def _command(environment: Environment) -> str:
     has_command = environment.command.strip()
-    return cut_line(environment.command) if has_command else "where torchmark was called"
+    return cut_line(environment.command) if has_command else "current environment"

@@ -1,9 +1,8 @@
-"""The charts of most views: a row for each case, a dot or a bar at its figure, and its interval.
+"""Charts with a row for each case: a dot or a bar for its figure, and its interval.
 
-`draw_rows` makes the specification. `chart_times` has times on a logarithmic axis; `chart_ratios`
-has changes around "no change", marked by their verdicts. The axes are those of sweeps too: one of
-sizes is logarithmic where they grow by factors rather than by steps, one of times where they span
-more than a decade.
+`draw_rows` makes the specification. `chart_times` shows times on a logarithmic axis; `chart_ratios`
+shows changes around "no change", marked by their verdicts. Sweeps use the same axes: an axis of
+sizes is logarithmic if the sizes grow by factors, an axis of times if they span more than a decade.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchmark.analyse.estimates import MeasuredTime, Verdict
-from torchmark.report.figures import seconds_text
+from torchmark.report.figures import confidence_text, seconds_text
 from torchmark.report.view import Chart, Value
 from torchmark_probe.loops.intervals import Interval
 
 SECONDS_LABEL = "datum.value === 0 ? '0' : format(datum.value, '~s') + 's'"
-"""How Vega writes a time on an axis: 10µs."""
+"""Vega's expression for a time on an axis: 10µs."""
 
 _MOST_ROWS = 60
-"""Cases with a row each; where there are more a row is a group, with a dot for each case."""
+"""Maximum number of cases with one row each; with more, a row is a group with a dot per case."""
 
 _MOST_SERIES = 8
-"""Groups that are told apart by colour: a palette has no more."""
+"""Maximum number of groups with different colours: the palette has no more."""
 
 _MOST_RATIOS = 200
-"""Cases that have a place; the greatest changes have it first."""
+"""Maximum number of cases in a chart of ratios; the largest changes are shown."""
 
 _COLOURS = {
     Verdict.SLOWER: "var(--bad)",
@@ -38,26 +37,26 @@ _COLOURS = {
     Verdict.UNCLEAR: "var(--doubt)",
 }
 _SHAPES = ("triangle-up", "triangle-down", "circle", "diamond")
-"""So that a verdict is told by more than a colour."""
+"""So that a verdict can be recognised without its colour."""
 
 _SMALLEST_REACH = math.log(1.02)
-"""The axis shows at least two per cent to each side, or noise would fill it."""
+"""The axis shows at least 2 % to each side; otherwise noise would fill it."""
 
 _LARGEST_REACH = math.log(4)
 _CHANGES = (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 75, 100, 200, 300)
-"""Changes in per cent that may have a label, to either side."""
+"""Changes in per cent that may have a label on either side."""
 
 _LABEL_GAP = 0.23
-"""Of one side of the axis between two labels, or they would touch on a phone."""
+"""Minimum distance of labels, as a share of one side of the axis; less would touch on a phone."""
 
 _DECADE = 10
-"""Values that span more than this factor are shown by their logarithm."""
+"""Values that span more than this factor have a logarithmic axis."""
 
 _GEOMETRIC = 4
-"""Sizes that span less than this factor look the same either way."""
+"""Sizes that span less than this factor look the same on both kinds of axis."""
 
 _AIR = 0.05
-"""Of an axis that is left free at either end, so that no mark lies on the frame."""
+"""Free share of an axis at either end, so that no mark lies on the frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +64,15 @@ class Dot:
     """One figure in a chart."""
 
     name: str
-    """Of its row."""
+    """The name of its row."""
 
     value: float
     interval: tuple[float, float] | None = None
     series: str = ""
-    """What its colour stands for, where that says something."""
+    """The meaning of its colour, if it has one."""
 
     told: Mapping[str, Value] = field(default_factory=dict)
-    """More lines of its tooltip, by their names."""
+    """Other lines of its tooltip, by name."""
 
 
 def draw_rows(
@@ -86,10 +85,10 @@ def draw_rows(
     more: Mapping[str, Any] | None = None,
     under: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A specification of Vega-Lite.
+    """A Vega-Lite specification.
 
-    `x` is the axis of the figures, `series` what the series are called, `row` the field that has a
-    row for each value, `more` what else is encoded, and `under` what is drawn first.
+    `x` is the axis of the figures, `series` the name of the series field, `row` the field with a
+    row for each value, `more` other encodings, and `under` layers below the marks.
     """
     values = [_values(dot, series) for dot in dots]
     told = dict.fromkeys(["case", series, *(name for dot in dots for name in dot.told)])
@@ -115,7 +114,7 @@ def draw_rows(
         interval["encoding"]["color"] = {"value": "var(--ink)"}
     has_intervals = not is_dense and any(dot.interval for dot in dots)
     layers = [*([interval] if has_intervals else []), figure]
-    # A dot lies on its interval; a bar would hide it.
+    # A dot is drawn over its interval; a bar would hide it.
     return {"data": {"values": values}, "layer": [*under, *(layers[::-1] if is_bar else layers)]}
 
 
@@ -126,7 +125,7 @@ def _values(dot: Dot, series: str) -> dict[str, Value]:
 
 
 def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
-    """The chart of cases with names, groups and times; none where nothing took any time."""
+    """The chart of cases with names, groups and times; None if there are no times."""
     dots = [_time_dot(*each) for each in times if each[2].median > 0]
     if not dots:
         return None
@@ -136,14 +135,14 @@ def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
     return Chart(
         id="times",
         title="Times",
-        description=f"Times of {len(dots)} cases, logarithmic. {slowest.name} takes longest: "
+        description=f"Times of {len(dots)} cases, logarithmic. {slowest.name} takes the longest: "
         f"{seconds_text(slowest.value)}.",
         spec=draw_rows(
             dots,
             {"title": "time of one run", **log_axis(ends, SECONDS_LABEL)},
             row="group" if is_crowded else "case",
         ),
-        note="A dot is a case; point at it for its name and interval."
+        note="Each dot is a case; hover over it for its name and interval."
         if is_crowded
         else "Dots are medians, lines 95 % intervals.",
     )
@@ -152,7 +151,7 @@ def chart_times(times: Sequence[tuple[str, str, MeasuredTime]]) -> Chart | None:
 def _time_dot(name: str, group: str, time: MeasuredTime) -> Dot:
     interval = time.interval
     if interval is not None:
-        # That of few, scattered samples may reach below zero, which such an axis does not have.
+        # The interval of few samples may reach below zero, which a logarithmic axis cannot show.
         interval = Interval(max(interval.low, time.median / 10), interval.high)
     return Dot(
         name=name,
@@ -175,11 +174,17 @@ def ratio_dot(
     interval: tuple[float, float],
     verdict: Verdict,
     told: Mapping[str, Value],
+    *,
+    level: float = 0.95,
 ) -> Dot:
-    # Few samples may know nothing to one side, which no axis can show.
+    """Return a dot for a ratio; `level` is the confidence of its interval."""
+    # The interval of few samples may be infinite, which no axis can show.
     low, high = max(interval[0], ratio / 100), min(interval[1], ratio * 100)
     low_text, high_text = (f"{(end - 1) * 100:+.2f} %" for end in (low, high))
-    lines = {"change": f"{(ratio - 1) * 100:+.2f} %", "95 % interval": f"{low_text} to {high_text}"}
+    lines = {
+        "change": f"{(ratio - 1) * 100:+.2f} %",
+        "interval": f"{low_text} to {high_text} ({confidence_text(level)} confidence)",
+    }
     return Dot(
         name=name, value=ratio, interval=(low, high), series=verdict.value, told={**lines, **told}
     )
@@ -188,16 +193,16 @@ def ratio_dot(
 def chart_ratios(
     dots: Sequence[Dot], *, title: str, axis: str, same_within: float, chart_id: str
 ) -> Chart:
-    """Ratios that `ratio_dot` made: the greatest first, with what counts as the same as a band."""
+    """The chart of dots from `ratio_dot`, largest first; a band shows what counts as the same."""
     shown = sorted(dots, key=lambda dot: -abs(math.log(dot.value)))[:_MOST_RATIOS]
     shown.sort(key=lambda dot: -dot.value)
     reach = reach_of([dot.value for dot in shown], same_within)
     beyond = sum(abs(math.log(dot.value)) > reach for dot in shown)
     left_out = len(dots) - len(shown)
     notes = [
-        f"The band is what counts as the same: {same_within * 100:g} % to either side.",
-        f"Cases beyond the axis stand at its end: {beyond}." if beyond else "",
-        f"Cases with smaller changes that are left out: {left_out}." if left_out else "",
+        f"Changes within the band (up to {same_within * 100:g} %) count as the same.",
+        f"Cases beyond the axis are shown at its end: {beyond}." if beyond else "",
+        f"Cases with smaller changes are not shown: {left_out}." if left_out else "",
     ]
     x = {
         "scale": {"type": "log", "domain": [math.exp(-reach), math.exp(reach)], "clamp": True},
@@ -214,7 +219,7 @@ def chart_ratios(
     return Chart(
         id=chart_id,
         title=title,
-        description=f"{title}: for each case with its 95 % interval; to the right of 0 is slower.",
+        description=f"{title}: each case with its interval; right of 0 is slower.",
         spec=draw_rows(
             shown,
             x,
@@ -230,7 +235,7 @@ def chart_ratios(
 
 
 def _no_change(x: Mapping[str, Any], same_within: float) -> list[dict[str, Any]]:
-    """A band for what counts as the same, and a line in its middle."""
+    """A band for what counts as the same, with a line in the middle."""
     quantity = {**x, "type": "quantitative"}
     return [
         {
@@ -247,19 +252,19 @@ def _no_change(x: Mapping[str, Any], same_within: float) -> list[dict[str, Any]]
 
 
 def reach_of(ratios: Sequence[float], same_within: float) -> float:
-    """The log of the largest ratio that has a place: wide enough for the band and nine in ten."""
+    """The log of the largest ratio on the axis, which shows the band and nine of ten ratios."""
     least = max(_SMALLEST_REACH, 1.5 * math.log1p(same_within))
     distances = sorted(abs(math.log(ratio)) for ratio in ratios)
     ordinary = distances[int(0.9 * (len(distances) - 1))] if distances else 0.0
     reach = min(_LARGEST_REACH, max(least, 1.3 * ordinary))
-    # A case or two somewhat further out do not squeeze the others: they get their place.
+    # If the outer ratios are not much larger, the axis shows them too.
     if distances and distances[-1] <= 2 * reach:
         reach = min(_LARGEST_REACH, max(reach, 1.1 * distances[-1]))
     return reach
 
 
 def axis_labels(reach: float) -> list[float]:
-    """Changes in per cent that have a label, from the left.
+    """Changes in per cent with a label, from left to right.
 
     >>> axis_labels(math.log(1.02))
     [-1, -0.5, 0, 0.5, 1, 2]
@@ -279,7 +284,7 @@ def _spaced(changes: Sequence[float], reach: float) -> list[float]:
 
 
 def size_axis(dim: str, sizes: Sequence[int]) -> dict[str, Any]:
-    """Of a dimension: each size is a tick, with a label where there is room."""
+    """The axis of a dimension: each size is a tick, with a label if there is room."""
     scale = "log" if grows_geometrically(sizes) else "linear"
     return {
         "field": "size",
@@ -298,12 +303,12 @@ def times_axis(ends: Sequence[float]) -> dict[str, Any]:
 
 
 def ratios_axis(ends: Sequence[float]) -> dict[str, Any]:
-    """Logarithmic always: twice and half as fast are equally far from 1, which is on it."""
+    """Always logarithmic and including 1: twice and half as fast have the same distance from 1."""
     return {"title": None, **log_axis([1.0, *ends], "format(datum.value, '~r') + '×'")}
 
 
 def log_axis(values: Sequence[float], label: str) -> dict[str, Any]:
-    """Around these values; `label` is an expression of Vega."""
+    """A logarithmic axis that includes these values; `label` is an expression of Vega."""
     least, most = min(values), max(values)
     factor = max((most / least) ** _AIR, 1.15)
     low, high = least / factor, most * factor
@@ -314,12 +319,12 @@ def log_axis(values: Sequence[float], label: str) -> dict[str, Any]:
 
 
 def _at(ticks: Sequence[float]) -> dict[str, Any]:
-    """Exactly there: without their number Vega leaves some out."""
+    """Ticks at these values; without their number Vega would omit some."""
     return {"values": list(ticks), "tickCount": len(ticks)}
 
 
 def grows_geometrically(sizes: Sequence[int]) -> bool:
-    """Whether the factors from one size to the next are more alike than the steps.
+    """Whether the factors between consecutive sizes vary less than the steps.
 
     >>> grows_geometrically([1, 2, 4, 8]), grows_geometrically([2, 4, 6, 8])
     (True, False)
@@ -335,7 +340,7 @@ def grows_geometrically(sizes: Sequence[int]) -> bool:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with others between them where there would be few."""
+    """Powers of ten, with other values between them if there would be few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
     if decades < 0.75:
@@ -350,7 +355,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:
-    """Four to eight, at multiples of 1, 2 or 5."""
+    """Four to eight ticks at multiples of 1, 2 or 5."""
     rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= rough * 0.999)

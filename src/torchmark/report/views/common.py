@@ -1,4 +1,4 @@
-"""What the views of all kinds of runs share: lead, environments, failures, skips, warnings."""
+"""Parts that the views of all kinds of runs share: lead, environments, failures, warnings."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from torchmark_probe.loops.intervals import Interval
 from torchmark_probe.loops.sampling import Limits
 
 _NAMED = 3
-"""Cases that are named with a warning; more are counted."""
+"""Number of cases that a warning names; more are counted."""
 
 _REASON_LINES = 12
-"""Of a failure that text shows; pages have all of it, and what the case printed."""
+"""Maximum lines of a failure in text; pages show all lines, and the output of the case."""
 
 
 def frame_view(
     run: Run, name: str, *, summary: str, sections: Sequence[Section], data: Table
 ) -> View:
-    """The view of a run whose cases each have their own results, with what went wrong at the end.
+    """The view of a run, with its failures and skips at the end.
 
-    A run that was not stored has no id: it cannot be shown again, and so has no title.
+    A run that is not stored has no ID, so its view has no title and no lead.
     """
     return View(
         title=title_of(run, name) if run.id else "",
@@ -76,38 +76,38 @@ def title_of(run: Run, name: str = "Run") -> str:
 
 
 def run_line(run: Run) -> str:
-    """Which run, how far it has come, and when it began."""
+    """One line: the run, its state, and when it started."""
     return f"{title_of(run)}, {run.state.value}, started {run.started}"
 
 
 def lead_of(run: Run) -> tuple[str, ...]:
-    """How far the run has come, when it began, and where it ran."""
+    """The state of the run, when it started, and where it ran."""
     lines = [(each.name, environment_line(each.facts)) for each in run.environments]
     told = [f"{name}: {line}" if name else line for name, line in lines if line]
     return (f"{run.state.value}, started {run.started}", *told, *imports_line(run))
 
 
 def imports_line(run: Run) -> list[str]:
-    """What was imported for the cases, where there is something."""
+    """The modules that were imported for the cases, if there are any."""
     return [f"imported: {', '.join(run.imports)}"] if run.imports else []
 
 
 def fact_table(environments: Sequence[Environment]) -> FactTable | None:
-    """Every fact of the environments, those of several lines last; None if nothing is known."""
+    """All facts of the environments, those with several lines last; None if there are none."""
     facts = sorted(fact_rows(environments), key=lambda fact: "\n" in "".join(fact[1]))
     names = tuple(each.name for each in environments)
     return FactTable(names=names, facts=tuple(facts)) if facts else None
 
 
 def fact_rows(environments: Sequence[Environment]) -> list[tuple[str, tuple[str, ...]]]:
-    """The facts by their dotted names, each with its value in every environment."""
+    """The facts by dotted name, each with its value in every environment."""
     known = [dict(environment_facts(each.facts)) for each in environments]
     names = ordered_unique(name for facts in known for name in facts)
     return [(name, tuple(facts.get(name, "") for facts in known)) for name in names]
 
 
 def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
-    """The settings by their dotted names."""
+    """The settings by dotted name."""
     facts = dict(environment_facts(run.settings))
     if "effort.limits" in facts:
         limits = Limits(*run.settings["effort"]["limits"])
@@ -119,7 +119,7 @@ def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def results_in_order(run: Run) -> list[Result]:
-    """The results in the order of the plan; what was not planned comes last."""
+    """The results in the order of the plan; results that were not planned come last."""
     found = {result.key: result for result in run.results}
     keys = ordered_unique([*(planned.key for planned in run.plan), *found])
     return [found[key] for key in keys if key in found]
@@ -129,9 +129,9 @@ _NOT_DONE = ("failed", "skipped", "partial", "not measured")
 
 
 def count_statuses(run: Run) -> str:
-    """What came of the measurements: "12 done, 1 failed, 3 not measured".
+    """The number of results by status: "12 done, 1 failed, 3 not measured".
 
-    A control is none of them: nobody planned it.
+    Controls are not counted, because they are not planned.
     """
     results = [result for result in run.results if result.metric is not Metric.CONTROL]
     counts = Counter(result.status.value for result in results)
@@ -142,7 +142,7 @@ def count_statuses(run: Run) -> str:
 
 
 def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
-    """The time with its interval, or why there is none."""
+    """The time with its interval, or why there is no time."""
     time = time_of(result)
     if time is None:
         return empty_cell(result, is_planned=is_planned)
@@ -150,7 +150,7 @@ def time_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
 
 
 def measured_cell(time: MeasuredTime, text: str | None = None, *more: str) -> Cell:
-    """A time with its interval; the hint ends with `more`."""
+    """A time with its interval; `more` is added to the hint."""
     if time.interval is None:
         text = text or unknown_reach_text(time.median)
     return Cell(
@@ -163,12 +163,12 @@ def measured_cell(time: MeasuredTime, text: str | None = None, *more: str) -> Ce
 
 
 def unknown_reach_text(seconds: float) -> str:
-    """A time of too few samples for an interval."""
+    """A time that has too few samples for an interval."""
     return f"{seconds_text(seconds)} ± {reach(seconds, None)}"
 
 
 def _interval_sentence(time: MeasuredTime) -> str:
-    """From where to where the interval goes, and how many samples it is of."""
+    """The ends of the interval, and the number of samples."""
     samples = number_text(time.samples, "sample")
     if time.interval is None:
         return f"{samples}, too few for an interval"
@@ -181,21 +181,21 @@ def doubt_about(time: MeasuredTime) -> Mark:
 
 
 def instructions_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
-    """The instructions of one run, or why there are none."""
+    """The instructions of one run, or why there is no count."""
     if result is None or not isinstance(result.payload, Counts):
         return empty_cell(result, is_planned=is_planned)
     return Cell(float(instructions_of(result.payload)))
 
 
 def signed_cell(count: float | None) -> Cell:
-    """Instructions that are more or fewer."""
+    """A difference of instructions."""
     if not count:
         return Cell(count, None if count is None else "0")
     return Cell(count, instructions_text(count, "+"))
 
 
 def empty_cell(result: Result | None, *, is_planned: bool = True) -> Cell:
-    """Why a case has no figure: it failed, was skipped, or is still to be measured."""
+    """Why a case has no figure: it failed, was skipped, or was not measured."""
     if result is None:
         return NOT_MEASURED if is_planned else Cell()
     if result.status is Status.DONE:
@@ -208,7 +208,7 @@ NOT_MEASURED = Cell(text="–", mark=Mark.QUIET, hint="not measured")
 
 
 def reason_cell(status: Status, reason: str, link: str) -> Cell:
-    """Why there is no figure, where it failed or was skipped."""
+    """The status of a failed or skipped case, with the reason as a hint."""
     mark = Mark.BAD if status is Status.FAILED else Mark.QUIET
     return Cell(text=status.value, mark=mark, hint=first_line(reason), link=link)
 
@@ -229,7 +229,7 @@ def verdict_cell(verdict: Verdict) -> Cell:
 
 
 def code_details(case: Case) -> tuple[Detail, ...]:
-    """What ran, for pages."""
+    """The code of a case, for pages."""
     parts = (
         ("Global setup", case.global_setup),
         ("Setup", case.setup),
@@ -243,7 +243,7 @@ def code_details(case: Case) -> tuple[Detail, ...]:
 def warning_texts(
     results: Iterable[Result], name_of: Callable[[Result], str] = lambda result: result.case.title
 ) -> tuple[str, ...]:
-    """A sentence for each kind of warning: the first case in full, the others by name."""
+    """A sentence for each kind of warning: the first case in full, the names of the others."""
     found: list[tuple[str, tuple[str, str]]] = []
     for result in results:
         time, name = time_of(result), name_of(result)
@@ -258,12 +258,12 @@ def warning_texts(
 
 
 def failure_id(case: Case) -> str:
-    """What links to the failure of a case name."""
+    """The target of links to the failure of a case."""
     return f"failure-{case.id}"
 
 
 def failure_section(run: Run) -> Section:
-    """Each failure with its reason and output, told once where all metrics fail alike."""
+    """Each failure with its reason and output; metrics that failed alike share a row."""
     failed = [each for each in results_in_order(run) if each.status is Status.FAILED]
     failures = collect(((each.case, each.reason), each) for each in failed)
     first_reasons = {case.id: reason for case, reason in reversed(failures)}
@@ -287,7 +287,7 @@ def failure_section(run: Run) -> Section:
         ),
     )
     has_output = any(each.stdout or each.stderr for each in failed)
-    note = "The page of this run (--html FILE) has what the cases printed."
+    note = "A page (--html FILE) also shows the output of the cases."
     notes = (note,) if has_output and run.id else ()
     shown = table if failures else None
     return Section("failures", "Failures", table=shown, footnotes=notes, mark=Mark.BAD)
@@ -300,7 +300,7 @@ def _cut_reason(reason: str) -> str:
 
 
 def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
-    """For pages: the whole reason where it has several lines, what was printed, and what ran."""
+    """For pages: a reason with several lines, the output, and the code."""
     first = results[0]
     parts = [
         ("Reason", first.reason if "\n" in first.reason.strip() else ""),
@@ -312,7 +312,7 @@ def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
 
 
 def _skip_section(run: Run) -> Section:
-    """What was skipped: a line for each reason."""
+    """Skipped cases, one line for each reason."""
     skipped = [each for each in results_in_order(run) if each.status is Status.SKIPPED]
     by_reason = collect((first_line(each.reason), each.case.title) for each in skipped)
     listing = [
@@ -325,7 +325,7 @@ def _skip_section(run: Run) -> Section:
 def interval_values(
     name: str, value: float, interval: Interval | None, *, ends: str = ""
 ) -> dict[str, Value]:
-    """What data have of a figure, by the name of its column and that of its interval."""
+    """The values of a figure and its interval for the data table, by column."""
     ends = ends or name
     if interval is None:
         return {name: value}
@@ -333,7 +333,7 @@ def interval_values(
 
 
 def time_values(time: MeasuredTime | None, name: str, ends: str) -> dict[str, Value]:
-    """What data have of a time."""
+    """The values of a time for the data table, by column."""
     if time is None:
         return {}
     return {

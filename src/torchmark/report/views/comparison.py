@@ -1,4 +1,4 @@
-"""Two runs compared: what changed, case by case."""
+"""The view of `torchmark compare`: the changes between two runs, case by case."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _NOT_COMPARED = {"machine.load"}
 
 
 def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
-    """The first run is what the second is compared with."""
+    """The view of a comparison of the second run with the first."""
     changes = [
         f"{name}: {first_line(old or 'none')} → {first_line(new or 'none')}"
         for name, (old, new) in environment_changes(first, second).items()
     ]
     return View(
-        title="Two runs compared",
+        title="Comparison of two runs",
         lead=(f"before: {run_line(first)}", f"after: {run_line(second)}", *changes),
         summary=_summary(differences),
         sections=(
@@ -69,7 +69,7 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
 
 
 def heading_of(first: Run, second: Run, differences: RunDifferences) -> dict[str, Any]:
-    """What JSON says of a comparison beside its table."""
+    """The fields of a comparison in JSON, in addition to its table."""
     return {
         "torchmark": "run comparison",
         "version": 2,
@@ -81,7 +81,7 @@ def heading_of(first: Run, second: Run, differences: RunDifferences) -> dict[str
 
 
 def environment_changes(first: Run, second: Run) -> dict[str, tuple[str | None, str | None]]:
-    """The facts of the environments that are not the same, by name: before and after."""
+    """Facts of the environments that differ, by name: before and after."""
     changes: dict[str, tuple[str | None, str | None]] = {}
     pairs = zip_longest(first.environments, second.environments, fillvalue=Environment())
     for before, after in pairs:
@@ -107,7 +107,7 @@ def _times(differences: RunDifferences, *, is_of_ratios: bool) -> list[Section]:
     limits = differences.thresholds
     limit = limits.ratio if is_of_ratios else limits.time
     kind, text_of = (Kind.RATIO, ratio_text) if is_of_ratios else (Kind.SECONDS, seconds_text)
-    name, title = ("ratios", "Times of B over those of A") if is_of_ratios else ("times", "Times")
+    name, title = ("ratios", "Ratios (B's time over A's)") if is_of_ratios else ("times", "Times")
     fields: list[Field[TimeChange]] = [
         field("case", lambda each: name_in_group(each.case)),
         field("before", lambda each: _median_cell(each.before), kind),
@@ -124,7 +124,7 @@ def _times(differences: RunDifferences, *, is_of_ratios: bool) -> list[Section]:
         dots.append(ratio_dot(case_name, each.ratio, each.interval, each.verdict, told))
     chart = chart_ratios(
         dots,
-        title="After over before",
+        title="After divided by before",
         axis="change",
         same_within=limit,
         chart_id=f"changes-of-{name}",
@@ -133,7 +133,7 @@ def _times(differences: RunDifferences, *, is_of_ratios: bool) -> list[Section]:
 
 
 def _change_cell(change: TimeChange) -> Cell:
-    """The change and the longer side of its interval, both of the first run's time."""
+    """The change and the longer side of its interval, in per cent of the first run's time."""
     low, high = change.interval
     reach = max(high - change.ratio, change.ratio - low)
     reach_text = f"{reach * 100:.1f}" if math.isfinite(reach) else "∞"

@@ -1,7 +1,7 @@
-"""What `Compare` shows: which measurement stands in which row and column, and the view of that.
+"""The tables of `Compare`, and their view.
 
-One table for each label; rows by threads, environment and sub_label (or the statement), columns
-by description. The text for a terminal, which is torch's, is made from the same tables.
+There is one table for each label, with rows by threads, environment and sub_label (or statement),
+and columns by description. `Compare` makes its text, which has torch's layout, from these tables.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _DATA = (
     "label", "num_threads", "env", "row", "column", "median", "mean", "std", "iqr",
     "interval_low", "interval_high", "samples", "ratio", "warnings",
 )  # fmt: skip
-"""Stable: new columns are added at the end."""
+"""Columns of the data. The order is stable; new columns are added at the end."""
 
 _AS_FAST = 1.01
-"""What is within one per cent of the fastest is as fast."""
+"""Times within 1 % of the fastest count as equally fast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The row whose cells are 1 when a table shows ratios."""
+    """The row that the cells of a table are compared with."""
 
     row: str
     """Its sub_label or statement."""
 
     env: str | None
-    """Its environment; None takes the row of the same environment as each cell, if it has one,
-    and otherwise the first that does."""
+    """Its environment. None is the environment of each cell if it has this row, otherwise the
+    first one that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ResultRow:
     env: str
     name: str
     cells: tuple[Measurement | None, ...]
-    """One for each column of the table; None where nothing was measured."""
+    """One for each column of the table; None if nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +68,19 @@ class ResultTable:
 
     label: str | None
     columns: tuple[str, ...]
-    """Descriptions, in the order in which they were measured."""
+    """Descriptions, in the order of measurement."""
 
     rows: tuple[ResultRow, ...]
     """Sorted by threads, then environment; otherwise in the order of measurement."""
 
     unit: str
-    """The unit in which the quickest result reads best."""
+    """The best unit for the fastest result."""
 
     scale: float
     """That unit in seconds."""
 
     measurements: tuple[Measurement, ...]
-    """All results of the label. Of two that share a cell (the same names, another setup) the
+    """All results of the label. If two have the same cell (the same names, another setup), the
     later one is shown, as in torch."""
 
     @property
@@ -88,16 +88,16 @@ class ResultTable:
         return len({row.env for row in self.rows}) > 1
 
     def group_of(self, row: ResultRow) -> tuple[ResultRow, ...]:
-        """The rows that may be compared with this one: those with as many threads."""
+        """The rows that can be compared with this one: those with the same number of threads."""
         return tuple(other for other in self.rows if other.num_threads == row.num_threads)
 
     def fastest(self, row: ResultRow, column: int) -> float:
-        """The least median of a column, in the row's group, in seconds."""
+        """The smallest median of a column in the row's group, in seconds."""
         cells = (other.cells[column] for other in self.group_of(row))
         return min(cell.median for cell in cells if cell is not None)
 
     def ratio(self, row: ResultRow, column: int, baseline: Baseline) -> float | None:
-        """A cell over the baseline's cell of the same column and threads, where there are both."""
+        """A cell over the baseline's cell of the same column and threads, if both exist."""
         cell = row.cells[column]
         candidates = [other for other in self.group_of(row) if other.name == baseline.row]
         if baseline.env is not None:
@@ -117,20 +117,20 @@ class ResultTable:
         known = ", ".join(ordered_unique(repr(name) for name, _ in names))
         raise UnknownRowError(
             f"table {self.label!r} has no row {baseline.row!r}{where} to compare with; "
-            f"its rows are {known}"
+            f"choose from: {known}"
         )
 
 
 def tables_of(results: Sequence[Measurement]) -> list[ResultTable]:
-    """One table for each label, with replicates merged; no results are an error."""
+    """One table for each label, with replicates merged; an error if there are no results."""
     if not results:
-        raise EmptyMeasurementError("there are no results to show; measure something first")
+        raise EmptyMeasurementError("no results to show; measure something first")
     by_label = collect((merged.label, merged) for merged in Measurement.merge(results))
     return [table_of_group(group) for group in by_label.values()]
 
 
 def table_of_group(results: Sequence[Measurement]) -> ResultTable:
-    """The table of results that share a label, one of each task."""
+    """The table of results with the same label, one for each task."""
     columns = ordered_unique(result.description for result in results)
     keys = ordered_unique((r.num_threads, r.env, r.as_row_name) for r in results)
     keys.sort(key=lambda key: key[:2])
@@ -190,7 +190,7 @@ def _section(at: int, table: ResultTable, baseline: Baseline | None) -> Section:
 
 
 def _title(row: ResultRow, shows_env: bool, shows_threads: bool) -> str:
-    """The name of the row, with the environment and the threads where they differ."""
+    """The name of the row, with environment and number of threads if they differ."""
     env = f" ({row.env})" if shows_env else ""
     threads = f" [{number_text(row.num_threads, 'thread')}]"
     return f"{row.name}{env}{threads if shows_threads else ''}"

@@ -1,7 +1,7 @@
 """The cost of overrides: ladders of one environment, and a report that compares two.
 
-A ladder says what each kind of input costs over a plain Tensor, in time and in instructions. A
-report is an A/B comparison with flame graphs of what got slower.
+A ladder shows the cost of each kind of input compared with a plain Tensor, in time and in
+instructions. A report is an A/B comparison with flame graphs of the cases that got slower.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from torchmark.report.views.common import (
 
 _NO_FIGURE = "–"
 _FIGURES = (
-    "time: median of one call in us, and how far its 95 % interval reaches. over, ×: difference "
-    "from the plain call, and ratio to it. more: instructions beyond those of the plain call."
+    "time: median of one call in us, ± the longer side of its 95 % interval. over: difference from "
+    "the plain call. ×: ratio to the plain call. more: additional instructions."
 )
 _LIMITS = (
-    "Processes of one environment differ by a few per cent, which the intervals do not include; "
-    "counts differ by far less."
+    "Times differ by a few per cent between processes, which the intervals do not include; counts "
+    "differ much less."
 )
 _UNIT = "ns per run"
 
 
 def view_ladders(run: Run) -> View:
-    """The results of the suite in the run, which may have others too."""
+    """The view of a ladder; results of other suites in the run are ignored."""
     run = keep_suite(run)
     rungs = find_rungs(results_in_order(run))
     return frame_view(
@@ -100,12 +100,12 @@ def _ladders(run: Run, rungs: Sequence[Rung]) -> Section:
 
 
 def _chart(rungs: Sequence[Rung]) -> Chart | None:
-    """What is above the plain call: time, or instructions where no times were taken."""
+    """The overhead over the plain call: time, or instructions if no times were measured."""
     dots = [dot for rung in rungs if (dot := _time_dot(rung)) is not None]
     axis: dict[str, Any] = {"title": "longer than the plain call", "labelExpr": SECONDS_LABEL}
     if not dots:
         dots = [dot for rung in rungs if (dot := _count_dot(rung)) is not None]
-        axis = {"title": "instructions beyond those of the plain call", "format": "~s"}
+        axis = {"title": "more instructions than the plain call", "format": "~s"}
     if not dots:
         return None
     kind = {"field": "input", "type": "nominal", "sort": None}
@@ -115,8 +115,8 @@ def _chart(rungs: Sequence[Rung]) -> Chart | None:
     return Chart(
         id="overheads",
         title="Overhead over a plain Tensor",
-        description="For each call a bar for every kind of input: what it takes beyond the "
-        "plain one, with the 95 % interval of times.",
+        description="For each call, a bar for each kind of input: its cost beyond the plain "
+        "call, with the 95 % interval of times.",
         spec={**spec, "height": {"step": 13}},
     )
 
@@ -189,7 +189,11 @@ _FIELDS: tuple[Field[Rung], ...] = (
     field("time", _time, Kind.SECONDS, "Median of one call in us"),
     field("over", _show_overhead(_over), Kind.SECONDS, "Longer than the plain call, in us"),
     field(
-        "95 % interval", _show_overhead(_interval), Kind.NUMBER, "Of over, in us", is_wide_only=True
+        "95 % interval",
+        _show_overhead(_interval),
+        Kind.NUMBER,
+        "95 % interval of over, in us",
+        is_wide_only=True,
     ),
     field("×", _show_overhead(_ratio), Kind.RATIO, "Ratio to the plain call"),
 )
@@ -200,7 +204,7 @@ _COUNT_FIELDS: tuple[Field[Rung], ...] = (
         Kind.INSTRUCTIONS,
         "Instructions of one call",
     ),
-    field("more", _more, Kind.INSTRUCTIONS, "Beyond those of the plain call"),
+    field("more", _more, Kind.INSTRUCTIONS, "Instructions beyond those of the plain call"),
 )
 
 
@@ -222,7 +226,7 @@ _DATA = (
 
 
 def _values(rung: Rung) -> dict[str, Value]:
-    """Of one kind of input to a call; times in seconds."""
+    """The data of one kind of input to a call; times in seconds."""
     reasons = [first_line(each.reason) for each in (rung.time, rung.count) if each]
     counts = {"instructions": rung.instructions, "more_instructions": rung.more_instructions}
     values: dict[str, Value] = {
@@ -252,7 +256,7 @@ def view_report(run: Run) -> View:
 
 
 def _flames(result: Result) -> Section:
-    """The difference first, since it is what one looks for; then the two that it is of."""
+    """Three flame graphs: the difference, then the two environments."""
     profile, case = result.payload, result.case
     assert isinstance(profile, PairedProfile)
     base, branch = result.environments
@@ -282,7 +286,7 @@ def _draw(name: str, case: Case, stacks: list[Stack], samples: int) -> str:
 
 
 def name_picture(which: str, case: Case) -> str:
-    """What the files of a flame graph are called.
+    """The file name of a flame graph, without extension.
 
     >>> from torchmark.model.case import Case
     >>> case = Case(label=("overrides", "torch.add", "SubTensor"), stmt="torch.add(x, y)")

@@ -1,4 +1,4 @@
-"""A replay: where the time of a step goes, by operator, by call and by part of the model."""
+"""The view of a replay: the time of a step by operator, by call and by part of the model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from torchmark.report.views.replay_calls import (
 from torchmark.report.views.replay_hints import hint_section
 
 _DRAWN = 20
-"""Operators in the chart; the table has all."""
+"""Maximum number of operators in the chart; the table has all."""
 
 _UNKNOWN = "not known"
 _COLOURS = {
@@ -78,10 +78,10 @@ _COLOURS = {
 }
 
 _LONG_WAIT = 0.05
-"""Of a real step: a shorter wait is not told."""
+"""A shorter wait, as a share of a real step, is not shown."""
 
 _NAMED = 2
-"""Calls that are named with a reason; more are counted."""
+"""Number of calls that are named with a reason; more are counted."""
 
 
 def make_view(run: Run) -> View:
@@ -101,7 +101,7 @@ def make_view(run: Run) -> View:
             *warn_of_devices([row.recorded_on for row in analysis.calls]),
             *warning_texts(results_in_order(run)),
         ),
-        notes=(*run.notes, *(f"The trace lacks: {text}" for text in settings.unseen)),
+        notes=(*run.notes, *(f"Missing from the trace: {text}" for text in settings.unseen)),
         sections=(
             _by_operator(analysis, fields, run.speeds),
             _by_call(analysis, fields),
@@ -126,7 +126,7 @@ def make_view(run: Run) -> View:
 def _what_was_replayed(analysis: ReplayAnalysis) -> str:
     settings = analysis.settings
     is_hot = settings.mode is ReplayMode.HOT
-    how = "each call by itself" if is_hot else "calls in their order"
+    how = "each call alone" if is_hot else "calls in order"
     how += f" ({settings.mode_reason})" if settings.mode_reason else ""
     threads = number_text(settings.threads, "thread")
     return f"{settings.trace}: {how}, {threads}, seed {settings.seed}"
@@ -138,7 +138,7 @@ def _where_recorded(analysis: ReplayAnalysis) -> list[str]:
 
 
 def _sentences(analysis: ReplayAnalysis) -> list[str]:
-    """How much there is, what a step takes, and what the time is for."""
+    """The number of calls, the time of a step, and what it is spent on."""
     settings = analysis.settings
     count = sum(call.count for call in settings.calls)
     calls, steps = number_text(count, "call"), number_text(settings.steps, "step")
@@ -157,52 +157,55 @@ def _sentences(analysis: ReplayAnalysis) -> list[str]:
                 for row in analysis.calls
             )
             sentences.append(
-                f"{other.value}: {speedup:.2f} times as fast as {analysis.backend.value}, over "
-                f"{number_text(both, 'call')} that both have."
+                f"{other.value} is {speedup:.2f} times as fast as {analysis.backend.value} "
+                f"({number_text(both, 'call')} measured with both)."
             )
     whole = analysis.whole_pass
     if whole is not None and whole.median:
         ratio = analysis.step_seconds / whole.median
         sentences.append(
-            f"A pass over all of them takes {short_time_text(whole)} on the clock; the sum of the "
-            f"calls is {ratio:.2f} of it."
+            f"One pass over all calls takes {short_time_text(whole)}; the sum of the calls is "
+            f"{ratio:.2f} of that."
         )
     return [*sentences, *_real_step_sentences(analysis)]
 
 
 def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
-    """What a real step took, and what of it is in no call."""
+    """The time of a real step, and how much of it is not spent in calls."""
     settings, real = analysis.settings, analysis.real_step
     plain = settings.plain_steps
     if real is None:
         if plain is not None and not plain.seconds:
             yield (
-                "What a real step takes is not known: no step followed the captured ones. Capture "
-                "with --steps 3, and let the script make more steps than that."
+                "The time of a real step is not known, because no step followed the captured ones. "
+                "Capture with --steps 3, and let the script run more steps."
             )
         return
     steps = number_text(real.time.samples, "step")
     how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
-    yield f"A real step took {short_time_text(real.time)} where it was captured ({how})."
+    yield f"A real step took {short_time_text(real.time)} in the captured program ({how})."
     has_waited = real.waited > _LONG_WAIT * real.time.median
     if has_waited:
         ran, waited = short_seconds_text(real.ran), short_seconds_text(real.waited)
-        yield f"It ran for {ran} of that and waited for {waited}: for data, or for other programs."
+        yield (
+            f"It ran for {ran} and waited for {waited}: for data, or because other programs used "
+            "the core."
+        )
     whole = "the time that it ran" if has_waited else "that"
-    yield f"Its calls take {real.share:.2f} of {whole} here{_rest_text(real)}."
+    yield f"The replayed calls take {real.share:.2f} of {whole}{_rest_text(real)}."
     if real.threads != settings.threads:
         yield (
-            f"The real step had {number_text(real.threads, 'thread')}, this replay "
-            f"{settings.threads}: compare the two with the same number (--threads)."
+            f"The real step used {number_text(real.threads, 'thread')} and this replay "
+            f"{settings.threads}; replay with --threads {real.threads} to compare the two."
         )
 
 
 def _rest_text(real: RealStep) -> str:
     if real.rest <= 0:
-        return ", longer than in the step itself"
+        return ", so they are slower than in the step itself"
     return (
-        f"; {short_seconds_text(real.rest)} are in no call: Python, autograd, and what the program "
-        "does between steps"
+        f"; {short_seconds_text(real.rest)} are not spent in calls but in Python, in autograd and "
+        "between steps"
     )
 
 
@@ -212,7 +215,7 @@ def _natures_text(shares: Mapping[Nature, float]) -> str:
 
 
 def _summary(analysis: ReplayAnalysis, hints: Sequence[Hint]) -> str:
-    """What came of the calls, and what they take."""
+    """The number of calls by status, and the time of a step."""
     counts = Counter(outcome.status for row in analysis.calls for outcome in row.outcomes)
     told = [
         f"{counts[Status.DONE]} replayed",
@@ -224,7 +227,7 @@ def _summary(analysis: ReplayAnalysis, hints: Sequence[Hint]) -> str:
     if analysis.seconds:
         took = f"; the calls of a step take {seconds_text(analysis.step_seconds)}"
     if analysis.real_step is not None:
-        took += f", {analysis.real_step.share:.2f} of a real one"
+        took += f", {analysis.real_step.share:.2f} of a real step"
     if hints:
         took += f"; {number_text(len(hints), 'hint')}"
     return f"{', '.join(filter(None, told))}{took}."
@@ -238,18 +241,18 @@ def _by_operator(
     def show_speedup(backend: Backend, operator: OperatorRow) -> Value:
         return analysis.speedup(operator.calls, backend)
 
-    # The table of all calls says what the columns mean: to repeat it would double a page.
+    # The table of all calls explains the columns; repeating that would double the page.
     plain_fields = [(replace(column, hint=""), show) for column, show in fields]
 
     def list_calls(operator: OperatorRow) -> Row:
         table = make_table(operator.calls, [_ARGUMENTS, *plain_fields])
         return Row(details=(Detail(title="Calls", table=table, is_page_only=True),))
 
-    total = "Of all its calls in the trace, with the first backend"
+    total = "Time of all its calls in the trace, with the first backend"
     faster = f"How many times as fast as {analysis.backend.value}"
     operator_fields: list[Field[OperatorRow]] = [
         field("operator", lambda each: Cell(operator_text(each.op), hint=each.op)),
-        field("calls", lambda each: each.count, Kind.INTEGER, "In the whole trace"),
+        field("calls", lambda each: each.count, Kind.INTEGER, "Number of calls in the trace"),
         field("total", _total_cell, Kind.SECONDS, total),
         *work_fields(is_wide_only=False),
         what_field(is_wide_only=bool(others)),
@@ -278,10 +281,10 @@ def _by_call(analysis: ReplayAnalysis, fields: list[Field[CallRow]]) -> Section:
     rows, top = [row for row in analysis.calls if row.share is not None], analysis.settings.top
     rows.sort(key=lambda row: -(row.share or 0.0))
     first = share_text(sum(row.share or 0.0 for row in rows[:top]))
-    said = f"The first {top} of {len(rows):,} calls have {first} of the time."
+    said = f"The first {top} of {len(rows):,} distinct calls take {first} of the time."
     call: Field[CallRow] = field("call", call_text, Kind.CODE)
     table = make_table(rows, [call, *fields], _row_with_places, most_rows=top)
-    # The table above has the hints, which are half of a page.
+    # The table of operators has the hints, which are half of a page.
     without_hints = [
         replace(row, cells=tuple(replace(cell, hint="") for cell in row.cells))
         for row in table.rows
@@ -306,7 +309,7 @@ def _by_phase(parts: Sequence[PartRow]) -> Section:
 
 
 def _by_module(parts: Sequence[PartRow]) -> Section:
-    """As a tree; text leaves out modules with little of the time."""
+    """The modules as a tree; text omits modules with little time."""
     small = number_text(sum(part.share < _SMALL_SHARE for part in parts), "module")
     table = make_table(
         parts,
@@ -322,7 +325,7 @@ def _by_module(parts: Sequence[PartRow]) -> Section:
 
 
 _SMALL_SHARE = 0.01
-_MODULES = "Equal ones: they differ in a layer's number alone"
+_MODULES = "Number of equal modules, which differ only in the number of a layer"
 
 _PART_FIELDS: list[Field[PartRow]] = [
     field("calls", lambda part: part.count, Kind.INTEGER),
@@ -335,7 +338,7 @@ def _module_cell(part: PartRow) -> Cell:
 
 
 def _speed_sentence(speeds: MachineSpeeds) -> str:
-    """What calls are held against."""
+    """The speeds that calls are compared with."""
     copies = ", ".join(
         f"{amount_text(speed)}B/s for {size // 1024:,} KiB"
         for size, speed in sorted(speeds.bytes_per_second.items())
@@ -345,14 +348,14 @@ def _speed_sentence(speeds: MachineSpeeds) -> str:
         for name, speed in sorted(speeds.flops_per_second.items())
     )
     return (
-        f"This machine at its best: copies {copies}; matrix products "
+        f"Best speed of this machine: copies {copies}; matrix products "
         f"{products or 'not measured'}; the smallest call takes "
         f"{short_seconds_text(speeds.small_call_seconds)}."
     )
 
 
 def _not_replayed(analysis: ReplayAnalysis) -> Section:
-    """Why calls were not replayed: status, backend and reason, each with its calls."""
+    """Calls that were not replayed, by status, backend and reason."""
     has_several, failures = len(analysis.settings.backends) > 1, analysis.failures()
     reasons = []
     for row, outcome in failures:
@@ -365,7 +368,7 @@ def _not_replayed(analysis: ReplayAnalysis) -> Section:
 
 
 def _not_as_recorded(analysis: ReplayAnalysis) -> Section:
-    """Calls whose outputs are not what the trace says, under the remark about them."""
+    """Calls whose outputs differ from the trace, by remark."""
     remarks = [
         (remark, row)
         for row in analysis.calls
@@ -378,7 +381,7 @@ def _not_as_recorded(analysis: ReplayAnalysis) -> Section:
 def _list_reasons(
     section_id: str, title: str, reasons: Sequence[tuple[str, CallRow]], mark: Mark
 ) -> Section:
-    """A line for each reason: the first calls that it concerns by name, the others counted."""
+    """A line for each reason: the names of its first calls; the others are counted."""
     listing = [
         f"{reason}: {name_some(names, _NAMED, between='; ', rest='; {} more')}"
         for reason, names in collect((why, call_text(row)) for why, row in reasons).items()
@@ -387,7 +390,7 @@ def _list_reasons(
 
 
 def _share_chart(analysis: ReplayAnalysis) -> Chart | None:
-    """Bars of the operators' shares, the largest first; none where nothing was measured."""
+    """Bars of the operators' shares, the largest first; None if nothing was measured."""
     known = [operator for operator in analysis.operators if operator.share]
     if not known:
         return None
@@ -409,11 +412,11 @@ def _share_chart(analysis: ReplayAnalysis) -> Chart | None:
         is_bar=True,
         more={"color": {"field": "what", "type": "nominal", "scale": scale}},
     )
-    more = f"{len(left)} more operators have {share_text(sum(left))} of the time." if left else ""
+    more = f"{len(left)} more operators take {share_text(sum(left))} of the time." if left else ""
     return Chart(
         id="shares",
         title="Share of the step",
-        description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} has "
+        description=f"Bars of {len(dots)} operators, the largest first: {known[0].op} takes "
         f"{share_text(dots[0].value)} of the time.",
         spec=spec,
         note=more,

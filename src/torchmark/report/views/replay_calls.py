@@ -1,4 +1,4 @@
-"""How the calls of a replay are shown: the columns of their tables, their data, short texts."""
+"""The calls of a replay in tables and text: columns, data, and short texts."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from torchmark.report.view import Cell, Field, Kind, Table, Value, data_table, f
 from torchmark.report.views.common import NOT_MEASURED, measured_cell, reason_cell, time_values
 
 SHARE = (
-    "Of the time of all calls that were measured with the first backend; without times, of the "
+    "Share of the time of all measured calls, with the first backend; without times, share of the "
     "instructions"
 )
-_FLOPS = "Floating-point operations by torch's formulas; empty where there is none"
-_BYTES = "The least that must be moved: what is read once, what is written once"
+_FLOPS = "Floating-point operations by torch's formulas; empty if torch has no formula"
+_BYTES = "The least memory traffic: each input is read once, each output is written once"
 _MEMORY = (
-    "What torch has allocated at most while the call ran, over what was there before: outputs and "
-    "workspace; nothing for views and calls in place"
+    "Peak memory that torch allocates during the call: outputs and workspace; none for views and "
+    "in-place calls"
 )
 _WHAT = (
-    "work: half of the time or more is what the bytes or FLOPs need at this machine's best "
-    "speed; overhead: less, and the call is short (dispatch, checks, allocation); slow: less, and "
-    "the call is long"
+    "work: the bytes or FLOPs need at least half of the time at this machine's best speed; "
+    "overhead: they need less, and the call is short (dispatch, checks, allocation); slow: they "
+    "need less, and the call is long"
 )
-_SOURCE = "The line of the program that calls it, or whose backward pass does"
+_SOURCE = "The line that makes the call; for a backward call, the line of its forward call"
 _EXPLAINED = "Part of the time that bytes or FLOPs need at this machine's best speed"
 _TIME = "One call: the median with its 95 % interval"
+_OTHER_TIME = "One call: the median with the speed-up over the first backend"
 
 COLUMNS = (
     "call", "op", "arguments", "phases", "modules", "calls", "backend", "status", "seconds",
@@ -46,13 +47,13 @@ COLUMNS = (
     "explained", "nature", "speedup", "instructions", "prepare_seconds", "max_error", "warnings",
     "remarks", "reason", "memory_bytes", "functions", "sources", "recorded_on",
 )  # fmt: skip
-"""Stable: new columns are added at the end."""
+"""Columns of the data. The order is stable; new columns are added at the end."""
 
 
 def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
-    """The figures of calls, the same below an operator and in the table of all calls.
+    """The columns for calls, below an operator and in the table of all calls.
 
-    With several backends text shows their times in place of what a call does.
+    With several backends, text shows their times instead of FLOPs, bytes and memory.
     """
     outcomes = [outcome for row in analysis.calls for outcome in row.outcomes]
     has_times = any(outcome.time is not None for outcome in outcomes)
@@ -65,7 +66,7 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
     ]
     for backend in backends:
         name = backend.value if has_several else "each"
-        hint = _TIME if backend is backends[0] else f"{_TIME}, or the speed-up"
+        hint = _TIME if backend is backends[0] else _OTHER_TIME
         is_wide_only = has_counts and not has_times
         fields.append(
             field(
@@ -77,7 +78,7 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
             )
         )
     if has_counts:
-        hint = "Of one call, with eager"
+        hint = "Instructions of one call, with eager"
         fields.append(
             field("instructions", _count, Kind.INSTRUCTIONS, hint, is_wide_only=has_times)
         )
@@ -99,7 +100,7 @@ def call_fields(analysis: ReplayAnalysis) -> list[Field[CallRow]]:
 
 
 def work_fields(*, is_wide_only: bool) -> list[Field[CallRow | OperatorRow]]:
-    """The share of the time, FLOPs and bytes; text may leave out all but the share."""
+    """The share of the time, FLOPs and bytes; text may omit all but the share."""
     return [
         field("share", lambda row: row.share, Kind.SHARE, SHARE),
         field("FLOPs", lambda row: row.flops, Kind.FLOPS, _FLOPS, is_wide_only=is_wide_only),
@@ -108,7 +109,7 @@ def work_fields(*, is_wide_only: bool) -> list[Field[CallRow | OperatorRow]]:
 
 
 def what_field(*, is_wide_only: bool) -> Field[CallRow | OperatorRow]:
-    """What the time is for."""
+    """What the time is spent on."""
     return field(
         "what",
         lambda row: row.nature.value if row.nature else None,
@@ -122,7 +123,7 @@ def _count(row: CallRow) -> Value:
 
 
 def _time_cell(analysis: ReplayAnalysis, backend: Backend, row: CallRow) -> Cell:
-    """The time of one call, or the word for why there is none."""
+    """The time of one call, or its status if there is no time."""
     outcome = row.by_backend(backend)
     if outcome is None:
         return NOT_MEASURED
@@ -137,7 +138,7 @@ def _time_cell(analysis: ReplayAnalysis, backend: Backend, row: CallRow) -> Cell
 
 
 def _hints(facts: Facts) -> Iterator[str]:
-    """What is known beyond the time."""
+    """Facts about the call, for the hint of its time."""
     if facts.prepare_seconds is not None:
         yield f"prepared in {seconds_text(facts.prepare_seconds)}"
     if facts.max_error is not None:
@@ -146,7 +147,7 @@ def _hints(facts: Facts) -> Iterator[str]:
 
 
 def call_text(row: CallRow) -> str:
-    """The call as people would write it, with what its arguments look like."""
+    """The operator with its arguments in short form."""
     return f"{operator_text(row.call.op)}({row.call.signature})"
 
 
@@ -157,15 +158,15 @@ def _source_cell(row: CallRow) -> Cell:
 
 
 def places_text(row: CallRow) -> str:
-    """Where the call comes from, in a line."""
+    """The places that make the call, in one line."""
     call = row.call
     return "; ".join([*call.sources[:3], *call.functions[:3], *call.phases, *call.modules[:3]])
 
 
 def place_lines(call: TracedCall, most: int = 3) -> tuple[str, ...]:
-    """The lines of the program that make the call, those that make it most often first.
+    """The lines of the program that make the call, the most frequent first.
 
-    Each with the function that is called there, the phase and the module.
+    Each line has the function that is called there, the phase and the module.
     """
     by_line = collect(
         (" ".join(filter(None, (place.source, place.function))), place) for place in call.places
@@ -190,7 +191,7 @@ def operator_text(op: str) -> str:
 
 
 def short_time_text(time: MeasuredTime) -> str:
-    """Three figures and the reach of the interval, so that several fit in a line."""
+    """A time with three digits and its interval, short enough for several in a line."""
     return f"{short_seconds_text(time.median)} ±{_short_reach(time)}"
 
 
@@ -201,7 +202,7 @@ def _short_reach(time: MeasuredTime) -> str:
 
 
 def data_of(analysis: ReplayAnalysis) -> Table:
-    """In the order of the trace; the whole pass and the real step are rows without a number."""
+    """The data, in the order of the trace; whole pass and real step are rows without a number."""
     lines = []
     for row in sorted(analysis.calls, key=lambda row: row.call.number):
         for backend in analysis.settings.backends:

@@ -1,4 +1,4 @@
-"""Hints of a replay as sentences: what takes how long, what was tried, and what to change where."""
+"""Hints of a replay as sentences: the present time, the alternative, and what to change where."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def hint_section(hints: list[Hint]) -> Section:
 
 
 def _hint_text(hint: Hint) -> str:
-    """What takes how long, what it would take, and what to do."""
+    """The present time, the time of the alternative, and what to do."""
     tried = hint.alternative
     call = hint.calls[0]
     what = tried.what or f"{operator_text(call.op)}({call.signature})"
     often = f", {tried.times} times in a step" if tried.times > 1 else ""
     return (
         f"{what} takes {_range_text(tried.present)}{often}, and {_range_text(tried.changed)} "
-        f"{_CHANGES[tried.change]}. That saves {hint.share * 100:.0f} % of a step. {_advice(hint)}"
+        f"{_CHANGES[tried.change]}. This saves {hint.share * 100:.0f} % of a step. {_advice(hint)}"
     )
 
 
@@ -39,21 +39,21 @@ def _advice(hint: Hint) -> str:
     if tried.change is Change.FUSED:
         advice = f"Pass fused=True to {tried.what.partition('.')[0]}"
     elif tried.copying is None:
-        advice = "This processor is slower with fewer bits: compute it in float32"
+        advice = "This processor is slower with fewer bits: use float32 for this call"
     elif hint.pays_with_copy:
         copying = short_seconds_text(tried.copying.median)
         advice = f"Call .contiguous() on its inputs, which takes {copying}"
     else:
         copying = short_seconds_text(tried.copying.median)
         advice = (
-            f"Make its inputs contiguous where they come from: a copy takes {copying}, which pays "
-            "only if it serves several calls"
+            f"Make its inputs contiguous where they are created: a copy takes {copying}, which is "
+            "faster only if several calls use it"
         )
     return f"{advice}{_place_text(hint)}."
 
 
 def _place_text(hint: Hint) -> str:
-    """Where the call comes from, as far as the trace knows."""
+    """The line or module that makes the call, if the trace has it."""
     sources = [source for call in hint.calls for source in call.sources]
     modules = [f"module {module}" for call in hint.calls for module in call.modules]
     names = list(dict.fromkeys(sources or modules))
@@ -61,6 +61,6 @@ def _place_text(hint: Hint) -> str:
 
 
 def _range_text(time: TimeSummary) -> str:
-    """The median, and how far its interval reaches."""
+    """The median, with the longer side of its interval."""
     reach = max(time.high - time.median, time.median - time.low) / time.median * 100
     return f"{short_seconds_text(time.median)} ±{max(1.0, reach):.0f} %"

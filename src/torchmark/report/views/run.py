@@ -1,4 +1,4 @@
-"""A run of suites: a table of the cases with their times and instructions."""
+"""The view of a run of suites: a table of the cases with their times and instructions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from torchmark.report.views.common import (
 )
 
 _TIME = Column("time", Kind.SECONDS, "Median of one run, with its 95 % interval")
-_COUNT = Column("instructions", Kind.INSTRUCTIONS, "Of one run, without the loop")
+_COUNT = Column("instructions", Kind.INSTRUCTIONS, "Instructions of one run, without the loop")
 _COMPILED = Column(
-    "compiled in", Kind.SECONDS, "Compiling, the first run included", is_wide_only=True
+    "compiled in", Kind.SECONDS, "Time to compile, including the first run", is_wide_only=True
 )
 
 
@@ -47,7 +47,7 @@ _DETECTABLE = Column(
 
 
 def make_view(run: Run) -> View:
-    """A row of data for each result, times in seconds."""
+    """The view of a run; its data have a row for each result, times in seconds."""
     values = ({"run": run.id, **_values(each)} for each in results_in_order(run))
     return frame_view(
         run,
@@ -59,11 +59,11 @@ def make_view(run: Run) -> View:
 
 
 def _cases(run: Run) -> Section:
-    """The cases in the order of the plan, under the first of their labels."""
+    """The cases in the order of the plan, grouped by their first label."""
     found = {(result.case.id, result.metric): result for result in run.results}
     planned = {(each.case.id, each.metric) for each in run.plan} | set(found)
     known = [*(each.case for each in run.plan), *(each.case for each in run.results)]
-    if run.state is not RunState.FINISHED:  # what is missing is counted in the summary
+    if run.state is not RunState.FINISHED:  # the summary counts missing results
         known = [each.case for each in results_in_order(run)]
     groups = collect((group_of(case), case) for case in {each.id: each for each in known}.values())
     cases = [case for members in groups.values() for case in members]
@@ -114,7 +114,7 @@ def _cases(run: Run) -> Section:
 
 
 def _warnings(result: Result | None) -> tuple[Detail, ...]:
-    """For pages: the warnings about one case, in full."""
+    """For pages: all warnings about one case."""
     time = time_of(result)
     lines = tuple(map(str, time.warnings)) if time else ()
     return (Detail(title="Warnings", lines=lines, is_page_only=True),) if lines else ()
@@ -125,7 +125,7 @@ _DATA = (
     "status", "median", "interval_low", "interval_high", "iqr", "samples", "instructions_per_run",
     "counted_runs", "compile_seconds", "seconds", "finished", "warnings", "reason", "detectable",
 )  # fmt: skip
-"""Stable: new columns are added at the end."""
+"""Columns of the data. The order is stable; new columns are added at the end."""
 
 
 def _values(result: Result) -> dict[str, Value]:

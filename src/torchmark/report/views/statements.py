@@ -1,6 +1,6 @@
-"""Statements that were timed together, or counted: a row each, compared with the first.
+"""The views of `torchmark time` and `torchmark count`: a row for each statement.
 
-Times are compared round by round; instructions also by function, those that cost most first.
+All statements are compared with the first: times round by round, instructions also by function.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from torchmark.analyse.estimates import instructions_of, time_of_measurement
 from torchmark.analyse.ratios import Ratio, ratio_of
@@ -48,8 +49,15 @@ from torchmark.report.views.common import (
 )
 from torchmark_probe.loops.intervals import median
 
+_CPU_TIME = "CPU time of the thread that runs the statement"
+
 _FUNCTIONS = 10
-"""Functions that text shows of each statement where the run does not say."""
+"""How many functions of each statement text shows, unless the run has a number."""
+
+_WHERE_ALL = "see --html or --json of torchmark show"
+_WHERE_ALL_UNSTORED = "see --json, or --save and torchmark show latest --html FILE"
+"""Where a reader of text finds the functions that are not shown. A run without an id is not stored,
+and `torchmark count` has no --html."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ class _Timed:
     result: Result
     measurement: Measurement
     ratio: Ratio | None
-    """To the first; None for that one, and where no round took time on the clock."""
+    """The ratio to the first statement; None for the first, and if all rounds take 0 s."""
 
     @property
     def name(self) -> str:
@@ -102,12 +110,12 @@ def _times(run: Run, timed: Sequence[_Timed]) -> Section:
     fields: list[Field[_Timed]] = [
         field("statement", lambda each: each.name, Kind.CODE),
         field(name, lambda each: time_cell(each.result), Kind.SECONDS, hint),
-        field("CPU time", lambda each: each.cpu_seconds, Kind.SECONDS, "Of the thread that ran it"),
+        field("CPU time", lambda each: each.cpu_seconds, Kind.SECONDS, _CPU_TIME),
     ]
     threads = {each.measurement.num_threads for each in timed} - {1}
     notes = [f"With {number} threads." for number in threads]
     if len(timed) > 1:
-        hint = "To the first, with its 95 % interval"
+        hint = "Ratio to the first statement, with its 95 % interval"
         fields += [
             field("ratio", _ratio_cell, Kind.RATIO, hint),
             field(
@@ -133,11 +141,11 @@ def _ratio_cell(timed: _Timed) -> Cell:
 
 def _summarise_times(timed: Sequence[_Timed]) -> str:
     if not timed:
-        return "No times were taken."
+        return "No times were measured."
     if len(timed) > 1:
         verdicts = Counter(each.ratio.verdict.value for each in timed if each.ratio is not None)
         counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        return f"Compared with {timed[0].name}: {counted or 'no time on the clock'}."
+        return f"Compared with {timed[0].name}: {counted or 'no ratio, because a time is 0 s'}."
     alone = timed[0].measurement
     samples = number_text(len(alone.raw_times), "sample")
     runs = number_text(alone.number_per_run, "run")
@@ -182,7 +190,7 @@ class _Counted:
     stats: CallgrindStats
     instructions: Fraction
     first: Fraction | None
-    """The instructions of the first statement; None for that one."""
+    """The instructions of the first statement; None for the first statement itself."""
 
     @property
     def name(self) -> str:
@@ -190,12 +198,12 @@ class _Counted:
 
     @property
     def difference(self) -> float | None:
-        """From the first."""
+        """The difference from the first statement."""
         return None if self.first is None else float(self.instructions - self.first)
 
     @property
     def share(self) -> float | None:
-        """The difference as a share of the first, where that took any."""
+        """The difference as a share of the first; None if the first takes no instructions."""
         return float((self.instructions - self.first) / self.first) if self.first else None
 
     @property
@@ -225,7 +233,7 @@ def view_counts(run: Run) -> View:
 
 
 def _instructions(counted: Sequence[_Counted]) -> Section:
-    kind, hint = Kind.INSTRUCTIONS, "From the first"
+    kind, hint = Kind.INSTRUCTIONS, "Difference from the first statement"
     fields: list[Field[_Counted]] = [
         field("statement", lambda each: each.name, Kind.CODE),
         field("instructions", lambda each: float(each.instructions), kind),
@@ -261,14 +269,17 @@ def _count_chart(counted: Sequence[_Counted]) -> Chart | None:
     return Chart(
         id="instructions",
         title="Instructions",
-        description="Bars of the instructions that one run of each statement takes.",
+        description="Bars of the instructions of one run of each statement.",
         spec=draw_rows(dots, x, is_bar=True),
     )
 
 
 def _functions(run: Run, counted: Sequence[_Counted]) -> Section:
-    """What costs most in the first, and what differs most in the others."""
-    most = run.settings.get("functions", _FUNCTIONS)
+    """The functions with most instructions in the first, and with the largest differences."""
+    shown: dict[str, Any] = {
+        "most_rows": run.settings.get("functions", _FUNCTIONS),
+        "where_all": _WHERE_ALL if run.id else _WHERE_ALL_UNSTORED,
+    }
     rows = []
     for each in counted:
         if each is counted[0]:
@@ -276,23 +287,23 @@ def _functions(run: Run, counted: Sequence[_Counted]) -> Section:
         else:
             title = f"{each.name} minus {counted[0].name}"
             counts = each.stats.delta(counted[0].stats)
-        table = _function_table(counts, each.stats.number_per_run, most)
+        table = _function_table(counts, each.stats.number_per_run, **shown)
         rows.append(Row(cells=(Cell(title),), details=(Detail(table=table),)))
     table = Table(columns=(Column("statement", Kind.CODE),), rows=tuple(rows))
     return Section("functions", "By function", table=table)
 
 
-def _function_table(counts: FunctionCounts, runs: int, most: int) -> Table:
+def _function_table(counts: FunctionCounts, runs: int, **shown: Any) -> Table:
     fields: list[Field[FunctionCount]] = [
         field("instructions", lambda each: each.count / runs, Kind.INSTRUCTIONS),
         field("function", lambda each: Cell(each.function, shorten(each.function)), Kind.CODE),
     ]
     largest = sorted(counts, key=lambda each: -abs(each.count))
-    return make_table(largest, fields, most_rows=most)
+    return make_table(largest, fields, **shown)
 
 
 def shorten(function: str) -> str:
-    """Without directories: file, function and library are enough for a person.
+    """The name of a function with file and library, without directories.
 
     >>> shorten("/build/aten/Add.cpp:at::add [/lib/libtorch_cpu.so]")
     'Add.cpp:at::add [libtorch_cpu.so]'

@@ -1,4 +1,4 @@
-"""The view of a sweep: a line for each point, speed-ups, charts, every case, and the CSV's rows."""
+"""The view of a sweep: a line for each point, speed-ups, charts, all cases, and the CSV."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ from torchmark.report.views.sweep_charts import (
 )
 
 _MOST_POINTS = 60
-"""Of a phase and dtype that text shows; the CSV has all, and the charts more than one can read."""
+"""Maximum points of a phase and dtype in text; the CSV and the page have all."""
 
 _MOST_NAMES = 3
-"""Configs or phases that are named with a reason; more are counted."""
+"""Number of configs or phases that are named with a reason; more are counted."""
 
-_NOTE = f"Times are medians of one run; × is how many times as fast as {EAGER}, same dtype."
+_NOTE = f"Times are medians of one run; × is the speed-up over {EAGER} in the same dtype."
 
-_NOTHING = "Nothing was measured over a dimension, so there is nothing to draw."
+_NOTHING = "No case with a dimension was measured, so there is nothing to draw."
 
 _OWN_SETTINGS = ("dims", "sizes")
-"""Settings that say which cases there are, rather than how they were measured."""
+"""Settings that define the cases, and do not affect how they are measured."""
 
 COLUMNS = tuple(each.name for each in fields(SweepRow))
-"""Of the CSV, before those of the dimensions. Stable: new ones are added at the end."""
+"""Columns of the CSV, before those of the dimensions. The order is stable; new ones come last."""
 
 KERNEL_COLUMNS = (
     "case_id", "model", "dims", "dtype", "backend", "phase", "kernel", "calls", "seconds",
 )  # fmt: skip
-"""Calls and seconds are of one run; the seconds of a kernel do not have those that it calls."""
+"""Calls and seconds are for one run; the seconds of a kernel exclude the kernels that it calls."""
 
 
 def make_view(run: Run) -> View:
@@ -115,7 +115,7 @@ def make_view(run: Run) -> View:
             ),
             Section(
                 "time-more",
-                "Time with other sizes held",
+                "Time at other sizes",
                 chart=more_scaling(rows),
                 is_folded=True,
                 is_page_only=True,
@@ -134,17 +134,14 @@ def make_view(run: Run) -> View:
 
 
 def case_table(rows: Sequence[SweepRow], dims: Iterable[str]) -> Table:
-    """A column for each field of a row, in its order, then one for each dimension.
-
-    A row is one line of CSV.
-    """
+    """The CSV: a column for each field of a row, then one for each dimension."""
     own = dim_columns(dims)
     values = ({**_values(row), **{own[dim]: size for dim, size in row.dims}} for row in rows)
     return data_table([*COLUMNS, *own.values()], values)
 
 
 def dim_columns(dims: Iterable[str]) -> dict[str, str]:
-    """The column of each dimension: its name, after `dim_` where another column has that name.
+    """The column of each dimension: its name, with the prefix `dim_` if that name is taken.
 
     >>> dim_columns(["batch", "samples"])
     {'batch': 'batch', 'samples': 'dim_samples'}
@@ -160,7 +157,7 @@ def dim_columns(dims: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_table(run: Run) -> Table:
-    """Every kernel of every case, those of a case by the time they take."""
+    """All kernels of all cases; the kernels of a case are sorted by their time."""
     by_id = {row.case_id: row for row in rows_of(run)}
     found = (
         {**_values(by_id[case.id]), **msgspec.structs.asdict(kernel)}
@@ -177,13 +174,13 @@ def _values(row: SweepRow) -> dict[str, Value]:
 
 
 class _Point(NamedTuple):
-    """What all backends did at one point."""
+    """The rows of all backends at one point."""
 
     number: int
-    """Its place among those of its phase and dtype, by size as people read them."""
+    """Its index among the points of its phase and dtype, sorted by size."""
 
     rows: Mapping[str, SweepRow]
-    """By backend."""
+    """Rows by backend."""
 
     @property
     def first(self) -> SweepRow:
@@ -191,7 +188,7 @@ class _Point(NamedTuple):
 
 
 def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
-    """By phase and dtype, so that the columns of all backends fit a line."""
+    """The points by phase and dtype, so that the columns of all backends fit in a line."""
     found = []
     for phase, dtype in itertools.product(phases_in(rows), dtypes_in(rows)):
         here = collect(
@@ -203,7 +200,7 @@ def _points_in(rows: Sequence[SweepRow]) -> list[_Point]:
 
 
 def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> list[Section]:
-    """For each model a line for each point, a column for each backend."""
+    """A section for each model: a line for each point, a column for each backend."""
     errors, models, found = _error_texts(rows), split_by_model(rows), []
     prepared = _prepared_texts(rows)
     notes = [
@@ -227,7 +224,7 @@ def _point_sections(rows: Sequence[SweepRow], ratios: Mapping[str, float]) -> li
 
 
 def _prepared_texts(rows: Iterable[SweepRow]) -> list[str]:
-    """From the least to the most that compiling or exporting took, by backend."""
+    """The shortest and the longest time to compile or export, by backend."""
     found = collect(
         (row.backend, row.prepare_s) for row in measured(rows) if row.prepare_s is not None
     )
@@ -288,7 +285,7 @@ def _mark_of(row: SweepRow) -> Mark:
 
 
 def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
-    """One line for each config: the mean over all points, and where it is least and most."""
+    """A line for each config: the mean over all points, the least and the most."""
     found = speed_ups(rows)
     hint = "The geometric mean over all points."
     model: Field[SpeedUp] = field("model", lambda each: each.model)
@@ -309,12 +306,12 @@ def _speed_up_section(rows: Sequence[SweepRow]) -> Section:
         f"Speed-up over {EAGER}",
         chart=speed_up(rows),
         table=make_table(found, columns) if found else None,
-        footnotes=("Over all sizes that both have; the mean is the geometric one.",),
+        footnotes=("Over all points that both have; mean is the geometric mean.",),
     )
 
 
 def _case_section(rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float]) -> Section:
-    """Every case as a table for pages: what defines it, its figures, its kernels."""
+    """The table of all cases for pages: parameters, figures and kernels."""
     kernels = collect((case.id, kernel) for case, kernel in kernels_of(run))
     has_models = len({row.model for row in rows}) > 1
     has_threads = len({row.threads for row in rows}) > 1
@@ -339,18 +336,18 @@ def _case_section(rows: Sequence[SweepRow], run: Run, ratios: Mapping[str, float
     return Section("cases", "Cases", table=table if rows else None, is_page_only=True)
 
 
-_MEDIAN = Column("median", Kind.SECONDS, "Of one run, with its 95 % interval.")
-_SPEEDUP = Column(f"× {EAGER}", Kind.SPEEDUP, "How many times as fast as eager.")
+_MEDIAN = Column("median", Kind.SECONDS, "Median of one run, with its 95 % interval.")
+_SPEEDUP = Column(f"× {EAGER}", Kind.SPEEDUP, "Speed-up over eager.")
 _FIGURES = {
     "min_s": Column("min", Kind.SECONDS),
     "p95_s": Column("p95", Kind.SECONDS, "95 % of the samples are faster."),
     "flop_per_s": Column("FLOP/s", Kind.RATE),
-    "bytes_per_s": Column("B/s", Kind.RATE, "Inputs, parameters and outputs, each once."),
-    "peak_memory_bytes": Column("peak bytes", Kind.BYTES, "What torch had allocated at most."),
+    "bytes_per_s": Column("B/s", Kind.RATE, "Inputs, parameters and outputs, each counted once."),
+    "peak_memory_bytes": Column("peak bytes", Kind.BYTES, "Peak memory that torch allocated."),
     "max_error": Column("max error", Kind.NUMBER, "The largest difference from eager."),
-    "prepare_s": Column("prepare", Kind.SECONDS, "Compiling or exporting."),
+    "prepare_s": Column("prepare", Kind.SECONDS, "Time to compile or export."),
 }
-"""The columns of fields of a row, which are empty where it was not measured."""
+"""Columns for fields of a row; they are empty if the case was not measured."""
 
 
 def _size(dim: str, row: SweepRow) -> Value:
@@ -385,7 +382,7 @@ def _kernel_details(kernels: Sequence[KernelCalls]) -> tuple[Detail, ...]:
 
 
 def _summarise(rows: Sequence[SweepRow], missing: int) -> str:
-    """How many cases there are, and what came of them."""
+    """The number of cases by status."""
     counts = [(sum(row.status is status for row in rows), status.value) for status in RowStatus]
     told = [f"{count:,} {word}" for count, word in [*counts, (missing, "not measured")] if count]
     return (
@@ -394,7 +391,7 @@ def _summarise(rows: Sequence[SweepRow], missing: int) -> str:
 
 
 def _reason_texts(rows: Iterable[SweepRow], status: RowStatus) -> tuple[str, ...]:
-    """A line for each reason: which cases, and why; of measured rows, why they are doubtful."""
+    """A line for each reason with its cases; for measured rows, reasons why they are doubtful."""
     found = collect(
         (first_line(row.reason) or "no reason was given", row)
         for row in rows
@@ -412,7 +409,7 @@ def _cases_text(rows: Sequence[SweepRow]) -> str:
 
 
 def _error_texts(rows: Iterable[SweepRow]) -> list[str]:
-    """The largest difference from eager's result for each config that was compared."""
+    """The largest difference from eager for each other config."""
     errors = collect(
         (str(row.config), row.max_error)
         for row in measured(rows)

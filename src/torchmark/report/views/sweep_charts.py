@@ -1,9 +1,9 @@
 """The charts of a sweep: time and speed-up against each dimension, and the roofline.
 
-A line joins points that differ in one dimension alone: the others are held at one size each, which
-the panel names, because a mean over them would be the time of no input at all. What the first
-panels hold is chosen by `torchmark.analyse.sweep.slices`; `more_scaling` has the others.
-Colours stand for backends, marks and dashes for dtypes, in every chart of a sweep.
+A line connects points that differ in one dimension only. The other dimensions have one size each,
+which the panel shows: a mean over them would not be the time of any input.
+`torchmark.analyse.sweep.slices` chooses the sizes for the first panels; `more_scaling` shows other
+sizes. In all charts of a sweep, colours are backends, and marks and dashes are dtypes.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from torchmark.report.view import PALETTE, Chart
 from torchmark.report.views.charts import log_axis, ratios_axis, size_axis, times_axis
 
 Encoding = dict[str, Any]
-"""A part of a specification of Vega-Lite."""
+"""A part of a Vega-Lite specification."""
 
 Values = list[dict[str, Any]]
 Figures = Mapping[str, tuple[float, float, float]]
-"""By the id of a case its value, and from where to where that may be."""
+"""Value, low and high end by the ID of the case."""
 
 _WIDTH, _HEIGHT = 270, 210
-"""Pixels of a panel: one fits the screen of a phone with its axis."""
+"""Pixels of a panel; with its axis, it fits the screen of a phone."""
 
 _COLUMNS = 3
-"""Panels beside each other where each phase does not have a column of its own."""
+"""Panels in a row if there is only one phase; otherwise each phase has a column."""
 
 _MOST_SLICES = 5
-"""Further choices of the other dimensions that a page shows for each dimension."""
+"""Maximum number of other slices that a page shows for each dimension."""
 
 _DTYPE_LEGEND = {
     "orient": "bottom",
     "symbolFillColor": "var(--quiet)",
     "symbolStrokeColor": "var(--quiet)",
 }
-"""At the right it would not fit a phone."""
+"""At the right it would not fit the screen of a phone."""
 
-_MEASURED = "products of matrices and copies in the cache, measured on this machine"
-_SEEN = "the best seen in this sweep"
+_MEASURED = "matrix products and copies in the cache, measured on this machine"
+_SEEN = "the best values of this sweep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,28 +72,30 @@ class _Panel:
     title: str
     subtitle: str
     x: Mapping[str, Any]
-    """As Vega-Lite encodes it."""
+    """The encoding in Vega-Lite."""
 
     y: Mapping[str, Any]
+    """The encoding in Vega-Lite."""
+
     values: Values
-    """What is drawn as marks with lines or without."""
+    """The marks."""
 
     has_lines: bool = True
     references: tuple[Mapping[str, Any], ...] = ()
-    """Further layers, below the marks."""
+    """Other layers, below the marks."""
 
 
 def scaling(rows: Sequence[SweepRow]) -> Chart | None:
-    """Medians against each dimension; None where nothing was measured over any."""
+    """Medians against each dimension; None if no case with a dimension was measured."""
     cuts = _first_slices(rows)
-    held = " Other dimensions are held at the sizes named." if any(c.held for c in cuts) else ""
-    note = f"Medians have their 95 % intervals.{held}"
+    held = " Panel titles have the sizes of other dimensions." if any(c.held for c in cuts) else ""
+    note = f"Medians with their 95 % intervals.{held}"
     panels = _line_panels(rows, cuts, _times(rows), times_axis)
     return _chart("scaling", "Median time of one run", note, rows, panels)
 
 
 def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
-    """The same for other sizes of the dimensions that are held there."""
+    """The same charts as `scaling`, at other sizes of the other dimensions."""
     others = [
         cut
         for of_model in split_by_model(measured(rows)).values()
@@ -101,23 +103,23 @@ def more_scaling(rows: Sequence[SweepRow]) -> Chart | None:
         for cut in slices(of_model, dim)[1 : 1 + _MOST_SLICES]
         if len(cut.sizes) > 1
     ]
-    title = "Median time of one run, other sizes held"
+    title = "Median time of one run, at other sizes"
     panels = _line_panels(rows, others, _times(rows), times_axis)
     return _chart("scaling-more", title, "", rows, panels)
 
 
 def speed_up(rows: Sequence[SweepRow]) -> Chart | None:
-    """Every backend over eager; None where no row has eager's to be compared with."""
+    """Speed-ups of all backends over eager; None if no row can be compared with eager."""
     note = (
         f"Compared with {EAGER} in the same dtype, phase and sizes: above 1 is faster. "
-        "Intervals take both at their worst ends."
+        "Intervals combine the outer ends of both intervals."
     )
     panels = _line_panels(rows, _first_slices(rows), ratios_in(rows), ratios_axis, at_one=True)
-    return _chart("speedup", f"How many times as fast as {EAGER}", note, rows, panels)
+    return _chart("speedup", f"Speed-up over {EAGER}", note, rows, panels)
 
 
 def ratios_in(rows: Sequence[SweepRow]) -> dict[str, Ratio]:
-    """How many times as fast as eager, by the ids of the cases that can be compared with it."""
+    """Speed-ups over eager by the IDs of the cases that can be compared with it."""
     eager = eager_of(rows)
     found = [(row.case_id, ratio_to(eager, row)) for row in rows]
     return {case_id: ratio for case_id, ratio in found if ratio}
@@ -131,7 +133,7 @@ def _chart(
     panels: Sequence[_Panel],
     description: str = "",
 ) -> Chart | None:
-    """The panels as one chart, with one legend for all; None without panels."""
+    """The panels as one chart with one legend; None if there are no panels."""
     if not panels:
         return None
     drawn = {value["config"] for panel in panels for value in panel.values}
@@ -155,14 +157,14 @@ def _chart(
 
 
 def _panel_title(row: SweepRow, every: Sequence[SweepRow], phase: Phase) -> str:
-    """The phase, and the model where rows are of several."""
+    """The phase, and the model if there are several."""
     if len(split_by_model(every)) == 1:
         return str(phase.value)
     return f"{phase.value}: {row.model}"
 
 
 def _fields(row: SweepRow) -> dict[str, Any]:
-    """What every mark says of its case, under the pointer and in the table of the data."""
+    """The fields of a mark, for its tooltip and for the data table of the chart."""
     median = row.median_s or 0.0
     low, high = row.low_s or median, row.high_s or median
     return {
@@ -179,14 +181,14 @@ def _fields(row: SweepRow) -> dict[str, Any]:
 
 
 def title_of_model(rows: Sequence[SweepRow]) -> str:
-    """The model of these rows, and its threads where they are the same in all."""
+    """The model of these rows, and the number of threads if all have the same."""
     threads = {row.threads for row in rows}
     told = f", {number_text(threads.pop(), 'thread')}" if len(threads) == 1 else ""
     return f"{rows[0].model}{told}"
 
 
 def _first_slices(rows: Sequence[SweepRow]) -> list[Slice]:
-    """One for each dimension that varies; if none does, for the first, as a single point."""
+    """The first slice of each dimension that varies; if none does, of the first dimension."""
     found = []
     for of_model in split_by_model(measured(rows)).values():
         dims = varying_dims(of_model) or dims_in(of_model)[:1]
@@ -202,7 +204,7 @@ def _line_panels(
     *,
     at_one: bool = False,
 ) -> list[_Panel]:
-    """For each slice a panel for each phase, all of a slice with the same axes."""
+    """A panel for each slice and phase; panels of a slice have the same axes."""
     phases = phases_in(row for row in measured(rows) if row.case_id in figures)
     found = []
     for cut in cuts:
@@ -226,7 +228,7 @@ def _line_panels(
 
 
 def _values(cut: Slice, phase: Phase, figures: Figures, *, at_one: bool) -> Values:
-    """The marks of a panel; a line over a gap would claim what nobody measured."""
+    """The marks of a panel; lines have gaps where nothing was measured."""
     found: Values = []
     for config in configs_in(cut.rows):
         placed = {
@@ -260,11 +262,11 @@ _ONE: dict[str, Any] = {
     "data": {"values": [{"one": 1}]},
     "encoding": {"y": {"field": "one", "type": "quantitative"}},
 }
-"""Where eager is."""
+"""The line at 1, which is eager."""
 
 
 def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding) -> Encoding:
-    """Lines where there are any, intervals, and marks with their figures under the pointer."""
+    """Intervals, lines if the panel has them, and marks with tooltips."""
     x, y = {"type": "quantitative", **panel.x}, {"type": "quantitative", **panel.y}
     own = [{"filter": f"datum.panel === {number}"}]
     at = {name: {"x": x, "y": {**y, "field": name}, "color": colour} for name in ("value", "low")}
@@ -297,7 +299,7 @@ def _panel_spec(number: int, panel: _Panel, colour: Encoding, by_dtype: Encoding
 
 
 def _colour_channel(configs: Sequence[Config]) -> Encoding:
-    """A colour for each backend, whatever the dtype."""
+    """A colour for each backend, the same for all dtypes."""
     order = ordered_unique([*FIRST_BACKENDS, *(config.backend for config in configs)])
     return {
         "field": "config",
@@ -311,7 +313,7 @@ def _colour_channel(configs: Sequence[Config]) -> Encoding:
 
 
 def _dtype_channel(configs: Sequence[Config]) -> Encoding:
-    """Marks and dashes; a legend where there are several."""
+    """Marks and dashes for dtypes, with a legend if there are several."""
     dtypes = ordered_unique(config.dtype for config in configs)
     return {
         "field": "dtype",
@@ -323,10 +325,11 @@ def _dtype_channel(configs: Sequence[Config]) -> Encoding:
 
 
 def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | None:
-    """Achieved FLOP/s over FLOPs per byte, a panel a phase; None where no row has both.
+    """Achieved FLOP/s over FLOPs per byte, one panel for each phase; None if no row has both.
 
-    Without speeds the roofs are the best seen; no roof is below that, for the machine has done it.
-    Of several numbers of threads it shows the largest, for which the speeds are measured.
+    Without speeds, the roofs are the best values of the sweep, and no roof is lower than these.
+    If there are several numbers of threads, only the largest is shown, because the speeds are
+    measured for it.
     """
     works = [row for row in measured(rows) if row.flop_per_s and row.bytes_per_s]
     if not works:
@@ -337,8 +340,8 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
     tops, width, origin = _find_roofs(works, speeds)
     figures = ", ".join(f"{dtype} {amount_text(top)}FLOP/s" for dtype, top in tops.items())
     note = (
-        f"{of_threads}Roofs, {origin}: {figures}, {amount_text(width)}B/s. "
-        "Bytes are inputs, parameters and outputs, each once."
+        f"{of_threads}Roofs ({origin}): {figures}, {amount_text(width)}B/s. "
+        "Bytes are inputs, parameters and outputs, each counted once."
     )
     title = "Achieved FLOP/s over FLOP per byte"
     panels = [
@@ -352,9 +355,9 @@ def roofline(rows: Sequence[SweepRow], speeds: MachineSpeeds | None) -> Chart | 
 def _find_roofs(
     works: Sequence[SweepRow], speeds: MachineSpeeds | None
 ) -> tuple[dict[str, float], float, str]:
-    """FLOP/s by dtype, bytes per second, and where they come from.
+    """FLOP/s by dtype, bytes per second, and their origin.
 
-    They are what was measured of the machine, raised to what it did in the sweep.
+    They are the measured speeds of the machine, or the best values of the sweep if higher.
     """
     seen = {
         dtype: max(row.flop_per_s or 0.0 for row in works if row.dtype == dtype)
@@ -369,7 +372,7 @@ def _find_roofs(
     given_width = max(speeds.bytes_per_second.values(), default=0.0)
     are_given = width <= given_width and all(top <= given[dtype] for dtype, top in seen.items())
     tops = {dtype: max(top, given[dtype]) for dtype, top in seen.items()}
-    origin = _MEASURED if are_given else f"{_MEASURED}, or {_SEEN} where that is more"
+    origin = _MEASURED if are_given else f"{_MEASURED}, or {_SEEN} if higher"
     return tops, max(width, given_width), origin
 
 
@@ -409,7 +412,7 @@ def _roof_value(row: SweepRow) -> dict[str, Any]:
 def _roof_layers(
     tops: Mapping[str, float], width: float, x_ends: Sequence[float], y_ends: Sequence[float]
 ) -> tuple[dict[str, Any], ...]:
-    """For each dtype the slope of the bandwidth up to its speed, then level; with its name."""
+    """For each dtype, the bandwidth slope up to its speed, then a level line with its name."""
     start = max(x_ends[0], y_ends[0] / width)
     corners = []
     for dtype, top in tops.items():

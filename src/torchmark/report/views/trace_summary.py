@@ -1,4 +1,4 @@
-"""A trace at a glance: what was called, how often, and from where."""
+"""The summary of a trace: what was called, how often, and from where."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from torchmark.report.view import Field, Kind, Row, Section, View, data_table, f
 
 if TYPE_CHECKING:
     _Line = tuple[int, str, Mapping[str, int]]
-    """How deep it stands, its name, and its calls by phase."""
+    """Its depth, its name, and its calls by phase."""
 
 VERSION = 1
-"""Of the JSON."""
+"""Version of the JSON."""
 
 _MOST_OPERATORS = 20
-"""In the text; the JSON has all."""
+"""Maximum number of operators in text; the JSON has all."""
 
 _MOST_SIGNATURES = 6
-"""Of one operator in one module."""
+"""Maximum number of signatures of one operator in one module."""
 
 _DEEPEST = 12
-"""Levels that are indented; what is deeper stands below the last of them."""
+"""Maximum number of indented levels; deeper ones have the same indentation."""
 
 _SOURCES = {
     "capture": "captured",
@@ -39,8 +39,8 @@ _SOURCES = {
 
 
 def make_view(summary: TraceSummary, name: str) -> View:
-    """`name` is what the file is called."""
-    unseen = Section("unseen", "Unseen", listing=summary.trace.unseen)
+    """The view of a trace; `name` is the name of the file."""
+    unseen = Section("unseen", "Not captured", listing=summary.trace.unseen)
     operators = number_text(len(summary.operators), "operator")
     return View(
         title=f"{name}: {_origin(summary.trace)}",
@@ -57,7 +57,7 @@ def make_view(summary: TraceSummary, name: str) -> View:
 
 
 def make_record(summary: TraceSummary, name: str) -> dict[str, Any]:
-    """All operators and the whole tree, for JSON."""
+    """The JSON record, with all operators and the whole tree."""
     trace = summary.trace
     return {
         "torchmark": "trace summary",
@@ -104,14 +104,14 @@ def _totals(summary: TraceSummary) -> Iterator[str]:
         yield "dtypes: " + _shares(summary.dtypes, summary.calls)
     if summary.compiled:
         calls = number_text(summary.compiled, "call")
-        yield f"{calls} in graphs that torch.compile made kernels of"
+        yield f"{calls} in graphs that torch.compile compiled"
     if summary.threads > 1:
         yield f"{summary.threads} threads"
 
 
 def _steps(summary: TraceSummary) -> str:
     if not summary.steps:
-        return "in no known order"
+        return "order not known"
     distinct = len({(step.calls, step.places) for step in summary.trace.steps})
     return f"{number_text(summary.steps, 'step')}, {distinct:,} distinct"
 
@@ -128,15 +128,15 @@ def _operators(summary: TraceSummary) -> Section:
     calls = sum(each.calls for each in rest)
     more = (
         f"{number_text(len(rest), 'more operator')}: {number_text(calls, 'call')} "
-        f"({share_text(calls / summary.calls)}); --json has them."
+        f"({share_text(calls / summary.calls)}); see --json."
         if rest
         else ""
     )
     fields: list[Field[OperatorSummary]] = [
         field("operator", lambda each: each.op),
         field("calls", lambda each: each.calls, Kind.INTEGER),
-        field("share", lambda each: each.share, Kind.SHARE, "Of all calls"),
-        field("distinct", lambda each: each.distinct, Kind.INTEGER, "Calls that differ"),
+        field("share", lambda each: each.share, Kind.SHARE, "Share of all calls"),
+        field("distinct", lambda each: each.distinct, Kind.INTEGER, "Number of distinct calls"),
     ]
     table = make_table(summary.operators[:_MOST_OPERATORS], fields)
     return Section("operators", "By operator", table=table, footnotes=(more,) if more else ())
@@ -158,7 +158,7 @@ def _tree(summary: TraceSummary) -> Section:
 
 
 def _lines(branch: Branch, depth: int) -> Iterator[_Line]:
-    """A line for each module, operator and signature; modules that are alike share theirs."""
+    """A line for each module, operator and signature; consecutive equal modules share lines."""
     operators = [each for each in branch.branches.values() if each.kind == "operator"]
     for operator in operators:
         signatures = list(operator.branches.values())
@@ -177,13 +177,13 @@ def _lines(branch: Branch, depth: int) -> Iterator[_Line]:
         first, *alike = neighbours
         name = first.name
         if alike:
-            name += f" … {alike[-1].name}: {len(alike) + 1} alike, each"
+            name += f" … {alike[-1].name} ({len(alike) + 1} equal modules, each)"
         yield depth, name, first.calls
         yield from _lines(first, depth + 1)
 
 
 def _content(branch: Branch) -> tuple[object, ...]:
-    """All that is shown of a branch but its name."""
+    """Everything that is shown of a branch except its name."""
     return (
         dict(branch.calls),
         [(key, _content(each)) for key, each in branch.branches.items()],

@@ -1,4 +1,4 @@
-"""`timer_interface` of `torch.utils.benchmark`, under torchmark; see `torchmark.utils`."""
+"""`timer_interface` of `torch.utils.benchmark` in torchmark; see `torchmark.utils`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # `make run` and `make test` do everything on a fresh machine; the second call starts at once.
-.PHONY: run test setup test-tools checks lint types contracts wheel bench clean
+.PHONY: run test setup test-tools checks lint types contracts docs wheel bench clean
 PY := .venv/bin/python
 WHEEL_SITE := build/wheel-site
 
@@ -13,7 +13,7 @@ test: setup
 	@$(MAKE) --no-print-directory -j2 -Otarget checks
 	TORCHMARK_TESTED_FROM=$(WHEEL_SITE) PYTHONPATH=$(WHEEL_SITE):. $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(WHEEL_SITE)/torchmark $(WHEEL_SITE)/torchmark_probe README.md docs
 
-checks: test-tools lint types contracts wheel
+checks: test-tools lint types contracts docs wheel
 
 setup:
 	@scripts/setup.sh
@@ -30,6 +30,11 @@ types: setup
 
 contracts: setup
 	.venv/bin/lint-imports
+
+# Without a network; a warning, such as a link that leads nowhere, is an error.
+docs: setup
+	@$(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@echo "The documentation: build/site/index.html"
 
 # The tests run against the wheel that people would install, unpacked beside the tree.
 wheel: setup

@@ -36,7 +36,7 @@ docs: setup
 	@$(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 	@echo "The documentation: build/site/index.html"
 
-# The tests run against the wheel that people would install, unpacked beside the tree.
+# The tests run against the wheel that people would install, unpacked next to the tree.
 wheel: setup
 	@rm -rf $(WHEEL_SITE) dist && $(PY) -m build --wheel --outdir dist . >/dev/null
 	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --target $(WHEEL_SITE) dist/*.whl

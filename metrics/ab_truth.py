@@ -307,16 +307,22 @@ def print_table(trials: list[Trial], torch_rates: dict[float, tuple[int, int]]) 
     groups: dict[float, list[Trial]] = defaultdict(list)
     for trial in trials:
         groups[trial.more].append(trial)
-    print(f"{'truth':>8} {'trials':>7} {'called':>7} {'covered':>8} {'seconds':>8}   torch's way")
+    print(
+        f"{'truth':>8} {'trials':>7} {'called':>7} {'covered':>8} {'median':>7} {'mean':>7} "
+        f"{'most seconds':>13}   torch's way"
+    )
     for more, group in sorted(groups.items()):
         called = sum(trial.verdict.is_change for trial in group) / len(group)
         known = [trial for trial in group if trial.covers is not None]
         covered = sum(bool(trial.covers) for trial in known) / len(known)
-        seconds = statistics.median(trial.seconds for trial in group)
+        seconds = [trial.seconds for trial in group]
         n, of = torch_rates.get(more, (0, 0))
         peer = f"{n} of {of}" if of else "not run"
-        print(f"{more * 100:+7.1f}% {len(group):7} {called * 100:6.1f}% {covered * 100:7.1f}% "
-              f"{seconds:8.1f}   {peer}")  # fmt: skip
+        print(
+            f"{more * 100:+7.1f}% {len(group):7} {called * 100:6.1f}% {covered * 100:7.1f}% "
+            f"{statistics.median(seconds):7.1f} {statistics.fmean(seconds):7.1f} "
+            f"{max(seconds):13.1f}   {peer}"
+        )
     by_op: dict[tuple[str, float], list[Trial]] = defaultdict(list)
     for trial in trials:
         by_op[trial.op, trial.more].append(trial)

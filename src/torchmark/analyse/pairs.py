@@ -47,7 +47,7 @@ OTHER_FILES_ALLOWANCE = 0.005
 that nobody had changed were 0.2 % from one (root mean square), and 0.5 % at most, each of them
 steadily."""
 
-_FUTILE_WITHIN = 0.005
+FUTILE_WITHIN = 0.005
 _FUTILE = 0.05
 """A case needs no more replicates once it is the same, and a change of half a per cent is as
 unlikely as this. It is a rule to stop, not a verdict: a change that small might be found with more
@@ -131,7 +131,7 @@ def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -
         return _is_well_known(effect)
     if not gives_up:
         return False
-    small = math.log1p(_FUTILE_WITHIN)
+    small = math.log1p(FUTILE_WITHIN)
     is_small = fit.below(small) - fit.below(-small) >= 1 - _FUTILE
     return effect.verdict is Verdict.SAME and is_small
 

@@ -71,8 +71,8 @@ from torchmark.model.run import TIME_LIMIT
     "--budget",
     type=float,
     metavar="SECONDS",
-    help=f"Time each case for at most SECONDS.  [default: {BUDGET:g}, "
-    f"with --detect {DETECT_BUDGET:g}]",
+    help="Time that each case may take. Clear cases leave theirs to unclear ones.  "
+    f"[default: {BUDGET:g}, with --detect {DETECT_BUDGET:g}, not shared]",
 )
 @click.option(
     "--detect",

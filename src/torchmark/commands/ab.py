@@ -107,11 +107,11 @@ def ab(
     without C++ if `cpp` is false), or `statements` that run in both environments, or `a_stmt` in A
     and `b_stmt` in B.
 
-    Each case is timed for at most `budget` seconds (default: 10). With `detect`, it is timed until
-    a change of that size would be found (0.005 is 0.5 %), for at most `budget` seconds (default:
-    120). A case that takes more than `timeout` seconds in one process fails. `imports` names
-    modules that every process of the environments imports before it builds a case, for example a
-    module that defines operators.
+    Each case may take `budget` seconds (default: 10); clear cases leave their time to unclear ones.
+    With `detect`, it is timed until a change of that size would be found (0.005 is 0.5 %), for at
+    most `budget` seconds (default: 120). A case that takes more than `timeout` seconds in one
+    process fails. `imports` names modules that every process of the environments imports before it
+    builds a case, for example a module that defines operators.
 
     Every result is in the store as soon as it exists. The `Run` with all results is returned.
     `resume` names a run that was interrupted: its environments are activated again, and the missing

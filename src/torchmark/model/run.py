@@ -80,8 +80,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes that a case may allocate, without the memory of its zygote; None for no limit."""
 
     budget: float = 10.0
-    """Maximum seconds of paired timing for each case; ten are enough to find a change of 1 % on a
-    machine with some noise."""
+    """Seconds of paired timing for each case. Without `detect`, clear cases leave their time to
+    unclear ones. Ten are enough to find a change of 1 % on a machine with some noise."""
 
     pair_seconds: float = 0.03
     """Seconds of blocks in a process pair; forking, setup and warm-up take as long. For small

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 import tempfile
 import threading
@@ -75,6 +76,20 @@ class World:
         environment = FakeOpens(self, side, layout, starting)
         self.environments.append(environment)
         return environment
+
+
+def noisy_world(jitters: dict[str, float], ratios: dict[str, float] | None = None) -> World:
+    """Processes of B differ from those of A by chance, by the case's jitter."""
+    draw = random.Random(1)
+    a_seconds = 1e-4
+
+    def cost(opened: Opened) -> float:
+        if opened.side == "A":
+            return a_seconds
+        ratio = (ratios or {}).get(opened.case, 1.0)
+        return a_seconds * ratio * (1 + draw.gauss(0, jitters[opened.case]))
+
+    return World(cost=cost)
 
 
 class Begun(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 from tests import records
 from tests.ab_records import planned
-from tests.engine.paired.fakes import Opened, Starting, World
+from tests.engine.paired.fakes import Starting, World, noisy_world
 from torchmark.analyse.pairs import detectable_among, judge_alone
 from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.model.run import FEWEST_REPLICATES, Effort, Note
@@ -17,24 +17,7 @@ from torchmark.model.run import FEWEST_REPLICATES, Effort, Note
 if TYPE_CHECKING:
     from torchmark.model.run import Began
 
-A_SECONDS = 1e-4
 DETECT = 0.005
-
-
-def world(jitters: dict[str, float], ratios: dict[str, float] | None = None) -> World:
-    """Processes of B differ from those of A by chance, by the case's jitter."""
-    draw = random.Random(1)
-
-    def cost(opened: Opened) -> float:
-        if opened.side == "A":
-            return A_SECONDS
-        return (
-            A_SECONDS
-            * (ratios or {}).get(opened.case, 1.0)
-            * (1 + draw.gauss(0, jitters[opened.case]))
-        )
-
-    return World(cost=cost)
 
 
 def measure(
@@ -59,7 +42,7 @@ def measure(
 
 
 def test_each_case_goes_on_until_the_change_is_detectable(monkeypatch: pytest.MonkeyPatch) -> None:
-    within = world({"quiet": 0.001, "noisy": 0.01})
+    within = noisy_world({"quiet": 0.001, "noisy": 0.01})
     (quiet, noisy), notes = measure(within, monkeypatch, "quiet", "noisy", budget=1000.0)
     for each in (quiet, noisy):
         assert detectable_among(each.timing(), cases=2) <= DETECT
@@ -71,7 +54,7 @@ def test_each_case_goes_on_until_the_change_is_detectable(monkeypatch: pytest.Mo
 def test_the_forecast_is_close_to_what_is_achieved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within 1.5 times, also where the budget ends a case before."""
     names = [f"case {number}" for number in range(20)]
-    within = world({name: 0.002 * 1.15**place for place, name in enumerate(names)})
+    within = noisy_world({name: 0.002 * 1.15**place for place, name in enumerate(names)})
     cases, _ = measure(within, monkeypatch, *names, budget=4.0)
     close = 0
     for each in cases:
@@ -83,7 +66,7 @@ def test_the_forecast_is_close_to_what_is_achieved(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_cannot_be_reached_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    within = world({"quiet": 0.001, "wild": 0.2})
+    within = noisy_world({"quiet": 0.001, "wild": 0.2})
     (_, wild), notes = measure(within, monkeypatch, "quiet", "wild", budget=5.0)
     assert "1 of 2 cases will not reach it in 5 s each" in notes[0]
     assert wild.seconds >= 5.0
@@ -91,7 +74,7 @@ def test_what_cannot_be_reached_is_said_before(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_change_that_is_clear_ends_its_case_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    within = world({"slower": 0.004}, {"slower": 1.1})
+    within = noisy_world({"slower": 0.004}, {"slower": 1.1})
     (slower,), notes = measure(within, monkeypatch, "slower", budget=1000.0)
     assert judge_alone(slower.timing()).verdict.is_change
     assert len(slower.replicates) == FEWEST_REPLICATES

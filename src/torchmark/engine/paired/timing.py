@@ -10,10 +10,13 @@ importing torch twice on one core takes seconds.
 A control shows how many false alarms this procedure gives: A is launched twice, as if it were two
 environments, and some of the cases are compared in these two in the same way. This happens between
 the other replicates and takes at most a tenth of the time.
+
+The budget is per case, but cases share it: time that clear cases leave goes to unclear ones.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import statistics
@@ -28,7 +31,14 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from torchmark.analyse.mixed_model import FEWEST_CROSSOVERS
-from torchmark.analyse.pairs import Forecast, detectable_among, forecast, is_decided
+from torchmark.analyse.pairs import (
+    FUTILE_WITHIN,
+    SAME_WITHIN,
+    Forecast,
+    detectable_among,
+    forecast,
+    is_decided,
+)
 from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import (
     Opens,
@@ -238,6 +248,9 @@ class CaseTiming:
     _spent: float = 0.0
     """The share of the allowed false alarms that the looks have spent so far."""
 
+    extra: float = 0.0
+    """Seconds on top of its budget, which other cases did not need."""
+
     def timing(self) -> PairedTiming:
         """Return the data of the replicates so far."""
         return PairedTiming(
@@ -293,6 +306,9 @@ class CaseTiming:
             return True
         self.replicates.append(tuple(self._present))
         self._present.clear()
+        if self.extra and self.is_precise(cases):
+            self.end()
+            return True
         count = len(self.replicates)
         if self._has_enough(effort) and count >= effort.replicates:
             self.end()
@@ -322,12 +338,35 @@ class CaseTiming:
     def seconds_left(self) -> float:
         """Remaining seconds according to the forecast."""
         assert self.forecast is not None
-        return self.seconds * max(0.0, self.forecast.crossovers / self.crossovers - 1)
+        return self._seconds_until(self.forecast)
+
+    def is_precise(self, cases: int) -> bool:
+        """Whether more time would not be worth it: it can detect half a per cent.
+
+        This does not depend on the ratio, so checking it is not a look.
+        """
+        return detectable_among(self.timing(), cases) <= FUTILE_WITHIN
+
+    def is_out_of_time(self, effort: Effort) -> bool:
+        """Whether it has ended because its budget was used up."""
+        return self.failure is None and self._has_enough(effort)
+
+    def seconds_to_see_same(self, most: float, cases: int) -> float:
+        """Forecast the additional seconds until a change of 1 % is detectable.
+
+        Returns infinity if `most` seconds are not enough.
+        """
+        count = int(self.crossovers * (1 + most / self.seconds))
+        told = forecast(self.timing(), SAME_WITHIN, cases=cases, most=count)
+        return self._seconds_until(told) if told.detectable <= SAME_WITHIN else math.inf
+
+    def _seconds_until(self, told: Forecast) -> float:
+        return self.seconds * max(0.0, told.crossovers / self.crossovers - 1)
 
     def _has_enough(self, effort: Effort) -> bool:
-        """Whether its budget is used up or the forecast number of crossovers is reached."""
+        """Whether its time is used up or the forecast number of crossovers is reached."""
         if effort.detect is None or self.seconds >= effort.budget:
-            return self.seconds >= effort.budget
+            return self.seconds >= effort.budget + self.extra
         return self.forecast is not None and self.crossovers >= self.forecast.crossovers
 
     @property
@@ -408,11 +447,14 @@ def take_replicates(
 ) -> Generator[Began | Note | CaseTiming, None, None]:
     """Take replicates of every case until it ends; yield each case when it does.
 
-    `cases` is how many are judged together. With `in_background`, which needs another core, the
-    next processes are started while the current ones are measured. Only one thing is started there
-    at a time: during a launch, processes are started on the core that then measures them.
+    Cases that are unclear at the end of their budget are held back until the others have ended, and
+    continue if those left enough time. `cases` is how many are judged together. With
+    `in_background`, which needs another core, the next processes are started while the current ones
+    are measured. Only one thing is started there at a time: during a launch, processes are started
+    on the core that then measures them.
     """
     waiting = list(timings)
+    held: list[CaseTiming] = []
     replicates = 0
     starts = Starts(start, cores, in_background=in_background)
     spare = SpareCores(sorted(starts.beside - set(cores)), len(cores))
@@ -447,7 +489,14 @@ def take_replicates(
                     _use_the_wait(waiting, starts, zygotes, take, effort)
             over = [each for each in waiting if each.end_replicate(effort, cases)]
             waiting = [each for each in waiting if each not in over]
-            yield from over
+            if effort.detect is None and not effort.hurry:
+                held += [each for each in over if each.is_out_of_time(effort)]
+            yield from (each for each in over if each not in held)
+            if not waiting:
+                left = effort.budget * len(timings) - sum(each.seconds for each in timings)
+                waiting = share_time(held, left, cases)
+                yield from (each for each in held if each not in waiting)
+                held.clear()
             replicates += 1
             if effort.detect is not None and replicates == FEWEST_REPLICATES and waiting:
                 for each in waiting:
@@ -457,6 +506,24 @@ def take_replicates(
                 control.take_replicate(take, effort)
     if control is not None:
         yield from control.results()
+
+
+def share_time(held: Sequence[CaseTiming], left: float, cases: int) -> list[CaseTiming]:
+    """Divide the seconds that other cases left; return the cases that continue.
+
+    Cases that need the least of it to detect a change of 1 % come first. So as many cases as
+    possible get a clear answer, and none gets time that would not help it.
+    """
+    unclear = [each for each in held if not each.is_precise(cases)]
+    needed = {id(each): each.seconds_to_see_same(left, cases) for each in unclear}
+    chosen: list[CaseTiming] = []
+    for each in sorted(unclear, key=lambda each: needed[id(each)]):
+        if needed[id(each)] < left:
+            left -= needed[id(each)]
+            chosen.append(each)
+    for each in chosen:
+        each.extra += needed[id(each)] + left / len(chosen)
+    return chosen
 
 
 def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:

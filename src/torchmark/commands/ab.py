@@ -11,7 +11,7 @@ import msgspec
 
 from torchmark.analyse.ab import Pair
 from torchmark.analyse.pairs import ALLOWANCE
-from torchmark.arguments import check_modules, check_positive
+from torchmark.arguments import check_member, check_modules, check_positive
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
 from torchmark.commands.spine import (
@@ -261,8 +261,8 @@ def name_commands(
     if a is not None or b is not None or not more:
         if a is None and b is None and not one_is_enough:
             raise InvalidArgumentError(
-                "say what to compare: A and B (if you leave one out, it is the current "
-                "environment), two or more named environments, or a statement for A and one for B"
+                "say what to compare: give A or B (the other one is then the current environment) "
+                "or both, at least two named environments, or a statement for A and one for B"
             )
         second = b if b is not None else (a if one_is_enough else None)
         commands = {"A": a or "", "B": second or ""}
@@ -393,7 +393,7 @@ def _choose_metrics(
 ) -> tuple[Sequence[Metric], list[str]]:
     """The wanted metrics, or all that work here; with a note if counting does not."""
     if wanted is not None:
-        return [Metric(metric) for metric in wanted], []
+        return [check_member("metric", metric, Metric) for metric in wanted], []
     counting = environments[0].facts["counting"]
     if counting == WORKS:
         return COUNT_AND_TIME, []

@@ -109,9 +109,10 @@ def ab(
 
     Each case is timed for at most `budget` seconds (default: 10). With `detect`, it is timed until
     a change of that size would be found (0.005 is 0.5 %), for at most `budget` seconds (default:
-    120). A case that takes more than `timeout` seconds in one process fails. `imports` names
-    modules that every process of the environments imports before it builds a case, for example a
-    module that defines operators.
+    120). A case that takes more than `timeout` seconds in one process fails. `backtest` skips cases
+    that are known not to work on old versions of torch. `patch` names environments whose torch gets
+    a backport of Timer, as `torch.utils_backport`. `imports` names modules that every process of
+    the environments imports before it builds a case, for example a module that defines operators.
 
     Every result is in the store as soon as it exists. The `Run` with all results is returned.
     `resume` names a run that was interrupted: its environments are activated again, and the missing

@@ -7,6 +7,7 @@ setting is not silently ignored.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -88,6 +89,16 @@ class Settings:
 
 
 _TABLES = {"thresholds": ThresholdSettings, "run": RunSettings}
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a string",
+    "array": "a list",
+    "object": "a table",
+}
+"""Names for msgspec's types. It says `null` for settings that may be missing."""
+
 _KEYS = tuple(each.name for each in fields(Settings) if each.name != "file")
 
 
@@ -144,10 +155,20 @@ def _check_keys(path: Path, table: dict[str, Any], known: tuple[str, ...], prefi
 
 
 def _in_toml_words(message: str, prefix: str) -> str:
-    """msgspec's message "Expected `int`, got `str` - at `$.run.threads`", with the key first."""
+    """msgspec's message "Expected `int`, got `str` - at `$.run.threads`", with the key first.
+
+    >>> _in_toml_words("Expected `int | null`, got `str` - at `$.run.threads`", "")
+    'run.threads: expected a whole number, got a string'
+    """
     what, _, place = message.partition(" - at `$")
     key = _dotted(prefix, place.strip("`").lstrip(".")) if place else prefix
+    what = re.sub("`([^`]*)`", lambda types: _name_types(types[1]), what)
     return f"{key}: {what[0].lower()}{what[1:]}"
+
+
+def _name_types(types: str) -> str:
+    names = [_TYPES.get(each, each) for each in types.split(" | ") if each != "null"]
+    return " or ".join(names)
 
 
 def _dotted(prefix: str, key: str) -> str:

@@ -170,10 +170,11 @@ class Timer:
         callback: Callable[[int, float], object] | None = None,
         min_run_time: float = 0.2,
     ) -> Measurement:
-        """Time equal blocks for `min_run_time` seconds; reading the clock takes negligible time.
+        """Time equal blocks for `min_run_time` seconds.
 
-        Block size, stop rule and arithmetic are torch's. The callback gets the number of runs
-        and the seconds of each block.
+        The blocks are so long that reading the clock takes negligible time. Block size, stop rule
+        and arithmetic are torch's. The callback gets the number of runs and the seconds of each
+        block.
         """
         check_positive("min_run_time", min_run_time)
         with set_torch_threads(self._task_spec.num_threads), users_frames_only():

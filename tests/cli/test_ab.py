@@ -424,7 +424,7 @@ def test_a_source_command_that_fails_is_shown_with_what_it_said(tmp_path: Path) 
         (["--suite", "standard", "--A-stmt", "1", "--B-stmt", "2"], "not both"),
         (["--A", "true", "--suite", "nowhere.py"], "nowhere.py"),
         (["--A", "true", "--stmt", "pass", "--budget", "-1"], "--budget"),
-        (["--A", "true", "--stmt", "pass", "--detect", "0.5"], "not a percentage such as 0.5%"),
+        (["--A", "true", "--stmt", "pass", "--detect", "0.5"], "not a percentage above zero"),
         (["--A", "true", "--stmt", "pass", "--detect", "0.1%"], "detect must be above 0.1 %"),
         (["--A", "true", "--stmt", "pass", "--json", "no/such/x.json"], "cannot be written"),
         (["--A", "true", "--stmt", "pass", "--html", "."], "directory"),

@@ -205,9 +205,9 @@ def test_what_was_captured_is_kept_when_the_script_raises_and_replaces_a_trace(
     [
         (["nowhere.py"], "cannot open nowhere.py: No such file or directory"),
         (["inner"], "inner is a folder"),
-        (["-m", "nowhere"], "there is no module nowhere that can be run"),
-        (["-m", "inner.nowhere"], "there is no module inner.nowhere that can be run"),
-        (["-m", "..x"], "there is no module ..x that can be run"),
+        (["-m", "nowhere"], "the module nowhere cannot be run: "),
+        (["-m", "inner.nowhere"], "the module inner.nowhere cannot be run: "),
+        (["-m", "..x"], "the module ..x cannot be run: "),
         (["-o", "gone/x.jsonl", "script.py"], "gone/x.jsonl cannot be written"),
         (["-o", "inner", "script.py"], "inner cannot be written"),
         (["-o", "script.py", "script.py"], "script.py exists and is not a trace"),

@@ -225,6 +225,7 @@ def test_a_statement_that_fails_is_told_as_everywhere(here: Path, light: dict[st
         (("--stmt", "x", "-o", "flame"), ".json"),
         (("--stmt", "x", "--against", "y", "-o", "a.folded"), "a difference is a picture"),
         (("--stmt", "x", "-o", "nowhere/a.svg"), "name a file in an existing folder"),
+        (("--stmt", "x", "--against", "gone.folded"), "--against: there is no file gone.folded"),
         (("--stmt", "x", "--seconds", "0"), "--seconds"),
         (("Pointwise add Case:  0",), "2 cases"),
         (("Pointwise add Case:  0 C++",), "--native or --instructions"),

@@ -43,7 +43,7 @@ def test_a_pattern_that_no_case_has_ends_as_it_does_with_run(more: tuple[str, ..
     done = torchmark_command("list", "-k", "SubTensor", *more)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "torchmark: no case of standard is left to list; leave -k out to list all\n"
+        "torchmark: no case of standard matches 'SubTensor'; leave -k out to list all cases\n"
     )
 
 

@@ -131,8 +131,8 @@ def test_a_replay_that_was_killed_goes_on_and_has_every_result_once(tmp_path: Pa
         (("--count", "--backend", "ort"), "add eager to the backends"),
         (("-k", "nothing_like_it"), "none of the 1 distinct calls matches"),
         (("--csv", "/no/such/folder/x.csv"), "/no/such/folder/x.csv cannot be written"),
-        (("--top", "0"), "top"),
-        (("--budget", "-1"), "budget must be"),
+        (("--top", "0"), "--top must be a whole number"),
+        (("--budget", "-1"), "--budget must be"),
         (("--resume", "latest"), "leave TRACE out"),
     ],
 )

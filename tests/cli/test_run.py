@@ -240,7 +240,7 @@ def test_times_and_counts_of_a_case_and_its_documents(
         (["-k", "no such case"], "no case is left"),
         (["-k", "a and"], "the pattern cannot be read"),
         (["--repeats", "-1"], "--repeats"),
-        (["--detect", "half"], "'half' is not a percentage such as 0.5%"),
+        (["--detect", "half"], "'half' is not a percentage above zero, such as 0.5%"),
         (["--timeout", "-1"], "--timeout"),
         (["--budget", "0"], "--budget must be finite and above zero"),
         (["--budget", "nan"], "--budget must be finite and above zero"),

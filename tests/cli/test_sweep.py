@@ -113,7 +113,8 @@ def test_the_time_limit_of_a_case_is_kept_with_the_run(fake: FakeSweep) -> None:
     swept()
     assert fake.time_limits == [7.0, 7.0, 7.0, 9.0, 9.0]
     assert len(latest().results) == 6
-    assert "timeout must be finite and above zero" in str(failure("--timeout", "-1"))
+    assert "--timeout must be finite and above zero" in str(failure("--timeout", "-1"))
+    assert "--sample must be a whole number of at least 1" in str(failure("--sample", "0"))
 
 
 def test_sizes_filter_and_sample_choose_the_cases(fake: FakeSweep) -> None:

@@ -51,11 +51,11 @@ def test_a_summary_as_json() -> None:
     [
         ("summary", [], "is empty"),
         ("summary", [{"trace": {"version": 9}}], "use a newer torchmark"),
-        ("list", [HEADER, call("os.system.\x1b[2J", 1)], "line 2: has an operator"),
+        ("list", [HEADER, call("os.system.\x1b[2J", 1)], " has an operator"),
         (
             "run",
             [HEADER, call("aten.neg.default", tensor(2, -3))],
-            "line 2: has a wrong tensor (shape[1]: expected `int` >= 0)",
+            " has a wrong tensor (shape[1]: expected `int` >= 0)",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_bad_file_is_one_message(
     path.write_bytes(gzip.compress(text_of(lines)))
     done = torchmark_command(command, str(path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"torchmark: {path}")
+    assert f" {path} " in done.stderr.partition("\n")[0]
     assert said in done.stderr
     assert "\033" not in done.stderr
     assert len(done.stderr.splitlines()) == 1

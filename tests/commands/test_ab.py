@@ -277,7 +277,7 @@ def test_what_sentries_find_is_a_note_of_the_run(world: World, store: Store) -> 
     world.sentries = [ab_records.counted(case, {"f": 1000}, {"f": 1100})]
     run = compare(store, "1", "2")
     (note,) = run.notes
-    assert note.startswith("plain Python takes +10.0 % instructions in B")
+    assert note.startswith("plain Python takes 10.0 % more instructions in B")
 
 
 def test_where_nothing_can_be_counted_times_are_taken_and_the_run_says_so(

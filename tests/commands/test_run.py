@@ -86,6 +86,13 @@ def test_no_cases_are_an_error() -> None:
         plan_results((), (Metric.TIME,))
 
 
+def test_text_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="suites must be a list of names"):
+        run("standard")
+    with pytest.raises(InvalidArgumentError, match="unknown metric 'speed'; choose from: time"):
+        run(metrics=["speed"])
+
+
 def test_a_trace_that_is_none_is_told_before_a_worker_imports_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

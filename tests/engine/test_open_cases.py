@@ -103,9 +103,9 @@ def test_blocks_are_taken_in_the_order_given(plain_zygote: Zygote, tmp_path: Pat
     assert file.read_text() == "".join(2 * letter for letter in "baababba")
 
 
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("while_others_run", [True, False])
 def test_a_session_beside_others_moves_to_its_cores_with_all_its_threads_for_its_blocks(
-    plain_zygote: Zygote, tmp_path: Path, *, beside: bool
+    plain_zygote: Zygote, tmp_path: Path, *, while_others_run: bool
 ) -> None:
     core = min(os.sched_getaffinity(0))
     file = tmp_path / "where"
@@ -119,7 +119,10 @@ def note_where():
 """
     with (
         plain_zygote.session(
-            case("note_where()", setup), limits=QUICK, cores=[core], beside=beside
+            case("note_where()", setup),
+            limits=QUICK,
+            cores=[core],
+            while_others_run=while_others_run,
         ) as one,
         plain_zygote.session(case("pass"), limits=QUICK) as other,
     ):
@@ -127,7 +130,7 @@ def note_where():
         taken(one, other, [0, 1], tmp_path)
         after = file.read_text()
     everything = sorted(os.sched_getaffinity(0))
-    assert before == repr([everything if beside else [core]] * 2)
+    assert before == repr([everything if while_others_run else [core]] * 2)
     assert after == repr([[core], [core]])
 
 

@@ -257,7 +257,7 @@ def test_skips_with_the_same_reason_are_told_together_and_failures_one_by_one() 
     [
         (
             (),
-            "None: the comparison was too short. A tenth of its time must allow 5 replicates.",
+            "None: the comparison was too short. 5 replicates must fit in a tenth of its time.",
         ),
         (
             (controlled(ADD, seconds=0.8),),

@@ -83,6 +83,9 @@ operator    calls    total   share   FLOPs   bytes  what
   relu         50   110 us   0.5 %          10.2 k  overhead
   zeros         1                              128
   late         10                           1.28 k
+work: at the best speed of this machine, the bytes or FLOPs need at least half
+  of the time. overhead: they need less, and the call is short. slow: they need
+  less, and the call is long.
 Best speed of this machine: copies 100 GB/s for 256 KiB, 50.0 GB/s for 4,096
   KiB, 10.0 GB/s for 131,072 KiB; matrix products 50.0 GFLOP/s in float32; the
   smallest call takes 1.00 us.

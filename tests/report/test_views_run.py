@@ -79,7 +79,7 @@ case                                                             metric
       RuntimeError: sizes do not match
           line 1
             x[m]
-A page (--html FILE) also shows the output of the cases.
+The HTML page (--html FILE) also shows the output of the cases.
 
 Skipped
   Indexing / mask / with a long name · Python, eager, 2 threads: no valgrind

@@ -89,8 +89,8 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`torchmark COMMAND --help` has the details. Without a command, torchmark does what "
-    "`torchmark run` does.",
+    epilog="`torchmark COMMAND --help` shows the options of a command. Without a command, "
+    "torchmark runs `torchmark run`. Set the variable NO_COLOR to turn colors off.",
 )
 @click.version_option(__version__, prog_name="torchmark")
 @click.pass_context

@@ -55,7 +55,10 @@ from torchmark.model.run import TIME_LIMIT
     help="Statement to compare, instead of a suite; may be repeated.",
 )
 @click.option(
-    "--setup", multiple=True, metavar="STMT", help="Run before each statement; may be repeated."
+    "--setup",
+    multiple=True,
+    metavar="CODE",
+    help="Run CODE before each statement; may be repeated.",
 )
 @click.option(
     "--A-stmt", "a_stmt", metavar="STMT", help="Statement to run in A, compared with --B-stmt in B."
@@ -63,10 +66,16 @@ from torchmark.model.run import TIME_LIMIT
 @click.option("--B-stmt", "b_stmt", metavar="STMT", help="Statement to run in B.")
 @metric_options
 @click.option("--no-cpp", is_flag=True, help="Leave out C++ cases.")
-@click.option("--patch-a", is_flag=True, help="Add a Timer to A's torch, as torch.utils_backport.")
-@click.option("--patch-b", is_flag=True, help="Add a Timer to B's torch.")
-@click.option("--unpatch", is_flag=True, help="Remove the backport and exit.")
-@click.option("--backtest", is_flag=True, help="Skip cases known not to work on old versions.")
+@click.option(
+    "--patch-a",
+    is_flag=True,
+    help="Add a backport of Timer to A's torch, as torch.utils_backport, for scripts in A.",
+)
+@click.option("--patch-b", is_flag=True, help="The same for B.")
+@click.option("--unpatch", is_flag=True, help="Remove the backport from all environments and exit.")
+@click.option(
+    "--backtest", is_flag=True, help="Skip cases known not to work on old versions of torch."
+)
 @click.option(
     "--budget",
     type=float,
@@ -78,7 +87,7 @@ from torchmark.model.run import TIME_LIMIT
     "--detect",
     type=Percent(),
     metavar="X%",
-    help="Time each case until a change of X % would be detected; prints the expected duration.",
+    help="Time each case until a change of X % is detectable; the expected duration is printed.",
 )
 @timeout_option
 @import_option
@@ -89,9 +98,10 @@ def ab_command(
 ) -> None:
     """Compare two environments, and judge each case: slower, faster, same or unclear.
 
-    An environment is given by the shell command that activates it. It needs nothing but torch. If
-    you leave out --A or --B, that side is the environment that torchmark runs in. Every result is
-    stored as soon as it exists: after Ctrl-C or a crash, --resume measures what is missing.
+    An environment is given by the shell command that activates it. Only torch must be installed in
+    it. If you leave out --A or --B, that side is the environment that torchmark runs in. Every
+    result is stored as soon as it exists: after Ctrl-C or a crash, --resume measures what is
+    missing.
 
     \b
     torchmark ab --A "source activate base" --B "source activate branch" -k add

@@ -58,10 +58,10 @@ _SHOWN = 10
     "-s",
     "--setup",
     multiple=True,
-    metavar="STMT",
-    help="Run before the statement of --stmt; may be repeated.",
+    metavar="CODE",
+    help="Run CODE before the statement of --stmt; may be repeated.",
 )
-@click.option("--native", is_flag=True, help="Show frames of C and C++ too.")
+@click.option("--native", is_flag=True, help="Also show C and C++ frames.")
 @click.option(
     "--instructions",
     is_flag=True,
@@ -103,12 +103,13 @@ def flame_command(
     timeout: float | None,
     output: Path | None,
 ) -> None:
-    """Draw a flame graph of one statement: of the measured loop, without the import of torch.
+    """Draw a flame graph of a case or a statement.
 
-    CASE is one or more words that match exactly one case. Cases come from the suites of torchmark
+    It shows the measured loop only, without the import of torch, the setup and the warm-up. CASE
+    is one or more words that match exactly one case. Cases come from the suites of torchmark
     (listed by `torchmark list standard overrides`), those of your settings, or --suite. Each frame
-    is as wide as its share of the time of one run. With --against, red frames take more than in X,
-    and blue frames take less.
+    is as wide as its share of the time of one run. With --against, red frames take more time than
+    in X, and blue frames take less.
 
     \b
     torchmark flame torch.add SubTensor --native
@@ -132,7 +133,7 @@ def flame_command(
     case = find(wanted)
     base: Case | Path | None = None
     if against is not None:
-        base = Path(against) if Path(against).is_file() else find(against)
+        base = Path(against) if _is_file(against) else find(against)
     file = output or Path(f"{_file_name(case)}.svg")
     cases = [each for each in (case, base) if isinstance(each, Case)]
     check_possible(cases, how)
@@ -153,7 +154,7 @@ def _check_that_one_is_given(
 ) -> None:
     if not words and stmt is None:
         raise InvalidArgumentError(
-            f"say what to draw: words of a case that `{_LISTING}` shows, or --stmt"
+            f"say what to draw: give the words of a case (`{_LISTING}` shows all) or --stmt"
         )
     if stmt is not None and (words or suites):
         raise InvalidArgumentError("give either a case or --stmt, not both")
@@ -169,6 +170,14 @@ def _look_into(names: tuple[str, ...]) -> Callable[[str], Case]:
             warn(str(failure))
     listing = shlex.join(["torchmark", "list", *names]) if names else _LISTING
     return partial(find_case, cases_of(loaded, facts=installed_facts()), listing=listing)
+
+
+def _is_file(against: str) -> bool:
+    """Whether `--against` names a file with stacks. If its name says so, it must exist."""
+    file = Path(against)
+    if file.suffix == ".folded" and not file.exists():
+        raise InvalidArgumentError(f"--against: there is no file {file}")
+    return file.is_file()
 
 
 def _make_case(stmt: str, setup: str) -> Case:

@@ -15,11 +15,13 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from torchmark.arguments import check_positive
 from torchmark.cli.display import make_display
 from torchmark.cli.shell import (
     STANDARD_OUTPUT,
     Decorator,
     ExitCode,
+    checked,
     code_of,
     columns,
     combine,
@@ -57,6 +59,7 @@ timeout_option = click.option(
     type=float,
     metavar="SECONDS",
     help=f"Stop a case after SECONDS.  [default: {TIME_LIMIT:g}]",
+    callback=checked(check_positive),
 )
 
 import_option = click.option(
@@ -109,7 +112,11 @@ def run_options(*allowed_with_resume: str) -> Decorator:
                 "--tag", "tags", multiple=True, metavar="TAG", help="Name the run; may be repeated."
             ),
             file_options,
-            click.option("--resume", metavar="RUN", help="Finish an interrupted run."),
+            click.option(
+                "--resume",
+                metavar="RUN",
+                help="Finish an interrupted run; failed cases run again.",
+            ),
             click.option("--quiet", is_flag=True, help="Show only the result and errors."),
         )
         return options(call)
@@ -123,10 +130,10 @@ def _check_alone(fine: list[str]) -> None:
         source = context.get_parameter_source(str(each.name))
         if each.name not in fine and source is ParameterSource.COMMANDLINE:
             is_option = isinstance(each, click.Option)
-            refuse_beside_resume(each.opts[-1] if is_option else str(each.metavar).strip("[]…"))
+            refuse_with_resume(each.opts[-1] if is_option else str(each.metavar).strip("[]…"))
 
 
-def refuse_beside_resume(given: str) -> NoReturn:
+def refuse_with_resume(given: str) -> NoReturn:
     raise InvalidArgumentError(
         f"a resumed run keeps the suites and options it was started with; leave {given} out"
     )

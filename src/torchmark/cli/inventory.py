@@ -70,7 +70,7 @@ def list_command(suites: tuple[str, ...], pattern: str, as_json: bool) -> None:
     failures = [failure for suite in loaded for failure in suite.failures]
     if not cases and not failures:  # `run` refuses this too
         raise InvalidArgumentError(
-            f"no case of {', '.join(names)} is left to list; leave -k out to list all"
+            f"no case of {', '.join(names)} matches {pattern!r}; leave -k out to list all cases"
         )
     echo(_json(cases, failures) if as_json else _text(cases))
     for failure in failures:
@@ -181,7 +181,7 @@ class Finding(NamedTuple):
     """What was checked."""
 
     state: str
-    """"ok", "missing", or "look": it can be used, but something about it needs attention."""
+    """"ok", "missing", or "check": it can be used, but something about it needs attention."""
 
     text: str
     """What was found, or what the missing part is for and how to install it."""
@@ -191,8 +191,8 @@ class Finding(NamedTuple):
 def doctor_command() -> None:
     """Check what torchmark finds on this machine, and what is missing.
 
-    Each line has a part, its state (ok, missing or look), and what was found, or what the part is
-    for and how to install it. "look" means that the part works but needs attention. The exit code
+    Each line shows a part, its state and details. The state is ok, missing (the line says what the
+    part is for and how to install it) or check (it works, but needs your attention). The exit code
     is 4 if torch is missing, because nothing can be measured without it.
     """
     worst = ExitCode.FINE
@@ -233,7 +233,7 @@ def _torch() -> Iterator[Finding]:
     facts = clock_facts(clock)
     yield Finding(
         "clock",
-        "ok" if facts.resolution < 1e-6 else "look",
+        "ok" if facts.resolution < 1e-6 else "check",
         f"resolution {facts.resolution * 1e9:.0f} ns, a reading takes {facts.cost * 1e9:.0f} ns",
     )
 
@@ -255,27 +255,27 @@ def _py_spy() -> Finding:
         return finding._replace(text=f"{finding.text}, can attach to processes")
     version = first_line_of(path, "--version")
     remedy = "allow it with: sudo sysctl kernel.yama.ptrace_scope=0"
-    return Finding("py-spy", "look", f"{version} cannot attach ({reason}); {remedy}")
+    return Finding("py-spy", "check", f"{version} cannot attach ({reason}); {remedy}")
 
 
 def _cores() -> Finding:
     machine = describe_machine()
     usable, load = machine["usable_cores"], machine["load"]
     busy = load > 0.5 * usable
-    advice = "; other programs use them, close what you can" if busy else ""
-    return Finding("cores", "look" if busy else "ok", f"{usable} usable, load {load:.2f}{advice}")
+    advice = "; other programs are using them, close what you can" if busy else ""
+    return Finding("cores", "check" if busy else "ok", f"{usable} usable, load {load:.2f}{advice}")
 
 
 def _noise() -> Finding:
     noise = measure_noise()
     if noise.disturbed == 1.0:
         text = (
-            "the core never reached its best known speed; other programs may use it: close them. "
+            "the core never reached its best known speed; close programs that may be using it. "
             f"If the machine has become slower, remove {path()}, which records that speed"
         )
-        return Finding("noise", "look", text)
+        return Finding("noise", "check", text)
     text = (
         f"the core was slowed for {noise.disturbed:.0%} of one second, "
         f"otherwise steady within {noise.spread:.1%}"
     )
-    return Finding("noise", "look" if noise.disturbed > 0.2 else "ok", text)
+    return Finding("noise", "check" if noise.disturbed > 0.2 else "ok", text)

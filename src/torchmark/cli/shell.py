@@ -61,7 +61,16 @@ class Percent(click.ParamType[float]):
                 return float(number) / 100
         except ValueError:
             pass
-        return self.fail(f"{value!r} is not a percentage such as 0.5%", param, ctx)
+        return self.fail(f"{value!r} is not a percentage above zero, such as 0.5%", param, ctx)
+
+
+def checked(check: Callable[[str, object], Any]) -> Callable[..., Any]:
+    """Make a callback that checks a number, so that the error has the name of the option."""
+
+    def check_option(_ctx: click.Context, param: click.Parameter, value: object) -> Any:
+        return None if value is None else check(param.opts[-1], value)
+
+    return check_option
 
 
 class ExitCode(enum.IntEnum):
@@ -186,14 +195,15 @@ store_option = click.option(
     "--store",
     "place",
     metavar="URL",
-    help="Store to use: a file or a URL.  [default: from the settings, or your own store]",
+    help="Store of results: a file or a URL.  [default: from the settings, or a file in your home "
+    "directory]",
 )
 
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(["slower", "any"]),
-    help="Exit with 1 if a case is slower or takes more instructions; with `any`, also if it is "
-    "faster or takes fewer.",
+    help="Exit with code 1 if a case is slower or takes more instructions; with `any`, also if it "
+    "is faster or takes fewer.",
 )
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import click
 
+from torchmark.arguments import check_count, check_positive
 from torchmark.cli.display import StatusLine
 from torchmark.cli.shell import (
     ExitCode,
+    checked,
     columns,
     combine,
     echo,
@@ -45,13 +47,18 @@ _statement_options = combine(
         "--setup",
         multiple=True,
         metavar="CODE",
-        help="Run CODE once before each statement; its names are local. Several are joined as "
-        "lines.",
+        help="Run CODE once before each statement; its names are local. May be repeated, one line "
+        "each.",
     ),
     click.option(
-        "--threads", default=1, show_default=True, metavar="N", help="Threads that torch may use."
+        "--threads",
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Number of threads of torch.",
+        callback=checked(check_count),
     ),
-    click.option("--save", is_flag=True, help="Store the run for `torchmark show` and others."),
+    click.option("--save", is_flag=True, help="Store the run, e.g. for `torchmark show`."),
     click.option(
         "--tag",
         "tags",
@@ -85,7 +92,8 @@ _statement_options = combine(
     default=0.2,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds of samples per statement; up to ten times as many on a noisy machine.",
+    help="Sample each statement for SECONDS; up to ten times as long on a noisy machine.",
+    callback=checked(check_positive),
 )
 @click.option("--description", metavar="TEXT", help="Title of the time column.")
 @click.option(
@@ -93,6 +101,7 @@ _statement_options = combine(
     default=300.0,
     metavar="SECONDS",
     help="Stop a statement whose setup or run takes longer than SECONDS.  [default: 300]",
+    callback=checked(check_positive),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the run with every sample as JSON.")
 def time_command(
@@ -137,7 +146,14 @@ def time_command(
     show_default=True,
     help="Language of the statements and the setup.",
 )
-@click.option("--number", default=100, show_default=True, metavar="N", help="Count N runs.")
+@click.option(
+    "--number",
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Count N runs.",
+    callback=checked(check_count),
+)
 @click.option(
     "--functions",
     default=10,
@@ -150,6 +166,7 @@ def time_command(
     default=300.0,
     metavar="SECONDS",
     help="Stop a statement after SECONDS.  [default: 300]",
+    callback=checked(check_positive),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts of all functions as JSON.")
 def count_command(

@@ -81,10 +81,10 @@ _output_option = click.option(
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the newest N.")
 @click.option("--json", "as_json", is_flag=True, help="Print runs and environments as JSON.")
 def runs_command(place: str | None, limit: int | None, as_json: bool) -> None:
-    """List stored runs of all commands, the oldest first.
+    """List stored runs of all commands, oldest first.
 
-    You get the id, date, kind, suite, state and tags of each run. If all runs have the same host or
-    torch, the last line names it, except on a wide terminal.
+    You get the id, date, kind (the command), suite, state, host, torch version and tags of each
+    run. On a narrow terminal, a host or torch version that all runs share is only in the last line.
     """
     with opened(place, read_only=True) as store:
         runs, where = store.runs(), store.where
@@ -269,7 +269,12 @@ _PERCENT = _Percent(min=0)
     help=f"Ignore changes smaller than PCT %.  [default: {TIME_THRESHOLD * 100:g} for times, "
     f"{RATIO_THRESHOLD * 100:g} for the ratios of A/B runs, {COUNT_THRESHOLD * 100:g} for counts]",
 )
-@click.option("--count-threshold", type=_PERCENT, metavar="PCT", help="The same, for counts only.")
+@click.option(
+    "--count-threshold",
+    type=_PERCENT,
+    metavar="PCT",
+    help="The same, for instruction counts only.",
+)
 @pattern_option
 @sort_option(
     "suite",
@@ -296,9 +301,9 @@ def compare_command(
     runs were not measured together, so a small change of a time can be noise: use `torchmark ab` to
     find small changes. For A/B runs, the ratios are compared.
 
-    With --fail-on, the exit code is 1 if such a change was found, otherwise 3 if a case failed
-    that did not fail before. A run cannot be compared with itself. Results with damaged records
-    are left out; the exit code is then 4, unless it is 1.
+    With --fail-on, the exit code is 1 if such a change was found. If not, it is 3 if a case failed
+    that did not fail before. Results with damaged records are left out, and the exit code is then
+    4, unless it is 1.
 
     \b
     torchmark compare before latest

@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from torchmark.analyse.sweep import rows_of
+from torchmark.arguments import check_count
 from torchmark.cli.following import (
     RunOptions,
-    refuse_beside_resume,
+    refuse_with_resume,
     report_run,
     run_options,
     timeout_option,
@@ -20,6 +21,7 @@ from torchmark.cli.following import (
 from torchmark.cli.shell import (
     STANDARD_OUTPUT,
     check_writable,
+    checked,
     import_from_here,
     tell_written,
     warn,
@@ -33,6 +35,7 @@ from torchmark.model.result import Metric
 from torchmark.model.run import Run
 from torchmark.model.run_settings import Phase
 from torchmark.report import view_of
+from torchmark.report.figures import number_text
 from torchmark.report.formats.vega import png_of
 
 _PICTURES = ("scaling", "speedup", "roofline")
@@ -49,10 +52,14 @@ _PICTURES = ("scaling", "speedup", "roofline")
     "settings",
     multiple=True,
     metavar="DIM=SIZES",
-    help="Give a dimension other sizes; may be repeated.",
+    help="Measure other sizes of a dimension, e.g. batch=1,8; may be repeated.",
 )
 @click.option(
-    "--sample", type=int, metavar="N", help="Measure a random subset of N points (fixed seed)."
+    "--sample",
+    type=int,
+    metavar="N",
+    help="Measure a random subset of N points (fixed seed).",
+    callback=checked(check_count),
 )
 @click.option(
     "--phase",
@@ -62,16 +69,19 @@ _PICTURES = ("scaling", "speedup", "roofline")
     help="What one run computes; may be repeated.  [default: forward]",
 )
 @click.option(
-    "--kernels", is_flag=True, help="Also write calls and time by kernel to a second CSV file."
+    "--kernels",
+    is_flag=True,
+    help="Also write the calls and the time of each kernel to a second CSV file.",
 )
 @timeout_option
 @run_options()
 def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> None:
-    """Measure a model at many sizes, in several dtypes and backends (pt, compile, ort).
+    """Measure a model at many sizes, in several dtypes and backends.
 
-    SPEC.py defines model, model_init_params, input_params, input_scales and job_configs. Each row
-    is written as soon as it is measured, to the file of --csv or to SPEC.csv in the current
-    directory. To continue a sweep that was interrupted, run the same command again.
+    SPEC.py defines model, model_init_params, input_params, input_scales and job_configs. The
+    backends are pt (eager PyTorch), compile (torch.compile) and ort (ONNX Runtime). Each row is
+    written as soon as it is measured, to the file of --csv or to SPEC.csv in the current directory.
+    To continue a sweep that was interrupted, run the same command again.
 
     \b
     torchmark sweep linear.py --csv linear.csv --html linear.html
@@ -86,7 +96,7 @@ def sweep_command(asked: RunOptions, spec_file: Path | None, **options: Any) -> 
     if asked.resume is None:
         wanted = _wanted(spec_file, csv, **options)
     elif csv not in (None, STANDARD_OUTPUT):
-        refuse_beside_resume("--csv")
+        refuse_with_resume("--csv")
     report_run(
         asked,
         partial(sweep, **wanted),
@@ -124,7 +134,7 @@ def _write_pictures(run: Run, page: Path | None, *, quiet: bool) -> bool:
     csv = run.settings.get("csv")
     if csv is not None:
         rows = Path(os.path.relpath(csv))
-        tell_written(rows, f"{len(rows_of(run))} rows", quiet=quiet)
+        tell_written(rows, number_text(len(rows_of(run)), "row"), quiet=quiet)
         if any(each.metric is Metric.PROFILE for each in run.plan):
             tell_written(kernels_file(rows), quiet=quiet)
     if page is None or not page.is_file():

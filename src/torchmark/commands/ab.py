@@ -11,7 +11,7 @@ import msgspec
 
 from torchmark.analyse.ab import Pair
 from torchmark.analyse.pairs import ALLOWANCE
-from torchmark.arguments import check_modules, check_positive
+from torchmark.arguments import check_member, check_modules, check_positive
 from torchmark.commands.functions import BUDGET, FunctionsCompared, compare_functions
 from torchmark.commands.planning import folders_of, load_suites, plan_statements, plan_suites
 from torchmark.commands.spine import (
@@ -110,8 +110,10 @@ def ab(
     Each case may take `budget` seconds (default: 10); clear cases leave their time to unclear ones.
     With `detect`, it is timed until a change of that size would be found (0.005 is 0.5 %), for at
     most `budget` seconds (default: 120). A case that takes more than `timeout` seconds in one
-    process fails. `imports` names modules that every process of the environments imports before it
-    builds a case, for example a module that defines operators.
+    process fails. `backtest` skips cases that are known not to work on old versions of torch.
+    `patch` names environments whose torch gets a backport of Timer, as `torch.utils_backport`.
+    `imports` names modules that every process of the environments imports before it builds a case,
+    for example a module that defines operators.
 
     Every result is in the store as soon as it exists. The `Run` with all results is returned.
     `resume` names a run that was interrupted: its environments are activated again, and the missing
@@ -261,8 +263,8 @@ def name_commands(
     if a is not None or b is not None or not more:
         if a is None and b is None and not one_is_enough:
             raise InvalidArgumentError(
-                "say what to compare: A and B (if you leave one out, it is the current "
-                "environment), two or more named environments, or a statement for A and one for B"
+                "say what to compare: give A or B (the other one is then the current environment) "
+                "or both, at least two named environments, or a statement for A and one for B"
             )
         second = b if b is not None else (a if one_is_enough else None)
         commands = {"A": a or "", "B": second or ""}
@@ -393,7 +395,7 @@ def _choose_metrics(
 ) -> tuple[Sequence[Metric], list[str]]:
     """The wanted metrics, or all that work here; with a note if counting does not."""
     if wanted is not None:
-        return [Metric(metric) for metric in wanted], []
+        return [check_member("metric", metric, Metric) for metric in wanted], []
     counting = environments[0].facts["counting"]
     if counting == WORKS:
         return COUNT_AND_TIME, []

@@ -49,6 +49,10 @@ def load_suites(names: Iterable[str], *, time_limit: float = LOAD_SECONDS) -> li
 
     A file that takes longer than `time_limit` to load counts as failed.
     """
+    if isinstance(names, str):  # its letters would be taken for suites
+        raise InvalidArgumentError(
+            f"suites must be a list of names, got {names!r}; write [{names!r}]"
+        )
     wanted = ordered_unique(names)
     let_cases_import(wanted)
     return [load_suite(name, partial(read_suites, time_limit=time_limit)) for name in wanted]

@@ -55,12 +55,14 @@ def replay(
 ) -> Run:
     """Run the operator calls of a trace again, and return the run with their times and counts.
 
-    `pattern` selects calls by their words. In mode "hot", each distinct call is repeated alone. In
-    mode "order", all calls of a step run in their order. The default is "order" where it is
-    possible. `backends` are some of "eager", "compile" and "ort", and `metrics` some of "time" and
-    "instructions". `budget` is the time in seconds to measure each call for. `threads` are those of
-    the captured model by default. `top` is the number of calls that the report shows as text.
-    `imports` names modules that define operators of the trace; every process imports them first.
+    `pattern` selects calls by words, like `-k`. In mode "hot", each distinct call is repeated
+    alone. In mode "order", all calls of a step run in their order. The default is "order" where it
+    is possible. `backends` are some of "eager", "compile" and "ort", and `metrics` some of "time"
+    and "instructions". Each call is timed for at most `budget` seconds. A call that takes more than
+    `timeout` seconds fails. `threads` is the number of threads (default: that of the captured
+    program). `seed` is the seed of the random inputs. `top` is the number of calls that the text
+    report shows. `imports` names modules that define operators of the trace; every process imports
+    them first.
 
     Every result is in the store as soon as it is final. `resume` names a run that was interrupted:
     the missing results are measured with its options, and the trace is not needed.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from torchmark.analyse.processes import RepeatForecast, forecast_processes
-from torchmark.arguments import check_modules, check_positive
+from torchmark.arguments import check_member, check_modules, check_positive
 from torchmark.commands.planning import (
     choose_cases,
     installed_facts,
@@ -120,7 +120,7 @@ def run(
         detect=detect,
         timeout=timeout,
     )
-    wanted = [Metric(metric) for metric in metrics]
+    wanted = [check_member("metric", metric, Metric) for metric in metrics]
     # Before a worker imports torch, so that a suite that cannot be read is reported at once.
     loaded = load_suites(() if resume is not None else suites, time_limit=timeout)
     _check_loaded(loaded)

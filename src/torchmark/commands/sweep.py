@@ -54,6 +54,7 @@ from torchmark.errors import InvalidArgumentError
 from torchmark.model.result import Metric
 from torchmark.model.run import Environment, Progress, Run, RunKind, Stage
 from torchmark.model.run_settings import TORCH_DTYPES, Phase, point_of
+from torchmark.report.figures import number_text
 from torchmark.store import Store
 from torchmark_probe.zygote import warmup
 
@@ -138,7 +139,7 @@ def sweep(
             kept, read, cases, here, file,
             kernels=kernels, timeout=limit, options=options, tags=tuple(tags),
         )  # fmt: skip
-        if run.results:
+        if len(run.missing()) < len(run.plan):
             tell(Stage(text=_known_text(run, cases)))
         return _carry_out(run, read, workers, kept, tell)
 
@@ -243,13 +244,14 @@ def _announcements(
     points, all_points = number_of_points(spec), number_of_combinations(spec)
     valid = f" ({all_points - points:,} others are not valid)" if points < all_points else ""
     yield (
-        f"{spec.model_name}: {len(cases):,} cases of {points:,} points{valid} with "
-        f"{configs} configs each, about {duration_text(seconds)} for a small model{into}"
+        f"{spec.model_name}: {number_text(len(cases), 'case')} of {number_text(points, 'point')}"
+        f"{valid} with {number_text(configs, 'config')} each, about {duration_text(seconds)} for a "
+        f"small model{into}"
     )
     if seconds > _LONG:
         yield (
-            "This takes long. --sample N measures a random subset of N points, --where and --set "
-            "select some. To continue after Ctrl-C, run the same command again."
+            "To measure less, use --sample N (a random subset of N points), --where or --set. To "
+            "continue after Ctrl-C, run the same command again."
         )
 
 

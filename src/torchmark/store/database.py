@@ -58,9 +58,9 @@ _HINDRANCES = {
     "`torchmark rm RUN{store}`. What was stored before is safe",
     "readonly": "it is read-only; change the permissions of the file and its directory, "
     "or name another with --store",
-    "unable to open": "it cannot be opened; it must be a file, and this user must be able to write "
-    "to it and to its directory. To read it without that permission, copy the file (and the file "
-    "that ends in -wal, if there is one) to your own directory, and name the copy with --store",
+    "unable to open": "it cannot be opened; it must be a file, not a directory, and this user must "
+    "be able to write to it and to its directory. If you may only read it, copy the file (and the "
+    "file that ends in -wal, if there is one) to your directory, and name the copy with --store",
     "disk i/o error": "the disk failed, or a quota is used up; free some space, or name another "
     "place with --store",
     "locked": f"another process has kept it locked for {_BUSY_SECONDS} s; end that process and try "

@@ -510,9 +510,10 @@ def _unknown(text: str, known: list[str], where: str) -> str:
             f"there is no run {text!r}: {where} has no runs yet; create one with `torchmark "
             f"run{option_for(where)}`"
         )
+    newest = "The newest are" if len(known) > 1 else "The only run is"
     return (
         f"there is no run {text!r} in {where}; give an id, the beginning of an id, a tag or "
-        f"{LATEST!r}. The newest are {_list_some(known[::-1])}"
+        f"{LATEST!r}. {newest} {_list_some(known[::-1])}"
     )
 
 

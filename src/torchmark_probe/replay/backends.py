@@ -15,7 +15,10 @@ import torch
 
 from torchmark_probe.zygote.handlers import UnsupportedError, headline_of
 
-INSTALL = "pip install 'torchmark[ort]' (onnxruntime, onnx, onnxscript) into this environment"
+INSTALL = (
+    "install it in this environment: pip install 'torchmark[ort]', or onnxruntime, onnx and "
+    "onnxscript"
+)
 
 
 class BackendError(UnsupportedError):
@@ -176,7 +179,7 @@ def check_onnx_installed() -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise BackendError(f"{name} cannot be imported ({error}): {INSTALL}") from error
+            raise BackendError(f"{name} cannot be imported ({error}); {INSTALL}") from error
 
 
 def export_model(

@@ -154,11 +154,11 @@ def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path, line: str, said
     with pytest.raises(TraceFileError) as caught:
         read_cnt(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}, line 2: ")
+    assert message.startswith(f"line 2 of {path} ")
     assert said in message
     assert message.isprintable()
 
 
 def test_a_count_needs_an_operator(tmp_path: Path) -> None:
-    with pytest.raises(TraceFileError, match="line 1: comes before the first Operator"):
+    with pytest.raises(TraceFileError, match=r"line 1 of .* comes before the first Operator"):
         read_cnt(written(tmp_path, "cnt: 1, ((), {})\n"))

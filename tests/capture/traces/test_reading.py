@@ -35,9 +35,7 @@ def refusal(folder: Path, *lines: Any) -> str:
     path = written(folder, list(lines))
     with pytest.raises(TraceFileError) as caught:
         read_trace(path)
-    message = str(caught.value)
-    assert message.startswith(str(path))
-    return message.removeprefix(str(path))
+    return str(caught.value).replace(str(path), "the file")
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
@@ -192,7 +190,7 @@ def test_a_value_that_the_form_does_not_have_is_refused(
     tmp_path: Path, value: Any, said: str
 ) -> None:
     message = refusal(tmp_path, HEADER, call("aten.add.Tensor", [value]))
-    assert message.startswith(", line 2: ")
+    assert message.startswith("line 2 of the file ")
     assert said in message
 
 
@@ -223,7 +221,7 @@ def test_a_line_that_the_form_does_not_have_is_refused(
     tmp_path: Path, line: Any, said: str
 ) -> None:
     message = refusal(tmp_path, HEADER, call(), PLACE, line)
-    assert message.startswith(", line 4: ")
+    assert message.startswith("line 4 of the file ")
     assert said in message
 
 
@@ -242,7 +240,7 @@ def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
         (b"\n", "not JSON"),
     ):
         path.write_bytes(text_of([HEADER]) + content)
-        with pytest.raises(TraceFileError, match=f"line 2: .*{said}"):
+        with pytest.raises(TraceFileError, match=f"line 2 of .*{said}"):
             read_trace(path)
 
 
@@ -292,7 +290,7 @@ def test_a_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
             file.write(b" " * 2**20)
     assert path.stat().st_size < 2**20
     tracemalloc.start()
-    with pytest.raises(TraceFileError, match="line 2: is longer than 16 MiB"):
+    with pytest.raises(TraceFileError, match=r"line 2 of .* is longer than 16 MiB"):
         read_trace(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

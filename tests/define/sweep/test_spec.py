@@ -92,10 +92,12 @@ def test_threads_are_set_in_place_of_those_of_the_configs() -> None:
 def test_a_file_that_lacks_a_name_is_told_which(tmp_path: Path) -> None:
     file = tmp_path / "half.py"
     file.write_text("def model(x): return x\ninput_params = [['n']]\n")
-    with pytest.raises(SuiteFileError, match="does not define model_init_params, input_scales"):
+    with pytest.raises(SuiteFileError, match="model_init_params, input_scales, job_configs must"):
         read_spec(file)
     with pytest.raises(SuiteNotFoundError, match=r"missing\.py"):
         read_spec(tmp_path / "missing.py")
+    with pytest.raises(SuiteNotFoundError, match="is a folder; name the Python file of a sweep"):
+        read_spec(tmp_path)
 
 
 def test_a_file_that_raises_is_told_by_its_line(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Opened(NamedTuple):
     shake: int
     cores: tuple[int, ...]
     time_limit: float
-    beside: bool = False
+    while_others_run: bool = False
 
 
 @dataclass(kw_only=True)
@@ -120,11 +120,13 @@ class FakeOpens:
         limits: Limits,
         shake: int,
         cores: Collection[int],
-        beside: bool,
+        while_others_run: bool,
         time_limit: float,
     ) -> FakeSession:
         assert not self.closed, "a session of zygotes that have ended"
-        opened = Opened(self.side, case, self.layout, shake, tuple(cores), time_limit, beside)
+        opened = Opened(
+            self.side, case, self.layout, shake, tuple(cores), time_limit, while_others_run
+        )
         self._world.opened.append(opened)
         if self._world.fails(opened):
             raise CaseFailedError(f"{case} does not work", kind="raised")

@@ -322,13 +322,13 @@ def test_the_second_two_are_made_while_the_first_two_are_measured_if_there_is_a_
     is_in_background = True
     taken = crossover_in(within, in_background=True)
     assert seen == [4, 4, 4, 4]
-    assert [opened.beside for opened in within.opened] == [False, False, True, True]
+    assert [opened.while_others_run for opened in within.opened] == [False, False, True, True]
     assert [session.closed for session in within.sessions] == [1] * 4
 
     within, seen, is_in_background = world(), [], False
     assert crossover_in(within) == taken
     assert seen == [2, 2, 4, 4]
-    assert not any(opened.beside for opened in within.opened)
+    assert not any(opened.while_others_run for opened in within.opened)
 
 
 @pytest.mark.parametrize("seconds", [0.0003, 0.00013], ids=["blocks", "with what warms them up"])
@@ -338,7 +338,7 @@ def test_nothing_that_takes_long_is_made_beside_what_is_measured(
     monkeypatch.setattr("tests.engine.paired.fakes.BLOCK_SECONDS", seconds)
     within = world()
     crossover_in(within, in_background=True)
-    assert not any(opened.beside for opened in within.opened)
+    assert not any(opened.while_others_run for opened in within.opened)
 
 
 def test_the_second_two_failing_in_the_background_is_told() -> None:

@@ -41,13 +41,18 @@ def test_what_is_alike_is_not_worth_a_word() -> None:
 
 def test_another_python_is_named_with_both_versions() -> None:
     (remark,) = remarks_of(counts(python=1100), A, B)
-    assert remark.startswith("plain Python takes +10.0 % instructions in new: another Python")
+    assert remark.startswith(
+        "plain Python takes 10.0 % more instructions in new, probably because of another Python"
+    )
     assert "(A: Python 3.11.7, new: Python 3.12.1)" in remark
 
 
 def test_another_blas_is_named() -> None:
     (remark,) = remarks_of(counts(blas=500), A, B)
-    assert "matrices takes -50.0 % instructions in new: another BLAS" in remark
+    assert (
+        "matrices takes 50.0 % fewer instructions in new, probably because of another BLAS"
+        in remark
+    )
     assert "(A: BLAS_INFO=mkl, new: BLAS_INFO=open)" in remark
 
 

@@ -460,7 +460,7 @@ def test_cores_that_something_else_uses_are_left_alone_for_a_while() -> None:
     assert other - one == _WITHOUT_OTHERS + 1
     between = first[4 * one + 4 : 4 * other]
     assert {opened.cores for opened in between} == {(3,)}
-    assert any(opened.beside for opened in between), "processes are still made there"
+    assert any(opened.while_others_run for opened in between), "processes are still made there"
 
 
 def test_a_wait_for_one_crossover_more_goes_to_the_case_that_had_the_fewest() -> None:

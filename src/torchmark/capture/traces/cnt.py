@@ -100,7 +100,7 @@ def read_cnt(file: Path) -> Trace:
             reader.take(line)
         except WrongValueError as error:
             if line.is_whole:
-                raise TraceFileError(f"{file}, line {line.number}: {error}") from error
+                raise TraceFileError(f"line {line.number} of {file} {error}") from error
             unseen.append(f"everything after line {line.number - 1}, where the file is cut off")
     unseen += [
         f"the name {old}: since torch 1.13 it is {new}, under which its calls are listed"

@@ -63,19 +63,18 @@ def lines_of(path: Path) -> Iterator[Line]:
     with _unpack(path) as stream:
         while is_whole:
             number += 1
-            where = f"{path}, line {number}"
+            where = f"line {number} of {path}"
             # Of a compressed stream that is cut off, the incomplete last line is lost.
             content = _read(stream.readline, LONGEST_LINE + 1, where) or b""
             total += len(content)
             if len(content) > LONGEST_LINE:
                 raise TraceFileError(
-                    f"{where}: is longer than {LONGEST_LINE // 2**20} MiB; "
+                    f"{where} is longer than {LONGEST_LINE // 2**20} MiB; "
                     "this is not a trace, or it was made to fill memory"
                 )
             if total > LARGEST_TEXT:
                 raise TraceFileError(
-                    f"{where}: the file unpacks to more than "
-                    f"{LARGEST_TEXT // 2**30} GiB, which no trace needs"
+                    f"{path} unpacks to more than {LARGEST_TEXT // 2**30} GiB, which no trace needs"
                 )
             if not content:
                 return

@@ -92,7 +92,7 @@ def read_trace(file: Path) -> Trace:
         try:
             reader.take(line)
         except WrongValueError as error:
-            raise TraceFileError(f"{file}, line {line.number}: {error}") from error
+            raise TraceFileError(f"line {line.number} of {file} {error}") from error
     if reader.header is None:
         raise TraceFileError(f"{file} is empty, or cut off in its first line")
     return with_values(reader.trace(), file)
@@ -340,7 +340,9 @@ def _content_of(line: Line) -> tuple[str, Any]:
         raise
     except RecursionError as error:
         raise WrongValueError("is nested too deeply") from error
-    except ValueError as error:  # wrong JSON, wrong UTF-8, numbers of thousands of digits
+    except json.JSONDecodeError as error:
+        raise WrongValueError(f"is not JSON ({error.msg}, at column {error.colno})") from error
+    except ValueError as error:  # wrong UTF-8, numbers of thousands of digits
         raise WrongValueError(f"is not JSON ({sanitize(str(error), 120)})") from error
     if not isinstance(content, dict) or len(content) != 1:
         raise WrongValueError("is not an object with one key, as every line of a trace is")

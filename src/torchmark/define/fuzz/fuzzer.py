@@ -33,7 +33,7 @@ _DRAWS_PER_SAMPLE = 1000
 
 
 class Fuzzer:
-    """Draws tensors by description; the same seed gives the same draws, here and in torch.
+    """Draws random tensors from descriptions. A seed gives the same tensors here and in torch.
 
     Lists in `parameters` and `tensors` are flattened. Every constraint is called with the dict of
     parameters. If one returns a false value, the parameters are drawn again.

@@ -58,7 +58,7 @@ class ParameterAlias:
 
 
 class FuzzedParameter:
-    """One value of every sample: a size, a step, a dtype, or anything else.
+    """A value that is drawn for every sample: a size, a step, a dtype, or anything else.
 
     `distribution` is one of
 

@@ -94,7 +94,10 @@ class FuzzedSparseTensor(FuzzedTensor):
         nnz: int,
         is_coalesced: bool,
     ) -> torch.Tensor:
-        """torch's: `nnz` positions, some possibly equal; stored twice if not coalesced."""
+        """The same as torch's: `nnz` random positions, some of which may be equal.
+
+        If `is_coalesced` is false, each position is stored twice.
+        """
         sizes = [size] * sparse_dim if isinstance(size, int) else list(size)
         return _make_coo(sizes, dtype, sparse_dim, nnz, is_coalesced, _independent_positions)
 

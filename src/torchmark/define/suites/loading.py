@@ -157,7 +157,7 @@ def _cases_in(module: ModuleType, *, file: str) -> CasesOfFile:
         raise SuiteFileError(str(error), file=file) from error
     if not cases:
         raise SuiteFileError(
-            "defines no benchmarks: give it a dictionary SUITE, or variables that hold "
+            "no benchmarks are defined; define a dictionary SUITE, or variables that hold "
             "GroupedStmts, GroupedModules, GroupedVariants or TimerArgs",
             file=file,
         )

@@ -71,7 +71,7 @@ def all_cases(
         if sample is not None:
             found = [found[place] for place in _draw(len(found), sample)]
     if not found:
-        raise InvalidArgumentError(f"no case is left: none matches {where!r}")
+        raise InvalidArgumentError(f"no case is left: the filter {where!r} matches none")
     by_model: dict[tuple[int, ...], list[SweepPoint]] = {}
     for points in found:
         by_model.setdefault(_init_sizes(spec, points[0]), []).extend(points)

@@ -130,13 +130,15 @@ def spec_of(
 
 def read_spec(file: Path) -> SweepSpec:
     """Run a Python file, which is the user's code, and return the spec that it defines."""
+    if file.is_dir():
+        raise SuiteNotFoundError(f"{file} is a folder; name the Python file of a sweep")
     if not file.is_file():
         raise SuiteNotFoundError(f"there is no file {file}")
     found = vars(run_file(file))
     missing = [name for name in NAMES if name not in found]
     if missing:
         raise SuiteFileError(
-            f"does not define {_listed(missing)}; a sweep needs {_listed(NAMES)}", file=str(file)
+            f"{_listed(missing)} must be defined, because a sweep needs these names", file=str(file)
         )
     try:
         named = {name: found[name] for name in NAMES}

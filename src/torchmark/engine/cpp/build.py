@@ -170,7 +170,7 @@ class _Builder:
                 if _NO_SPACE in said:
                     raise CacheUnusableError(_NO_SPACE)
                 return said
-            read = _files_read(file.with_suffix(".d"), besides=(file, prelude))
+            read = _files_read(file.with_suffix(".d"), other_than=(file, prelude))
             symbols = {self._keys[number]: f"{RUN_SYMBOL}{number}" for number in unit.members}
             self._done |= self._cache.keep(file.with_suffix(".so"), symbols, read)
         return None
@@ -250,7 +250,7 @@ class _Builder:
         self._done[self._keys[number]] = CompileError(message, lacking=lacking)
 
 
-def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:
+def _files_read(depends: Path, other_than: tuple[Path, ...]) -> dict[str, str]:
     """Return the user's own headers that the compiler read, with digests of their content."""
     try:
         rule = depends.read_text(encoding="utf-8", errors="surrogateescape")
@@ -258,7 +258,7 @@ def _files_read(depends: Path, besides: tuple[Path, ...]) -> dict[str, str]:
         return {}
     # The format is make's: `target: file file \\\n file`, with escaped blanks in names.
     names = rule.partition(": ")[2].replace("\\\n", " ").replace("\\ ", "\0").split()
-    folders = {str(path.parent) for path in besides}
+    folders = {str(path.parent) for path in other_than}
     paths = [os.path.abspath(name.replace("\0", " ")) for name in names]
     return {path: digest_of(path) for path in paths if os.path.dirname(path) not in folders}
 

@@ -351,9 +351,9 @@ def _profile(
         return last
     assert isinstance(last, ReadyCase), last
     in_a, in_b = last.ready
-    beside = begin(lambda: _record(a, planned.case, in_a), "recording")
+    recording = begin(lambda: _record(a, planned.case, in_a), "recording")
     of_b = _record(b, planned.case, in_b)
-    of_a = beside.result()
+    of_a = recording.result()
     folded = [
         fold_stacks(replace(each, seconds_per_run=of_run).per_run())
         for each, of_run in zip((of_a, of_b), seconds, strict=True)

@@ -188,10 +188,11 @@ def remarks_of(counted: Sequence[Result], a: Environment, b: Environment) -> lis
         row = judge_counts(each) if each is not None else None
         if row is None or abs(row.share) <= _NOTABLE:
             continue
+        more = "more" if row.share > 0 else "fewer"
         remarks.append(
-            f"{sentry.what} takes {row.share * 100:+.1f} % instructions in {b.name}: "
-            f"{sentry.meaning} ({_fact(sentry, a)}, {_fact(sentry, b)}), so not every difference "
-            "below comes from torch's source"
+            f"{sentry.what} takes {abs(row.share) * 100:.1f} % {more} instructions in {b.name}, "
+            f"probably because of {sentry.meaning} ({_fact(sentry, a)}, {_fact(sentry, b)}). So "
+            "not every difference below comes from torch's source"
         )
     return remarks
 

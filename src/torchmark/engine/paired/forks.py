@@ -45,10 +45,10 @@ class Forks:
         limits: Limits,
         shake: int,
         cores: Collection[int],
-        beside: bool,
+        while_others_run: bool,
         time_limit: float,
     ) -> ForkedSession:
-        assert not beside, "this process forks from one thread only"
+        assert not while_others_run, "this process forks from one thread only"
         return ForkedSession(partial(_serve, case, limits, cores), shake, time_limit)
 
     def start(self) -> None:

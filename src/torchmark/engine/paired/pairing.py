@@ -115,13 +115,13 @@ class Opens(Protocol):
         limits: Limits,
         shake: int,
         cores: Collection[int],
-        beside: bool,
+        while_others_run: bool,
         time_limit: float,
     ) -> AlternatingProcess:
         """Start a process for the case. `shake` decides where its heap and its stack lie.
 
-        `beside` says that others are being measured on these cores; it then moves there only for
-        its blocks.
+        `while_others_run` says that others are being measured on these cores; it then moves there
+        only for its blocks.
         """
 
     def close(self) -> None: ...
@@ -236,8 +236,10 @@ def _in_turn(
     one, other = pairs
     with closing(one):
         one.open()
-        is_beside = in_background and one.round_seconds() < _LONG_ROUND
-        opening = begin(lambda: other.open(beside=True), "process pair") if is_beside else None
+        is_overlapping = in_background and one.round_seconds() < _LONG_ROUND
+        opening = None
+        if is_overlapping:
+            opening = begin(lambda: other.open(while_others_run=True), "process pair")
         try:
             first = one.rounds(rng)
         except BaseException:
@@ -270,8 +272,8 @@ class _ProcessPair:
     processor_share: float = 1.0
     """The share of the time of the blocks in which the processes had the processor."""
 
-    def open(self, *, beside: bool = False) -> None:
-        """Start both; raise SideFailedError if either fails. For `beside` see `Opens.session`."""
+    def open(self, *, while_others_run: bool = False) -> None:
+        """Start both; raise SideFailedError if either fails. See `Opens.session`."""
         limits = Limits(precision=0.01, min_run_time=self.seconds, max_run_time=2 * self.seconds)
         for role in (self.first, 1 - self.first):
             side = self.sides[role]
@@ -281,7 +283,7 @@ class _ProcessPair:
                     limits=limits,
                     shake=self.shake,
                     cores=self.cores,
-                    beside=beside,
+                    while_others_run=while_others_run,
                     time_limit=self.time_limit,
                 )
             except CaseFailedError as error:

@@ -98,10 +98,10 @@ class Zygotes(NamedTuple):
 
     def start(self) -> None:
         """Start both at the same time; if one fails, close both."""
-        beside = begin(self.b.start, "start")
+        start_of_b = begin(self.b.start, "start")
         try:
             self.a.start()
-            beside.result()
+            start_of_b.result()
         except BaseException:
             self.close()
             raise
@@ -158,9 +158,9 @@ class Starts:
         """`measured` are the cores for timing, in addition to those of the calling thread."""
         self._make = make
         self._in_background = in_background
-        self.beside = os.sched_getaffinity(0)
+        self.idle_cores = os.sched_getaffinity(0)
         """The cores on which nothing is measured."""
-        self.everywhere = self.beside | set(measured)
+        self.everywhere = self.idle_cores | set(measured)
         self.longest = 0.0
         """Seconds that the longest launch has taken so far."""
         self._layout = FIRST_LAYOUT
@@ -457,13 +457,14 @@ def take_replicates(
     held: list[CaseTiming] = []
     replicates = 0
     starts = Starts(start, cores, in_background=in_background)
-    spare = SpareCores(sorted(starts.beside - set(cores)), len(cores))
+    spare = SpareCores(sorted(starts.idle_cores - set(cores)), len(cores))
 
     def take(one: Side, other: Side) -> TakenCrossover:
-        is_beside = in_background and starts.is_ready()
-        others = spare.cores() if is_beside else ()
+        is_overlapping = in_background and starts.is_ready()
+        others = spare.cores() if is_overlapping else ()
+        keeps_off = is_overlapping and not others
         for side in (one, other):
-            side.opens.run_on(starts.beside if is_beside and not others else starts.everywhere)
+            side.opens.run_on(starts.idle_cores if keeps_off else starts.everywhere)
         taken = take_crossover(
             one,
             other,
@@ -471,7 +472,7 @@ def take_replicates(
             cores,
             time_limit=effort.timeout,
             seconds=effort.pair_seconds,
-            in_background=is_beside,
+            in_background=is_overlapping,
             other_cores=others,
         )
         if not taken.is_alone:

@@ -274,7 +274,7 @@ class ZygoteProcess:
             elif isinstance(message, messages.ImportFailed):
                 raise ImportFailedError(
                     f"{self._launch.interpreter.executable} cannot import {message.module}: "
-                    f"{message.reason}"
+                    f"{message.reason}; fix this, or leave the module out"
                 )
             elif isinstance(message, messages.Ready):
                 self.facts = message.facts

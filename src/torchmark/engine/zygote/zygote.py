@@ -183,16 +183,16 @@ class Zygote:
         limits: Limits,
         shake: int = 0,
         cores: Collection[int] = (),
-        beside: bool = False,
+        while_others_run: bool = False,
         time_limit: float = TIME_LIMIT,
     ) -> Session:
         """Set up and warm the case in a fresh process that will alternate with another.
 
-        `shake` decides where its heap and its stack lie. `beside` says that another pair is being
-        measured on these cores; the process then moves there only for its blocks.
+        `shake` decides where its heap and its stack lie. `while_others_run` says that another pair
+        is being measured on these cores; the process then moves there only for its blocks.
         """
         work = messages.Alternate(case, limits, shake, sorted(cores))
-        where = () if beside else cores
+        where = () if while_others_run else cores
         return self.open(Session, work, cores=where, time_limit=time_limit, in_haste=True)
 
     def loop(

@@ -135,7 +135,7 @@ def describe_control(judged: Judged) -> tuple[str, ...]:
         return ()
     if control is None:
         least = number_text(FEWEST_REPLICATES, "replicate")
-        return (f"None: the comparison was too short. A tenth of its time must allow {least}.",)
+        return (f"None: the comparison was too short. {least} must fit in a tenth of its time.",)
     comparisons = number_text(control.comparisons, f"{name}/{name} comparison")
     found = f"{control.alarms} of {comparisons} found a change"
     noise = f"noise of one {name}/{name} replicate: {control.deviation * 100:.1f} %"
@@ -149,8 +149,8 @@ def warn_of_control(judged: Judged) -> list[str]:
     if control is None or not control.alarms:
         return []
     comparisons = number_text(control.comparisons, f"{name}/{name} comparison")
-    doubt = f"small changes of {short_name(judged.b)} may be false alarms"
-    return [f"{control.alarms} of {comparisons} found a change, so {doubt}; measure again"]
+    risk = f"small changes of {short_name(judged.b)} may be false alarms"
+    return [f"{control.alarms} of {comparisons} found a change, so {risk}; measure again"]
 
 
 def find_too_few(judged: Judged) -> list[Result]:

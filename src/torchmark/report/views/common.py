@@ -287,7 +287,7 @@ def failure_section(run: Run) -> Section:
         ),
     )
     has_output = any(each.stdout or each.stderr for each in failed)
-    note = "A page (--html FILE) also shows the output of the cases."
+    note = "The HTML page (--html FILE) also shows the output of the cases."
     notes = (note,) if has_output and run.id else ()
     shown = table if failures else None
     return Section("failures", "Failures", table=shown, footnotes=notes, mark=Mark.BAD)

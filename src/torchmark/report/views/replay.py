@@ -53,6 +53,7 @@ from torchmark.report.views.common import (
     warning_texts,
 )
 from torchmark.report.views.replay_calls import (
+    NATURES,
     SHARE,
     call_fields,
     call_text,
@@ -263,7 +264,7 @@ def _by_operator(
         "By operator",
         chart=_share_chart(analysis),
         table=make_table(analysis.operators, operator_fields, list_calls),
-        footnotes=() if speeds is None else (_speed_sentence(speeds),),
+        footnotes=() if speeds is None else (NATURES, _speed_sentence(speeds)),
     )
 
 

@@ -36,6 +36,12 @@ _WHAT = (
     "overhead: they need less, and the call is short (dispatch, checks, allocation); slow: they "
     "need less, and the call is long"
 )
+NATURES = (
+    "work: at the best speed of this machine, the bytes or FLOPs need at least half of the time. "
+    "overhead: they need less, and the call is short. slow: they need less, and the call is long."
+)
+"""The words of the column `what`, for the text, which has no hints."""
+
 _SOURCE = "The line that makes the call; for a backward call, the line of its forward call"
 _EXPLAINED = "Part of the time that bytes or FLOPs need at this machine's best speed"
 _TIME = "One call: the median with its 95 % interval"

@@ -358,7 +358,8 @@ def series_channel(names: Sequence[str], values: Sequence[str]) -> dict[str, Any
         "type": "nominal",
         "title": None,
         "scale": {"domain": list(names), "range": list(values)},
-        "legend": {"orient": "bottom"},
+        # Browsers may have a wider font than the one that the drawing program measures.
+        "legend": {"orient": "bottom", "columnPadding": 30},
     }
 
 

@@ -221,13 +221,24 @@ def test_any_run_can_be_shown_in_every_format(form: str, run: Run, results: list
 def test_settings_are_words_and_not_python() -> None:
     kept = {
         "suites": ["standard", "overrides"],
-        "effort": {"limits": [0.02, 0.1, 0.5], "hurry": True},
+        "pattern": "",
+        "path": [],
+        "effort": {
+            "limits": [0.02, 0.1, 0.5],
+            "hurry": True,
+            "budget": 2.0,
+            "detect": 0.005,
+            "memory": 4_000_000_000,
+        },
     }
     view = view_of(records.run_of(records.case(), settings=kept))
     assert view.settings == (
         ("suites", "standard, overrides"),
         ("effort.limits", "± 2 %, after 0.1 s to 0.5 s of measured blocks"),
         ("effort.hurry", "yes"),
+        ("effort.budget", "2 s"),
+        ("effort.detect", "0.5 %"),
+        ("effort.memory", "4.00 GB"),
     )
 
 

@@ -195,6 +195,17 @@ def test_no_roof_is_below_what_the_machine_has_done() -> None:
     assert "or the best values of this sweep if higher" in low.note
 
 
+def test_roofs_that_are_close_share_a_label() -> None:
+    rows = sweep_rows.rows(sweep_rows.sweep({"n": (64, 1024)}, dtypes=("fp32", "fp16")))
+
+    def labels(float32: float, float16: float) -> list[str]:
+        chart = drawn(roofline(rows, speeds(1e11, float32=float32, float16=float16)))
+        return [name["roof"] for name in panels(chart)[0]["layer"][1]["data"]["values"]]
+
+    assert labels(1e12, 1.01e12) == ["fp16, fp32"]
+    assert labels(1e12, 4e12) == ["fp16", "fp32"]
+
+
 def test_rows_without_flops_have_no_roofline() -> None:
     made = [sweep_rows.result(), sweep_rows.result(flops=100, bytes=0, backend="ort")]
     assert roofline(sweep_rows.rows(made), None) is None

@@ -85,7 +85,7 @@ def make_view(run: Run) -> View:
         warnings=tuple(text for each in compared for text in warn_of_control(each)),
         sections=(*sections, failure_section(run)),
         environments=compare_facts(run.environments) if run.environments else None,
-        settings=setting_facts(run),
+        settings=setting_facts(run.settings),
         data=_data(run, compared),
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from torchmark.analyse.estimates import MeasuredTime, Verdict, instructions_of, time_of
 from torchmark.model.case import Case
@@ -13,6 +14,7 @@ from torchmark.model.run import Environment, Run
 from torchmark.model.units import collect, first_line, ordered_unique
 from torchmark.printable import printable
 from torchmark.report.figures import (
+    amount_text,
     environment_facts,
     environment_line,
     instructions_text,
@@ -60,7 +62,7 @@ def frame_view(
         notes=run.notes,
         sections=(*sections, failure_section(run), _skip_section(run)),
         environments=fact_table(run.environments),
-        settings=setting_facts(run),
+        settings=setting_facts(run.settings),
         data=data,
     )
 
@@ -106,15 +108,24 @@ def fact_rows(environments: Sequence[Environment]) -> list[tuple[str, tuple[str,
     return [(name, tuple(facts.get(name, "") for facts in known)) for name in names]
 
 
-def setting_facts(run: Run) -> tuple[tuple[str, str], ...]:
-    """The settings by dotted name."""
-    facts = dict(environment_facts(run.settings))
+_SECONDS = ("min_run_time", "effort.timeout", "effort.budget", "effort.pair_seconds")
+"""Settings in seconds."""
+
+
+def setting_facts(settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The settings by dotted name, with their units; empty settings are left out."""
+    facts = {name: text for name, text in environment_facts(settings) if text}
+    facts |= {name: f"{float(facts[name]):g} s" for name in _SECONDS if name in facts}
     if "effort.limits" in facts:
-        limits = Limits(*run.settings["effort"]["limits"])
+        limits = Limits(*settings["effort"]["limits"])
         facts["effort.limits"] = (
             f"± {limits.precision * 100:g} %, after {limits.min_run_time:g} s to "
             f"{limits.max_run_time:g} s of measured blocks"
         )
+    if "effort.detect" in facts:
+        facts["effort.detect"] = f"{settings['effort']['detect'] * 100:g} %"
+    if "effort.memory" in facts:
+        facts["effort.memory"] = f"{amount_text(settings['effort']['memory'])}B"
     return tuple(facts.items())
 
 

@@ -30,7 +30,7 @@ from torchmark.model.result import KernelCalls, Metric
 from torchmark.model.run import Run
 from torchmark.model.run_settings import dims_text
 from torchmark.model.units import collect, first_line, ordered_unique
-from torchmark.report.figures import environment_facts, number_text, short_seconds_text
+from torchmark.report.figures import number_text, short_seconds_text
 from torchmark.report.names import name_some
 from torchmark.report.view import (
     Cell,
@@ -52,6 +52,7 @@ from torchmark.report.views.common import (
     fact_table,
     lead_of,
     results_in_order,
+    setting_facts,
     unknown_reach_text,
     warning_texts,
 )
@@ -128,7 +129,7 @@ def make_view(run: Run) -> View:
             _case_section(rows, run, ratios),
         ),
         environments=fact_table(run.environments),
-        settings=tuple(environment_facts(settings)),
+        settings=setting_facts(settings),
         data=case_table(rows, run.settings.get("dims", ())),
     )
 

@@ -48,6 +48,9 @@ Figures = Mapping[str, tuple[float, float, float]]
 _WIDTH, _HEIGHT = 270, 210
 """Pixels of a panel; with its axis, it fits the screen of a phone."""
 
+_NAME_HEIGHT = 14
+"""Pixels between the names of two roofs."""
+
 _COLUMNS = 3
 """Panels in a row if there is only one phase; otherwise each phase has a column."""
 
@@ -57,7 +60,7 @@ _MOST_SLICES = 5
 _DTYPE_LEGEND = {
     "orient": "bottom",
     "symbolFillColor": "var(--quiet)",
-    "symbolStrokeColor": "var(--quiet)",
+    "symbolStrokeColor": "transparent",  # a dashed outline would fray the mark
 }
 """At the right it would not fit the screen of a phone."""
 
@@ -390,7 +393,7 @@ def _roof_panel(
         title=_panel_title(works[0], every, works[0].phase),
         subtitle="",
         x={"field": "intensity", "title": "FLOP per byte", **x},
-        y={"title": None, **y},
+        y={"title": "FLOP/s", **y},
         values=values,
         has_lines=False,
         references=_roof_layers(tops, width, x["scale"]["domain"], y["scale"]["domain"]),
@@ -412,13 +415,22 @@ def _roof_value(row: SweepRow) -> dict[str, Any]:
 def _roof_layers(
     tops: Mapping[str, float], width: float, x_ends: Sequence[float], y_ends: Sequence[float]
 ) -> tuple[dict[str, Any], ...]:
-    """For each dtype, the bandwidth slope up to its speed, then a level line with its name."""
+    """For each dtype, the bandwidth slope up to its speed, then a level line with its name.
+
+    Roofs so close that their names would overlap have one label.
+    """
     start = max(x_ends[0], y_ends[0] / width)
     corners = []
     for dtype, top in tops.items():
         slope = [(start, start * width), (top / width, top)]
         corners += [{"roof": dtype, "x": x, "y": y} for x, y in (*slope, (x_ends[1], top))]
-    names = [{"roof": dtype, "x": x_ends[1], "y": top} for dtype, top in tops.items()]
+    near = (y_ends[1] / y_ends[0]) ** (_NAME_HEIGHT / _HEIGHT)
+    names: Values = []
+    for dtype, top in sorted(tops.items(), key=lambda roof: -roof[1]):
+        if names and names[-1]["y"] < top * near:
+            names[-1]["roof"] += f", {dtype}"
+        else:
+            names.append({"roof": dtype, "x": x_ends[1], "y": top})
     place = {name: {"field": name, "type": "quantitative"} for name in ("x", "y")}
     return (
         {

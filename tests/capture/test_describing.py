@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -41,14 +43,14 @@ def test_an_expanded_gradient_is_described_like_its_copy() -> None:
 
 
 def test_integers_are_counted_or_sorted_with_the_same_result() -> None:
-    near = torch.randint(-50, 50, (500,))
+    near = np.random.default_rng(0).integers(-50, 50, 500)
     near[0], near[1] = -50, 49
     values, counts = describing._distinct(near, -50, 49)
-    expected, expected_counts = torch.unique(near, return_counts=True)
-    assert torch.equal(values, expected)
-    assert torch.equal(counts, expected_counts)
+    expected, expected_counts = np.unique(near, return_counts=True)
+    assert np.array_equal(values, expected)
+    assert np.array_equal(counts, expected_counts)
     far = near * 10**9
-    assert torch.equal(describing._distinct(far, -50 * 10**9, 49 * 10**9)[0], expected * 10**9)
+    assert np.array_equal(describing._distinct(far, -50 * 10**9, 49 * 10**9)[0], expected * 10**9)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,63 @@ def test_contents_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = values_of(index, seen)
     monkeypatch.delattr(describing, "_integers")
     assert values_of(index, seen) == first
+
+
+def test_a_view_of_the_same_elements_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = SeenContents()
+    weight = torch.randn(4, 6, 2)
+    first = values_of(weight, seen)
+    monkeypatch.delattr(describing, "_floats")
+    for view in (weight.view(-1), weight.transpose(0, 2), weight[None]):
+        assert values_of(view, seen) == first
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[:30],
+        lambda x: x[10:],
+        lambda x: x[::2],
+        lambda x: x.as_strided((3, 4), (1, 2)),
+        lambda x: x.as_strided((2, 2, 2), (1, 1, 5)),
+        lambda x: x.as_strided((4, 4), (4, 1)),
+        lambda x: x[3:4].expand(40),
+    ],
+)
+def test_a_view_of_other_elements_has_contents_of_its_own(view: Callable[..., Any]) -> None:
+    seen = SeenContents()
+    memory = torch.randn(40)
+    values_of(memory, seen)
+    for length in range(1, 41):  # every part of the memory from its start
+        values_of(memory[:length], seen)
+    assert values_of(view(memory), seen) == values_of(view(memory).clone())
+
+
+def test_integers_of_a_view_are_in_the_order_of_the_view() -> None:
+    seen = SeenContents()
+    index = torch.arange(6).view(2, 3)
+    assert values_of(index, seen)["order"] == "ascending"
+    assert values_of(index.t(), seen)["order"] == "none"
+
+
+def test_only_symmetric_matrices_are_called_symmetric() -> None:
+    square = torch.randn(3, 4, 4)
+    assert "symmetric" not in values_of(square)
+    assert values_of(square + square.mT)["symmetric"]
+    nearly = square + square.mT
+    nearly[2, 1, 3] += 1
+    assert "symmetric" not in values_of(nearly)
+    assert values_of(torch.ones(2, 2).expand(3, 2, 2))["symmetric"]
+
+
+def test_most_square_matrices_are_not_compared_with_their_transpose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(torch, "equal")
+    assert values_of(torch.arange(16.0).view(4, 4)) == {"min": 0.0, "max": 15.0}
+    assert values_of(torch.arange(16.0).view(4, 4).t()) == {"min": 0.0, "max": 15.0}
 
 
 def test_memory_that_is_used_again_is_another_tensor() -> None:

@@ -12,6 +12,7 @@ import torch
 import torchmark
 from torchmark.capture import calls
 from torchmark.capture.known import KnownCall, KnownCalls, key_of
+from torchmark.capture.looks import TensorLooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,10 +69,22 @@ def fits(known: KnownCall, call: Call) -> bool:
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad])
 def test_a_call_fits_if_and_only_if_its_key_is_the_same(mode: Callable[[], Any]) -> None:
+    looks = TensorLooks()
     with mode():
         for (name, one), (other_name, other) in itertools.product(variants().items(), repeat=2):
-            is_same = key_of(OP, *one) == key_of(OP, *other) and name not in NOT_COMPARED
+            is_same = (
+                key_of(OP, *one, looks) == key_of(OP, *other, looks) and name not in NOT_COMPARED
+            )
             assert fits(learned(one), other) == is_same, (name, other_name)
+
+
+def test_equal_tensors_have_one_look_and_others_have_another() -> None:
+    looks = TensorLooks()
+    x = torch.ones(4, 4, dtype=torch.complex64)
+    assert looks.find(x) is looks.find(torch.zeros(4, 4, dtype=torch.complex64))
+    wide = x.to(torch.complex128)
+    others = [x, x.conj(), x.conj().imag, x.t(), x[:3], wide, torch.nn.Parameter(x)]
+    assert len({looks.find(each) for each in others}) == len(others)
 
 
 def test_lists_of_tensors_are_left_to_their_key() -> None:
@@ -119,10 +132,10 @@ def training(model: torch.nn.Module) -> Callable[[], None]:
 def test_a_training_that_repeats_itself_needs_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 
-    def counted_key(call: Any, args: Any, kwargs: Any) -> Any:
+    def counted_key(call: Any, args: Any, kwargs: Any, looks: TensorLooks) -> Any:
         if any(isinstance(each, torch.Tensor) for each in args):  # no mark for a profiler
             made.append(args)
-        return key_of(call, args, kwargs)
+        return key_of(call, args, kwargs, looks)
 
     monkeypatch.setattr(calls, "key_of", counted_key)
     step = training(torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.ReLU()))

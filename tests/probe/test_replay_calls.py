@@ -456,3 +456,15 @@ def test_a_record_is_not_completed_where_it_knows_its_outputs_or_they_are_sparse
     unknown = text("aten.to_sparse.default", tensor(2))
     operator, args, kwargs = rebuild(unknown)
     assert complete_record(unknown, args, kwargs, operator(*args)) is None
+
+
+def test_regions_of_images_are_valid() -> None:
+    """torchvision's `roi_align` writes outside of its memory for the index of another image."""
+    library: Any = torch.library.Library("regions_of_test", "DEF")  # type: ignore[no-untyped-call]
+    library.define("align(Tensor self, Tensor rois) -> Tensor")
+    recorded = tensor(100, 5, values={"min": 0.0, "max": 90.0})
+    _, regions = arguments("regions_of_test.align.default", tensor(2, 3, 8, 8), recorded)
+    index, low, high = regions[:, 0], regions[:, 1:3], regions[:, 3:]
+    assert index.tolist() == [0.0] * 100
+    assert bool((low <= high).all())
+    assert float(high.max()) > 80

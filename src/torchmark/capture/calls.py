@@ -32,7 +32,8 @@ set_eval_frame = EVAL_FRAME.set_eval_frame
 _OpOverload = torch._ops.OpOverload
 _detach = torch.ops.aten.detach.default
 _count_modes = torch._C._len_torch_dispatch_stack
-_modes_before_dispatch: Any = torch._ops.mode_stack_state_for_pre_dispatch
+_before_dispatch: Any = torch._ops.mode_stack_state_for_pre_dispatch
+_count_modes_before_dispatch = _before_dispatch().count
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
@@ -73,6 +74,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The index of the next call in `_expected`."""
         self._so_far: list[KnownCall] = []
         """The calls of this step."""
+        self._looks = record.looks
         self._seen = SeenContents()
         self._new: set[KnownCall] = set()
         """The calls that are new in this step."""
@@ -112,7 +114,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._so_far.append(expected)
                     pair: int | None = expected.pair
                 else:
-                    key = key_of(call, args, kwargs)
+                    key = key_of(call, args, kwargs, self._looks)
                     pair = self._look_up(call, args, kwargs, key, known)
             except Exception as error:  # it must not reach the program
                 self._record.note_trouble(func, error)
@@ -187,11 +189,10 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             description = None
             with _WithoutModes(self._record, func):
-                description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
+                description = self._describe(args, kwargs)
             result = call(*args, **kwargs)
-            with _WithoutModes(self._record, func):
-                if description is not None:
-                    number = self._record.add_call(key, func, description.finish(result))
+            if description is not None:
+                number = self._add_call(key, func, description, result)
         if number is not None:
             pair = self._record.pair_of(number, known.place)
             self._add(pair)
@@ -202,6 +203,23 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._new.add(found)
             self._note(found)
         return result
+
+    def _describe(self, args: Any, kwargs: dict[str, Any]) -> CallDescription:
+        return CallDescription(args, kwargs, exact=self._exact, looks=self._looks, seen=self._seen)
+
+    def _add_call(
+        self, key: Key, func: Any, description: CallDescription, result: Any
+    ) -> int | None:
+        """Add a call that has run to the record; None if that failed."""
+        if type(result) is torch.Tensor and result.layout is torch.strided:
+            try:  # no operator runs when such a tensor is described without its contents
+                return self._record.add_call(key, func, description.finish(result))
+            except Exception as error:
+                self._record.note_trouble(func, error)
+                return None
+        with _WithoutModes(self._record, func):
+            return self._record.add_call(key, func, description.finish(result))
+        return None
 
     def _kind_of(self, call: Any, func: Any) -> str:
         kind = "usual"
@@ -227,7 +245,7 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         number = self._record.number_of(key)
         if number is None:
             with _WithoutModes(self._record, func):
-                description = CallDescription(args, kwargs, exact=self._exact, seen=self._seen)
+                description = self._describe(args, kwargs)
                 number = self._record.add_call(key, func, description.finish(result))
         if number is not None:
             pair = self._record.pair_of(number, known.place)
@@ -256,7 +274,7 @@ class _WithoutModes:
         self._functions = torch._C.DisableTorchFunction()
         self._functions.__enter__()
         self._modes: Any = None
-        if _count_modes() or _modes_before_dispatch().count():
+        if _count_modes() or _count_modes_before_dispatch():
             self._modes = _disable_current_modes()
             self._modes.__enter__()
 

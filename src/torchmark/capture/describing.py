@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
+from torchmark.capture.looks import TensorLook, TensorLooks, body_of, is_square, short_name
 from torchmark_probe.replay.values_file import DTYPES
+
+Integers: TypeAlias = npt.NDArray[np.int64]
 
 _BY_ROW = ("crow_indices", "col_indices", "values")
 _BY_COLUMN = ("ccol_indices", "row_indices", "values")
@@ -40,9 +45,6 @@ _FAR_APART = 8
 _DENSE = 4
 """In numbers of elements. Integers with a smaller range are counted by value instead of sorted."""
 
-_WORTH_KEEPING = 256
-"""Elements. For fewer, inspecting the contents is as fast as looking them up."""
-
 _LONGEST_SORT = 1 << 24
 """Elements that are sorted to count the distinct ones; more would take seconds."""
 
@@ -51,28 +53,25 @@ class SeenContents:
     """The descriptions of contents in this step, since one tensor is an input of many calls.
 
     A tensor has the same contents if it has the same storage and torch's version counter has not
-    changed. A weak reference reserves the address of a storage without keeping its memory.
+    changed. Many calls of a model make or use a view, such as a transposed weight. A view has the
+    same range of floats if it has all elements of the same part of the memory.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Any, tuple[dict[str, Any], StorageWeakRef]] = {}
+        self._seen: dict[Any, tuple[dict[str, Any], weakref.ref[torch.UntypedStorage]]] = {}
+        """By storage, version and elements. The weak reference does not keep the memory; if it is
+        dead, another storage has this address now."""
 
-    def look(self, tensor: torch.Tensor) -> dict[str, Any]:
+    def find(
+        self, tensor: torch.Tensor, look: TensorLook, storage: torch.UntypedStorage
+    ) -> dict[str, Any]:
         """The same as `_contents_of`."""
-        if tensor.numel() < _WORTH_KEEPING or tensor.is_inference():
+        if tensor.is_inference():  # it has no version
             return _contents_of(tensor)
-        storage = tensor.untyped_storage()
-        key = (
-            storage._cdata,
-            tensor._version,
-            tensor.shape,
-            tensor.stride(),
-            tensor.storage_offset(),
-            tensor.dtype,
-        )
-        if (seen := self._seen.get(key)) is None:
-            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-            seen = self._seen[key] = _contents_of(tensor), reference
+        key = storage._cdata, tensor._version, look.elements
+        seen = self._seen.get(key)
+        if seen is None or seen[1]() is not storage:
+            seen = self._seen[key] = _contents_of(tensor), weakref.ref(storage)
         return seen[0]
 
     def forget(self) -> None:
@@ -88,10 +87,12 @@ class CallDescription:
         kwargs: Mapping[str, Any],
         *,
         exact: bool = False,
+        looks: TensorLooks | None = None,
         seen: SeenContents | None = None,
     ) -> None:
         self._exact_wanted = exact
-        self._look = _contents_of if seen is None else seen.look
+        self._looks = TensorLooks() if looks is None else looks
+        self._seen = SeenContents() if seen is None else seen
         self._exact: list[tuple[dict[str, Any], torch.Tensor]] = []
         """Inputs and copies of them, in the order of `args` and then `kwargs`."""
 
@@ -153,23 +154,19 @@ class CallDescription:
         return self._unknown(tensor)
 
     def _plain_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        body: dict[str, Any] = {"shape": list(tensor.shape), "dtype": _DTYPES[tensor.dtype]}
-        if not tensor.is_cpu:
-            body["device"] = str(tensor.device)
-        if tensor.requires_grad:
-            body["requires_grad"] = True
-        if type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter):
-            body["parameter"] = True
         if tensor.layout is not torch.strided:
-            body |= self._parts(tensor)
-        else:
-            self._memory(tensor, body)
-            if tensor.is_conj():
-                body["conj"] = True
-            if tensor.is_neg():
-                body["neg"] = True
-            if self._inputs:
-                self._content(tensor, body)
+            return body_of(tensor) | self._parts(tensor)
+        look, storage = self._looks.find(tensor), tensor.untyped_storage()
+        body = look.body.copy()
+        number, first, _ = self._storages.setdefault(
+            storage._cdata, (len(self._storages), body, storage)
+        )
+        if first is not body:  # a storage with one tensor needs no number
+            first["storage"] = body["storage"] = number
+        if (size := storage.nbytes()) != look.reach:
+            body["storage_bytes"] = size
+        if self._inputs:
+            self._content(tensor, body, look, storage)
         return body
 
     def _parts(self, tensor: torch.Tensor) -> dict[str, Any]:
@@ -177,36 +174,25 @@ class CallDescription:
             accessor.removeprefix("_"): {"tensor": self._plain_tensor(getattr(tensor, accessor)())}
             for accessor in _PARTS[tensor.layout]
         }
-        body: dict[str, Any] = {"layout": _short(tensor.layout), "parts": parts}
+        body: dict[str, Any] = {"layout": short_name(tensor.layout), "parts": parts}
         if tensor.layout == torch.sparse_coo:
             body["coalesced"] = tensor.is_coalesced()
         return body
 
-    def _memory(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
-        offset = tensor.storage_offset()
-        if tensor.is_contiguous():
-            reach = tensor.numel()
-        else:
-            strides = tensor.stride()
-            body["strides"] = list(strides)
-            reach = _reach(tensor.shape, strides)
-        if offset:
-            body["offset"] = offset
-        storage = tensor.untyped_storage()
-        new = len(self._storages), body, storage
-        number, first, _ = self._storages.setdefault(storage._cdata, new)
-        if first is not body:  # a storage with one tensor needs no number
-            first["storage"] = body["storage"] = number
-        needed = (offset + reach) * tensor.element_size() if reach else 0
-        if (size := storage.nbytes()) != needed:
-            body["storage_bytes"] = size
-
-    def _content(self, tensor: torch.Tensor, body: dict[str, Any]) -> None:
+    def _content(
+        self,
+        tensor: torch.Tensor,
+        body: dict[str, Any],
+        look: TensorLook,
+        storage: torch.UntypedStorage,
+    ) -> None:
         content = tensor
-        if "conj" in body or "neg" in body:
+        is_lazy = "conj" in body or "neg" in body
+        if is_lazy:
             content = content.resolve_conj().resolve_neg()
         try:
-            if values := self._look(content):
+            values = _contents_of(content) if is_lazy else self._seen.find(tensor, look, storage)
+            if values:
                 body["values"] = values
         except Exception:  # noqa: S110 - the dtype or the device does not support it
             pass
@@ -218,7 +204,7 @@ class CallDescription:
 def _exact_copy(content: torch.Tensor) -> torch.Tensor:
     """A contiguous copy for the file, as bytes if some versions of safetensors lack the dtype."""
     copy = content.to(device="cpu", copy=True, memory_format=torch.contiguous_format)
-    return copy if _short(copy.dtype) in DTYPES else copy.reshape(-1).view(torch.uint8)
+    return copy if short_name(copy.dtype) in DTYPES else copy.reshape(-1).view(torch.uint8)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -231,11 +217,16 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return not (tensor.is_quantized or tensor.is_nested)
 
 
-def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last one in memory."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+def _is_symmetric(squares: torch.Tensor) -> bool:
+    """Whether all of these matrices are symmetric.
+
+    In most matrices, the first two mirrored elements differ. Comparing all of them takes longer
+    than everything else that is asked about the contents.
+    """
+    low, high = sorted(squares.stride()[-2:])
+    mirrored = squares.as_strided((2,), (high - low,), squares.storage_offset() + low)
+    one, other = mirrored.tolist()
+    return one == other and torch.equal(squares, squares.mT)
 
 
 def _number_or_text(value: Any) -> Any:
@@ -256,30 +247,15 @@ def _named_value(value: Any) -> dict[str, Any]:
         return {"generator": str(value.device)}
     for kind in (torch.dtype, torch.layout, torch.memory_format):
         if isinstance(value, kind):
-            return {kind.__name__: _short(value)}
+            return {kind.__name__: short_name(value)}
     return {}
-
-
-def _short(value: object) -> str:
-    return str(value).removeprefix("torch.")
-
-
-class _ShortNames(dict[Any, str]):
-    """Names of dtypes; each is computed once."""
-
-    def __missing__(self, value: Any) -> str:
-        self[value] = _short(value)
-        return self[value]
-
-
-_DTYPES = _ShortNames()
 
 
 def _type_name(value: object) -> str:
     kind = type(value)
     if kind is torch.Tensor:  # quantized, nested or of a foreign layout
         assert isinstance(value, torch.Tensor)
-        return f"torch.Tensor ({'nested' if value.is_nested else _short(value.dtype)})"
+        return f"torch.Tensor ({'nested' if value.is_nested else short_name(value.dtype)})"
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -299,15 +275,13 @@ def _floats(tensor: torch.Tensor) -> dict[str, Any]:
         return {}
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
-    low, high = _range(_without_repeats(tensor)[0])
+    low, high = _range(tensor if tensor.is_contiguous() else _without_repeats(tensor)[0])
     known: dict[str, Any] = {"min": low, "max": high}
     if low - low != 0 or high - high != 0:  # one of them is not finite
         finite = tensor[torch.isfinite(tensor)]
         low, high = _range(finite) if len(finite) else (0.0, 0.0)
         known = {"nonfinite": True, "min": low, "max": high}
-    shape = tensor.shape
-    is_square = len(shape) >= 2 and shape[-1] == shape[-2] > 1
-    if is_square and torch.equal(tensor, tensor.mT):
+    if is_square(tensor.shape) and _is_symmetric(tensor):
         known["symmetric"] = True
     return known
 
@@ -321,10 +295,12 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     if tensor.numel() == 0:
         return {"sum": 0, "distinct": 0, "order": "ascending", "list": []}
     once, times = _without_repeats(tensor)
-    flat = once.reshape(-1).to(torch.int64)
-    low, high = _range(flat)
-    known: dict[str, Any] = {"min": low, "max": high, "sum": (flat.sum() * times).item()}
-    if flat.numel() <= _LONGEST_SORT:
+    # Some twenty small operations follow. NumPy takes a third of torch's time for them.
+    flat = once.reshape(-1).to(torch.int64).cpu().numpy()
+    low, high = int(flat.min()), int(flat.max())
+    total = (flat.sum(keepdims=True) * times).item()
+    known: dict[str, Any] = {"min": low, "max": high, "sum": total}
+    if len(flat) <= _LONGEST_SORT:
         values, counts = _distinct(flat, low, high)
         known["distinct"] = len(values)
         known |= _apart(values, counts * times)
@@ -347,17 +323,16 @@ def _without_repeats(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     return tensor, times
 
 
-def _distinct(flat: torch.Tensor, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _distinct(flat: Integers, low: int, high: int) -> tuple[Integers, Integers]:
     """The distinct elements in ascending order, and how often each occurs."""
-    if high - low >= _DENSE * flat.numel():
-        values, counts = torch.unique(flat, return_counts=True)
-        return values, counts
-    counts = torch.bincount(flat - low)  # a tenth of the time that sorting takes
-    values = counts.nonzero().squeeze(1)
+    if high - low >= _DENSE * len(flat):
+        return np.unique(flat, return_counts=True)
+    counts = np.bincount(flat - low)  # a tenth of the time that sorting takes
+    values = np.flatnonzero(counts)
     return values + low, counts[values]
 
 
-def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
+def _apart(values: Integers, counts: Integers) -> dict[str, Any]:
     """The smallest or largest value, if it does not belong to the range of the others.
 
     An example is the label that a loss ignores: -100, or 255. Such a value is the only negative
@@ -378,7 +353,7 @@ def _apart(values: torch.Tensor, counts: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def _order(flat: torch.Tensor) -> str:
+def _order(flat: Integers) -> str:
     # If the first elements are in no order, the others need not be inspected.
     for part in (flat[:_LONGEST_LIST], flat):
         before, after = part[:-1], part[1:]

@@ -1,9 +1,8 @@
 """Tell calls apart, by a key or by a quicker comparison with a known call.
 
-A key is a tuple that is cheap to compute and to hash. It contains of a tensor only what the trace
-distinguishes, and strides and device only if they are unusual: `True` stands for the strides of a
-contiguous tensor, and for the CPU. If a sparse, nested or foreign tensor raises here, its part of
-the key is computed by `_careful_part`.
+A key is a tuple that is cheap to compute and to hash. A tensor is there as its look, which has what
+the trace distinguishes. If a sparse, nested or foreign tensor has no look, its part of the key is
+computed by `_careful_part`.
 
 A training repeats itself: usually a call is the same as the call at this position in the previous
 step. Checking this takes half the time of computing and looking up a key, because torch has one
@@ -21,6 +20,8 @@ from operator import itemgetter
 from typing import Any
 
 import torch
+
+from torchmark.capture.looks import TensorLooks
 
 Args = tuple[Any, ...]
 Keywords = Mapping[str, Any] | None
@@ -43,14 +44,16 @@ _COMPARED = _NUMBERS | _NAMED | {str, type(None)}
 """Types of values that are the same if they and their types are equal."""
 
 
-def key_of(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Key:
+def key_of(
+    op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, looks: TensorLooks
+) -> Key:
     """A key that is equal for calls that look the same."""
     parts: list[Any] = [op]
     storages: list[int] = []
-    _add(args, parts, storages)
+    _add(args, parts, storages, looks)
     if kwargs:
         parts.append(tuple(kwargs))
-        _add(kwargs.values(), parts, storages)
+        _add(kwargs.values(), parts, storages, looks)
     if len(storages) > 1 and (shared := sharing(storages)) is not None:
         parts.append(shared)
     return tuple(parts)
@@ -64,21 +67,13 @@ def sharing(storages: list[int]) -> tuple[int, ...] | None:
     return tuple([first.setdefault(storage, len(first)) for storage in storages])
 
 
-def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
+def _add(values: Iterable[Any], parts: list[Any], storages: list[int], looks: TensorLooks) -> None:
     for value in values:
         kind = type(value)
         if kind is _Tensor or kind is _Parameter:
             try:
                 storages.append(value.untyped_storage()._cdata)
-                parts += (
-                    kind,
-                    value.shape,
-                    value.dtype,
-                    value.is_contiguous() or value.stride(),
-                    value.storage_offset(),
-                    value.requires_grad,
-                    value.is_cpu or value.device,
-                )
+                parts.append(looks.find(value))
             except Exception:  # tensors without memory raise errors of several types
                 parts.append(_careful_part(value))
         elif kind in _PLAIN:
@@ -88,7 +83,7 @@ def _add(values: Iterable[Any], parts: list[Any], storages: list[int]) -> None:
             parts += (float, value if value == value else "nan")  # noqa: PLR0124
         elif kind is list or kind is tuple:
             parts += (kind, len(value))
-            _add(value, parts, storages)
+            _add(value, parts, storages, looks)
         elif kind in _NAMED:
             parts.append(value)
         else:
@@ -293,8 +288,7 @@ def _is_compared(value: Any) -> bool:
 def _make_picker(indices: list[int]) -> Callable[[Args], Args]:
     """A function from a tuple to the tuple of the items at these indices."""
     if len(indices) == 1:
-        (only,) = indices
-        return lambda values: (values[only],)
+        return itemgetter(slice(indices[0], indices[0] + 1))
     return itemgetter(*indices) if indices else tuple
 
 

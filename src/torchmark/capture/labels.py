@@ -13,12 +13,13 @@ code, whose guards count the modes, and inside of optimizers.
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from bisect import bisect_right
 from typing import Any, TypeAlias
 
 import torch
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode, _get_overridable_functions
 
 from torchmark.capture.known import KnownCalls
 from torchmark.capture.record import Record
@@ -100,7 +101,7 @@ class Labels:
         self._optimizer: tuple[str, Source | None] | None = None
         self._known: dict[Where, KnownCalls] = {}
         self._function_names: dict[Any, str | None] = {}
-        resolve_name(torch.add)  # torch builds its table of names now, not during the first step
+        overridable_names()  # torch builds its table now, not during the first step
         self._here: KnownCalls | None = None
         """The calls of the current place outside of the backward pass; None until they are used."""
         self._moves: list[int] = [0]
@@ -260,12 +261,24 @@ class Labels:
         return known
 
 
+@functools.cache
+def overridable_names() -> dict[Any, str]:
+    """torch's names of its functions.
+
+    `torch.overrides.resolve_name` reads the same table, and changes the filters of warnings at
+    each call.
+    """
+    return _get_overridable_functions()[1]
+
+
 def _name(function: Any) -> str | None:
     if function is None or isinstance(function, str):
         return function
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(function)
     with contextlib.suppress(Exception):  # a foreign callable may raise anything
-        if (name := resolve_name(function)) is not None:
-            return str(name)
+        if (name := overridable_names().get(function)) is not None:
+            return name
     home = getattr(function, "__module__", None)
     own = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     return f"{home}.{own}" if home else str(own)

@@ -27,6 +27,7 @@ import torch
 
 from torchmark.capture.describing import CallDescription
 from torchmark.capture.known import Key, without_floats
+from torchmark.capture.looks import TensorLooks
 from torchmark.capture.step_clock import StepClock
 from torchmark.capture.traces.checking import check_names
 from torchmark.capture.traces.exact_values import values_file
@@ -77,11 +78,16 @@ class Record:
         self.clock = StepClock()
         """Times the steps after the captured ones."""
 
+        self.looks = TensorLooks()
+        """Shared by all threads, since keys of calls contain them."""
+
         self.exact: dict[str, torch.Tensor] = {}
         """Exact contents by name, if they are wanted."""
 
         self._ops: dict[Any, tuple[str, str | None]] = {}
         """Name and schema of each operator, by the operator's part of a key."""
+        self._named: set[tuple[str, tuple[str, ...]]] = set()
+        """Operators and names of keywords that a trace can have."""
         self._numbers: dict[Key, int] = {}
         self._place_numbers: dict[Place, int] = {}
         self._pair_numbers: dict[tuple[int, int], int] = {}
@@ -105,8 +111,9 @@ class Record:
         """Add a call, and return its number. Raise a WrongValueError if no trace can name it."""
         with self.lock:
             op, schema = self._ops.get(key[0]) or self._add_op(key[0], func)
-            if description.kwargs:
-                check_names(op, description.kwargs)
+            if description.kwargs and (op, names := tuple(description.kwargs)) not in self._named:
+                check_names(op, names)
+                self._named.add((op, names))
             exact = description.exact_contents(len(self.lines)) if description.has_exact else {}
             call = {
                 "op": op,

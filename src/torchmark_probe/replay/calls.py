@@ -17,7 +17,8 @@ Unknown contents are chosen so that most operators run. Floats are in [0, 1). In
 and the smallest positive size of the call's other tensors, so they are valid indices into any of
 them. Arguments called `…offsets` or `c…_indices` are ascending integers from 0. Half of the
 booleans are true. The argument of an operator called `…cholesky…` is symmetric, although the
-operator may only read one half of it.
+operator may only read one half of it. In an argument called `rois`, as torchvision's operators have
+it, each row is a region of the first image, with its smaller corner first.
 """
 
 import json
@@ -30,6 +31,7 @@ from torchmark_probe.replay.contents import (
     fill,
     fill_exactly,
     fit_contents,
+    make_regions,
     read_contents,
     set_apart,
 )
@@ -133,7 +135,10 @@ def _draw(op: str, memories: List[Described], seed: int, ignored: Any) -> Dict[A
             known = _known(op, memory, memories)
             if type(ignored) is int and memory.argument == "target":
                 known = set_apart(known, ignored, _classes(memories), memory.numel)
-            fill(view_of(drawn[key_of(memory)], memory), known, generator)
+            made = view_of(drawn[key_of(memory)], memory)
+            fill(made, known, generator)
+            if memory.argument == "rois":
+                make_regions(made)
     return drawn
 
 

@@ -264,6 +264,20 @@ def set_apart(known: Dict[str, Any], ignored: int, classes: int, count: int) -> 
     return dict(known, apart=[[ignored, max(1, min(often, count - 1))]], rest=rest)
 
 
+def make_regions(rows: torch.Tensor) -> None:
+    """Turn rows of random floats into regions of images: the index of an image, and two corners.
+
+    torchvision's operators do not check the index, and write to the memory that it selects. The
+    first image is one that every batch has.
+    """
+    if rows.dim() != 2 or rows.shape[1] != 5:
+        return
+    one, other = rows[:, 1:3].clone(), rows[:, 3:5].clone()
+    rows[:, 0] = 0
+    rows[:, 1:3] = torch.minimum(one, other)
+    rows[:, 3:5] = torch.maximum(one, other)
+
+
 def _split_apart(known: Dict[str, Any], repeats: int) -> Tuple[torch.Tensor, Dict[str, Any]]:
     """Return separate values, such as the label that a loss ignores, and properties of the rest.
 

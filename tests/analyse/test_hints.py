@@ -71,6 +71,18 @@ def test_what_is_not_certain_or_not_noticed_is_none(
     assert hints_of(tried(present, changed)) == []
 
 
+def test_a_call_cannot_save_more_than_it_takes() -> None:
+    """The replay says 90 us: the machine was disturbed while the alternative was measured."""
+    assert hints_of(tried(summary(16e-3), summary(40e-6))) == []
+
+
+def test_a_fused_optimizer_saves_python_too() -> None:
+    alternative = msgspec.structs.replace(
+        tried(summary(300e-6), summary(40e-6)), change=Change.FUSED, what="Adam.step"
+    )
+    assert len(hints_of(alternative)) == 1
+
+
 def test_a_copy_pays_only_if_both_together_are_clearly_faster() -> None:
     cheap, dear = (tried(summary(90e-6), summary(40e-6), summary(c)) for c in (10e-6, 60e-6))
     assert [hint.pays_with_copy for hint in hints_of(cheap, dear)] == [True, False]

@@ -164,3 +164,19 @@ def test_an_index_that_changes_between_two_calls_is_recorded_as_it_was() -> None
     (first,) = values["aten.index.Tensor"]
     assert first["tensor"]["values"]["max"] == 0
     assert values["aten.index_select.default"]["tensor"]["values"]["max"] == 3
+
+
+def test_a_tensor_that_was_looked_at_can_still_be_resized() -> None:
+    """NumPy would forbid it for ever, in the user's program."""
+    index = torch.arange(4)
+    values_of(index)
+    index.resize_(800)
+    assert len(index) == 800
+
+
+def test_a_short_index_is_looked_at_again_though_no_version_says_that_it_changed() -> None:
+    seen, numbers = SeenContents(), np.array([1, 2, 3])
+    index = torch.from_numpy(numbers)
+    assert values_of(index, seen)["list"] == [1, 2, 3]
+    numbers[:] = 7
+    assert values_of(index, seen)["list"] == [7, 7, 7]

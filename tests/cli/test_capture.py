@@ -206,6 +206,7 @@ def test_what_was_captured_is_kept_when_the_script_raises_and_replaces_a_trace(
         (["nowhere.py"], "cannot open nowhere.py: No such file or directory"),
         (["inner"], "inner is a folder"),
         (["-m", "nowhere"], "the module nowhere cannot be run: "),
+        (["-m", "nowhere"], "; run the command in the folder that contains it"),
         (["-m", "inner.nowhere"], "the module inner.nowhere cannot be run: "),
         (["-m", "..x"], "the module ..x cannot be run: "),
         (["-o", "gone/x.jsonl", "script.py"], "gone/x.jsonl cannot be written"),

@@ -15,7 +15,7 @@ from torchmark.commands.planning import plan_statements
 from torchmark.engine.paired.counting import sentries
 from torchmark.errors import InvalidArgumentError, RunInterruptedError, ZygoteError
 from torchmark.model.result import Metric, PairedTiming, Result, Status
-from torchmark.model.run import Began, Environment, Run, RunKind, RunState
+from torchmark.model.run import Began, Environment, Run, RunKind, RunState, Stage
 from torchmark.store import open_store
 
 if TYPE_CHECKING:
@@ -148,6 +148,44 @@ def test_ctrl_c_while_a_result_is_kept_loses_nothing_of_the_cases_under_way(
     assert [each.status for each in whole.results] == [Status.DONE]
     store.add(whole.id, world.partial[0])
     assert store.run(whole.id).results == whole.results, "what is done stays"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 4.0}, "comparing 2 times (up to about 33 s)"),
+        ({"detect": 0.01}, "comparing 2 times (a pilot will estimate how long they take)"),
+        (
+            {"metrics": [Metric.INSTRUCTIONS, Metric.TIME]},
+            "comparing 2 instruction counts and 2 times (up to about 45 s)",
+        ),
+        ({"metrics": [Metric.INSTRUCTIONS]}, "comparing 2 instruction counts"),
+    ],
+)
+@pytest.mark.usefixtures("world")
+def test_how_long_it_may_take_is_said_before_the_run_begins(
+    store: Store, options: dict[str, Any], said: str
+) -> None:
+    heard: list[object] = []
+    compare(store, "1", "2", progress=heard.append, **options)
+    before = [each.text for each in heard[: [type(each) for each in heard].index(Run)]
+              if isinstance(each, Stage)]  # fmt: skip
+    assert f"{said}; results go to {store.where}" in before
+
+
+def test_an_error_of_an_environment_keeps_what_there_is_of_its_cases(
+    world: World, store: Store
+) -> None:
+    world.ends_before, world.ends_with = "2", ZygoteError("it is gone")
+    timing = PairedTiming(a_seconds=1e-6, replicates=(((0.0, 0.0), (0.0, 0.0)),))
+
+    def hear(news: object) -> None:
+        if isinstance(news, Began):
+            world.partial = [world.plans[0][1].finish(Status.PARTIAL, payload=timing)]
+
+    with pytest.raises((ZygoteError, RunInterruptedError)):
+        compare(store, "1", "2", progress=hear)
+    assert [each.status for each in store.run("latest").results] == [Status.DONE, Status.PARTIAL]
 
 
 def test_every_environment_is_compared_with_the_first_in_one_run(

@@ -16,6 +16,7 @@ import torchmark
 from torchmark.analyse.call_costs import bytes_moved
 from torchmark.capture.traces.checking import check_call
 from torchmark.define.recorded import call_text
+from torchmark_probe.replay import contents
 from torchmark_probe.replay.calls import complete_record, mismatches, rebuild
 from torchmark_probe.replay.records import (
     CannotRebuildError,
@@ -456,6 +457,13 @@ def test_a_record_is_not_completed_where_it_knows_its_outputs_or_they_are_sparse
     unknown = text("aten.to_sparse.default", tensor(2))
     operator, args, kwargs = rebuild(unknown)
     assert complete_record(unknown, args, kwargs, operator(*args)) is None
+
+
+def test_a_region_that_is_repeated_is_valid_too() -> None:
+    rows = torch.rand(1, 5).expand(7, 5)
+    contents.make_regions(rows)
+    assert (rows[:, 0] == 0).all()
+    assert (rows[:, 1:3] <= rows[:, 3:]).all()
 
 
 def test_regions_of_images_are_valid() -> None:

@@ -174,3 +174,14 @@ def test_the_best_product_is_that_of_the_fastest_layout(
     monkeypatch.setattr(work, "time", SimpleNamespace(perf_counter=lambda: now))
     assert work._product_speed("float16") == pytest.approx(2e9)
     assert sides.count(512) <= 3, "large products are of the fastest layout alone"
+
+
+def test_the_best_speed_is_that_of_one_thread_if_several_wait_for_each_other() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert work._fastest(lambda: 3.0 if torch.get_num_threads() == 1 else 2.0) == 3.0
+        assert work._fastest(lambda: 3.0 if torch.get_num_threads() == 2 else 2.0) == 3.0
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)

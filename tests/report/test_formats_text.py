@@ -95,6 +95,13 @@ def test_sections_and_details_for_pages_are_left_out() -> None:
     assert "replicates" not in rendered  # a column for wide formats
 
 
+def test_a_number_stays_on_the_line_of_its_unit() -> None:
+    for unit in ("%", "us", "ms", "s", "GB"):
+        for width in range(10, 30):
+            lines = text.wrap_all([f"it is slower by 12.5 {unit} than it was"], width)
+            assert any(f"12.5 {unit}" in line for line in lines)
+
+
 def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
     assert "\x1b" not in text.render(made_up_views.hostile_view())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tests.records import case, count_result, failed_result, run_of, time_result
-from torchmark.model.result import Metric, Timing
+from torchmark.model.result import Metric, PlannedResult, Timing
 from torchmark.model.run import RunKind
 from torchmark.report import render
 from torchmark_probe.loops.sampling import Sampling
@@ -73,6 +73,17 @@ def test_the_text_is_a_table_for_each_call() -> None:
     assert text.startswith(TEXT)
     assert "overrides / torch.add / SubWithTorchFunction" in text
     assert "SIGSEGV" in text
+
+
+def test_only_columns_that_are_shown_are_explained() -> None:
+    timed = run_of(
+        kind=RunKind.LADDER,
+        plan=(PlannedResult(case=ADD[0], metric=Metric.TIME),),
+        results=(time_result(ADD[0], 1.25e-6),),
+    )
+    explained = "more: additional instructions"
+    assert explained in " ".join(render(RUN, "text").split())
+    assert explained not in " ".join(render(timed, "text").split())
 
 
 def test_no_line_is_longer_than_asked() -> None:

@@ -178,6 +178,13 @@ def test_the_real_step_stands_next_to_the_sum_of_its_calls() -> None:
     assert (rows[-1]["op"], rows[-1]["seconds"]) == ("(real step)", "0.004422")
 
 
+def test_real_steps_that_differ_much_are_said_to_be_a_weak_comparison() -> None:
+    steady = PlainSteps(seconds=(1e-3,) * 10, running=(1e-3,) * 10, threads=1)
+    wild = PlainSteps(seconds=(1e-3,) * 6 + (9e-3,) * 4, running=(1e-3,) * 10, threads=1)
+    assert "very different times" not in said_of(plain_steps=steady)
+    assert "The steps took very different times" in said_of(plain_steps=wild)
+
+
 def test_without_a_plain_step_the_report_says_how_to_get_one() -> None:
     shown = said_of(plain_steps=PlainSteps(threads=1))
     assert "The time of a real step is not known" in shown

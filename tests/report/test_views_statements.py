@@ -15,7 +15,7 @@ from torchmark.model.function_counts import FunctionCount
 from torchmark.model.result import Counts, FunctionTable, Metric, PlannedResult, Result, Timing
 from torchmark.model.run import Environment, Run, RunKind, RunState
 from torchmark.report import render
-from torchmark.report.views.statements import shorten
+from torchmark.report.names import short_function
 from torchmark_probe.loops.sampling import Sampling
 
 SUM, TWICE = (
@@ -135,6 +135,14 @@ def test_instructions_are_told_by_statement_and_by_function() -> None:
     assert render(run, "text").splitlines() == COUNTS_TEXT.splitlines()
 
 
+def test_equal_counts_are_said_to_be_equal_in_every_function() -> None:
+    same = [counted(records.case(name), {"f": 5}) for name in ("one", "two")]
+    lines = render(run_of(RunKind.COUNT, *same), "text").splitlines()
+    (at,) = (number for number, line in enumerate(lines) if " minus " in line)
+    assert lines[at + 1].strip() == "no function differs"
+    assert not any("function" in line.split() and "differs" not in line for line in lines[at:])
+
+
 def test_a_count_that_is_not_stored_names_the_options_that_show_all_functions() -> None:
     text = render(run_of(RunKind.COUNT, *COUNTS, settings={"functions": 1}), "text")
     said = "… 1 more: see --json, or --save and torchmark show latest --html FILE\n"
@@ -177,4 +185,4 @@ def test_a_run_without_results_is_shown_too() -> None:
 
 
 def test_functions_without_brackets_keep_their_names() -> None:
-    assert shorten("a/b.cpp:f(int)") == "b.cpp:f(int)"
+    assert short_function("a/b.cpp:f(int)") == "b.cpp:f(int)"

@@ -45,7 +45,8 @@ def find_hints(analysis: ReplayAnalysis, alternatives: tuple[Alternative, ...]) 
     real = analysis.real_step
     step = real.time.median if real is not None else analysis.step_seconds
     calls = {call.number: call for call in analysis.settings.calls}
-    taken = {row.call.number: (row.share or 0.0) * analysis.step_seconds for row in analysis.calls}
+    steps = max(1, analysis.settings.steps)
+    taken = {row.call.number: (row.seconds or 0.0) / steps for row in analysis.calls}
     found = []
     for each in alternatives:
         saved = each.times * (each.present.median - each.changed.median)

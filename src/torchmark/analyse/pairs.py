@@ -47,10 +47,11 @@ OTHER_FILES_ALLOWANCE = 0.005
 that nobody had changed were 0.2 % from one (root mean square), and 0.5 % at most, each of them
 steadily."""
 
-FUTILE_WITHIN = 0.005
-_FUTILE = 0.05
+_FUTILE_WITHIN = 0.005
+_FUTILE = 0.02
 """A case needs no more replicates once it is the same, and a change of half a per cent is as
-unlikely as this. It is a rule to stop, not a verdict: a change that small might be found with more
+unlikely as this. It is checked at every look; with 5 %, one in ten changes of that size was given
+up. It is a rule to stop, not a verdict: a change that small might be found with more
 replicates, and is not to be given up early."""
 
 _WELL_KNOWN = 0.005
@@ -131,7 +132,7 @@ def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -
         return _is_well_known(effect)
     if not gives_up:
         return False
-    small = math.log1p(FUTILE_WITHIN)
+    small = math.log1p(_FUTILE_WITHIN)
     is_small = fit.below(small) - fit.below(-small) >= 1 - _FUTILE
     return effect.verdict is Verdict.SAME and is_small
 
@@ -139,6 +140,16 @@ def is_decided(timing: PairedTiming, *, cases: int = 1, gives_up: bool = True) -
 def _is_well_known(effect: Effect) -> bool:
     half = math.log(effect.interval_95.high / effect.interval_95.low) / 2
     return half <= max(_WELL_KNOWN, _WELL_KNOWN_SHARE * abs(math.log(effect.ratio)))
+
+
+def is_precise(timing: PairedTiming, *, cases: int) -> bool:
+    """Whether more replicates are not worth their time: half a per cent beyond the allowance is
+    detectable.
+
+    This does not depend on the ratio, so it may be checked without spending alpha.
+    """
+    worth_it = math.log1p(_FUTILE_WITHIN) + _allowance(timing)
+    return math.log1p(detectable_among(timing, cases)) <= worth_it
 
 
 class Forecast(NamedTuple):

@@ -12,6 +12,10 @@ from torchmark.analyse.estimates import MeasuredTime
 from torchmark.model.run_settings import ReplaySettings
 from torchmark_probe.loops.intervals import median, median_interval
 
+_UNSTEADY = 0.25
+"""If an end of the interval of a real step is farther from the median than this share of it, a
+comparison with the calls says little."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealStep:
@@ -36,6 +40,15 @@ class RealStep:
     def waited(self) -> float:
         """Seconds in which the program waited: for data, or because others used the core."""
         return self.time.median - self.ran
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether the steps took very different times."""
+        if self.time.interval is None:
+            return False
+        return max(abs(end - self.time.median) for end in self.time.interval) > (
+            _UNSTEADY * self.time.median
+        )
 
     @property
     def share(self) -> float:

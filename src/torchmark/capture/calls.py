@@ -211,12 +211,12 @@ class CallMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, key: Key, func: Any, description: CallDescription, result: Any
     ) -> int | None:
         """Add a call that has run to the record; None if that failed."""
-        if type(result) is torch.Tensor and result.layout is torch.strided:
-            try:  # no operator runs when such a tensor is described without its contents
+        try:  # no operator runs when such a tensor is described without its contents
+            if type(result) is torch.Tensor and result.layout is torch.strided:
                 return self._record.add_call(key, func, description.finish(result))
-            except Exception as error:
-                self._record.note_trouble(func, error)
-                return None
+        except Exception as error:
+            self._record.note_trouble(func, error)
+            return None
         with _WithoutModes(self._record, func):
             return self._record.add_call(key, func, description.finish(result))
         return None

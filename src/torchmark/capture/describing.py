@@ -45,6 +45,11 @@ _FAR_APART = 8
 _DENSE = 4
 """In numbers of elements. Integers with a smaller range are counted by value instead of sorted."""
 
+_WORTH_KEEPING = 256
+"""Elements of a tensor of integers. The contents of a smaller one are read for each call, because
+its exact elements are kept and decide what an operator does: neither a change through `.data` nor
+one through NumPy counts as a new version."""
+
 _LONGEST_SORT = 1 << 24
 """Elements that are sorted to count the distinct ones; more would take seconds."""
 
@@ -66,7 +71,8 @@ class SeenContents:
         self, tensor: torch.Tensor, look: TensorLook, storage: torch.UntypedStorage
     ) -> dict[str, Any]:
         """The same as `_contents_of`."""
-        if tensor.is_inference():  # it has no version
+        is_short = tensor.numel() < _WORTH_KEEPING and not tensor.dtype.is_floating_point
+        if is_short or tensor.is_inference():  # the latter has no version
             return _contents_of(tensor)
         key = storage._cdata, tensor._version, look.elements
         seen = self._seen.get(key)
@@ -295,8 +301,9 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     if tensor.numel() == 0:
         return {"sum": 0, "distinct": 0, "order": "ascending", "list": []}
     once, times = _without_repeats(tensor)
-    # Some twenty small operations follow. NumPy takes a third of torch's time for them.
-    flat = once.reshape(-1).to(torch.int64).cpu().numpy()
+    # Some twenty small operations follow. NumPy takes a third of torch's time for them. It gets a
+    # copy, because `numpy()` forbids for ever that the storage of its tensor is resized.
+    flat = once.reshape(-1).to(torch.int64, copy=True).cpu().numpy()
     low, high = int(flat.min()), int(flat.max())
     total = (flat.sum(keepdims=True) * times).item()
     known: dict[str, Any] = {"min": low, "max": high, "sum": total}

@@ -71,7 +71,10 @@ def run_module(name: str, args: Sequence[str]) -> None:
         # The same function as in `python -m`. It imports the parent packages of the module.
         _, spec, code = runpy._get_module_details(name, _NotRunnableError)  # type: ignore[attr-defined]
     except _NotRunnableError as error:
-        raise ScriptNotFoundError(f"the module {name} cannot be run: {error}") from error
+        raise ScriptNotFoundError(
+            f"the module {name} cannot be run: {error}; run the command in the folder that "
+            "contains it, or set PYTHONPATH"
+        ) from error
     sys.argv[0] = spec.origin or name
     _execute(code, file=spec.origin, spec=spec, loader=spec.loader)
 

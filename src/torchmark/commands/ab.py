@@ -30,10 +30,22 @@ from torchmark.engine.cores import Division, begin
 from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
-from torchmark.errors import InvalidArgumentError
+from torchmark.errors import InvalidArgumentError, TorchmarkError
 from torchmark.model.result import Metric, PlannedResult, Result, Status
-from torchmark.model.run import TIME_LIMIT, Effort, Environment, Note, Progress, Run, RunKind, Stage
+from torchmark.model.run import (
+    FEWEST_REPLICATES,
+    TIME_LIMIT,
+    Effort,
+    Environment,
+    Note,
+    Progress,
+    Run,
+    RunKind,
+    Stage,
+)
 from torchmark.model.units import ordered_unique
+from torchmark.report.figures import duration_text, number_text
+from torchmark.store import Store
 
 Measure: TypeAlias = Callable[
     [Sequence[UnderTest], Run, Division], Generator["Progress | Run", None, object]
@@ -44,6 +56,9 @@ DETECT_BUDGET = 120.0
 """Seconds per case at most, if the size of the change to detect is given."""
 
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
+
+_LAUNCH_SECONDS = 5.0
+"""About how long a launch of two environments takes; for the estimate only."""
 
 _SAME_FILES = {"Python from": ("executable",), "torch from": ("torch_file",)}
 """Facts that must also be the same when an `ab` run is resumed: in another directory, a relative
@@ -183,6 +198,8 @@ def _compare_environments(
                 "no case is left to compare; check the suites and the pattern of -k (`torchmark "
                 "list` shows the cases of suites)"
             )
+        if progress is not None:
+            progress(Stage(text=_announce(plan, effort, kept)))
         run = begin_run(
             kept,
             RunKind.AB,
@@ -205,6 +222,20 @@ def _compare_environments(
             tags=tags,
         )
         return carry_out_on_cores(run, kept, partial(measure_pairs, sides), progress)
+
+
+def _announce(plan: Sequence[PlannedResult], effort: Effort, store: Store) -> str:
+    """Say how long a comparison may take and where its results go, before it starts."""
+    timed = sum(each.metric is Metric.TIME for each in plan)
+    parts = []
+    if timed < len(plan):
+        parts.append(number_text(len(plan) - timed, "instruction count"))
+    if timed and effort.detect is not None:
+        parts.append(f"{number_text(timed, 'time')} (a pilot will estimate how long they take)")
+    elif timed:
+        longest = duration_text(timed * effort.budget + FEWEST_REPLICATES * _LAUNCH_SECONDS)
+        parts.append(f"{number_text(timed, 'time')} (up to about {longest})")
+    return f"comparing {' and '.join(parts)}; results go to {store.where}"
 
 
 def _effort(budget: float | None, detect: float | None, timeout: float) -> Effort:
@@ -348,7 +379,7 @@ def measure_pairs(
                     if isinstance(each, Result):
                         results.append(each)
                     yield each
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TorchmarkError):
             yield from comparison.partial_results()
             raise
     return run, results

@@ -178,3 +178,20 @@ def _pair(result: Result) -> str:
     is_control = result.metric is Metric.CONTROL
     names = result.environments[:1] * 2 if is_control else result.environments
     return printable("/".join(reversed(names)))
+
+
+def short_function(function: str) -> str:
+    """The name of a function with file and library, without directories.
+
+    >>> short_function("/build/aten/Add.cpp:at::add [/lib/libtorch_cpu.so]")
+    'Add.cpp:at::add [libtorch_cpu.so]'
+    >>> short_function("???:PyObject_Call")
+    'PyObject_Call'
+    """
+    file, colon, rest = function.partition(":")
+    name, bracket, library = rest.rpartition(" [")
+    if not bracket:
+        name, library = rest, ""
+    file = file.rpartition("/")[2]
+    named = name if file == "???" else f"{file}{colon}{name}"
+    return f"{named} [{library.rpartition('/')[2]}" if bracket else named

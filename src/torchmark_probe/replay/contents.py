@@ -270,8 +270,10 @@ def make_regions(rows: torch.Tensor) -> None:
     torchvision's operators do not check the index, and write to the memory that it selects. The
     first image is one that every batch has.
     """
-    if rows.dim() != 2 or rows.shape[1] != 5:
+    if rows.dim() != 2 or rows.shape[1] != 5 or not rows.stride(1):
         return
+    if rows.stride(0) == 0:  # one region, repeated by `expand`
+        rows = rows[:1]
     one, other = rows[:, 1:3].clone(), rows[:, 3:5].clone()
     rows[:, 0] = 0
     rows[:, 1:3] = torch.minimum(one, other)

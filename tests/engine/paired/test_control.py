@@ -22,7 +22,7 @@ from torchmark.model.run import FEWEST_REPLICATES, Began, Effort
 
 if TYPE_CHECKING:
     from torchmark.engine.paired.timing import Starter, Taker, Zygotes
-    from torchmark.model.run import Note
+    from torchmark.model.run import Note, Stage
 
 A_SECONDS = 1e-3
 LAUNCH = 3.0
@@ -79,7 +79,7 @@ def measure(
     control: Control,
     budget: float = PLENTY,
     launch: float = LAUNCH,
-) -> list[Began | Note | CaseTiming]:
+) -> list[Began | Note | Stage | CaseTiming]:
     return list(
         take_replicates(
             cases,
@@ -99,7 +99,7 @@ def take_alike(_a: Side, _b: Side) -> TakenCrossover:
     return TakenCrossover(estimates=(0.0, 0.0), a_seconds=A_SECONDS)
 
 
-def controls_in(news: list[Began | Note | CaseTiming]) -> list[CaseTiming]:
+def controls_in(news: list[Began | Note | Stage | CaseTiming]) -> list[CaseTiming]:
     return [
         each
         for each in news

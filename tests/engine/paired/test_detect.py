@@ -15,7 +15,7 @@ from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.model.run import FEWEST_REPLICATES, Effort, Note
 
 if TYPE_CHECKING:
-    from torchmark.model.run import Began
+    from torchmark.model.run import Began, Stage
 
 DETECT = 0.005
 
@@ -27,7 +27,7 @@ def measure(
     timings = [
         CaseTiming(planned=planned(records.case(name)), ready=(name, name)) for name in names
     ]
-    news: list[Began | Note | CaseTiming] = list(
+    news: list[Began | Note | Stage | CaseTiming] = list(
         take_replicates(
             timings,
             Starting(within),

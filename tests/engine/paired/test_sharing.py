@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,8 +11,10 @@ from tests import records
 from tests.ab_records import planned
 from tests.engine.paired.fakes import Starting, World, noisy_world
 from torchmark.analyse.estimates import Verdict
-from torchmark.analyse.pairs import SAME_WITHIN, detectable_among, judge_alone
+from torchmark.analyse.pairs import SAME_WITHIN, detectable_among, is_precise, judge_alone
+from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.timing import CaseTiming, share_time, take_replicates
+from torchmark.model.result import Status
 from torchmark.model.run import Effort
 
 if TYPE_CHECKING:
@@ -29,11 +31,17 @@ def timing(name: str) -> CaseTiming:
 
 
 def measure(
-    within: World, monkeypatch: pytest.MonkeyPatch, *names: str, hurry: bool = False
+    within: World,
+    monkeypatch: pytest.MonkeyPatch,
+    *names: str,
+    hurry: bool = False,
+    same_files: bool = True,
 ) -> tuple[list[CaseTiming], list[CaseTiming]]:
     """The cases, and the order in which they ended."""
     monkeypatch.setattr("torchmark.engine.paired.timing.time", within.clock())
     timings = [timing(name) for name in names]
+    for each in timings:
+        each.same_files = same_files
     news = take_replicates(
         timings,
         Starting(within),
@@ -122,23 +130,86 @@ def unclear_after(seconds: float, jitter: float) -> CaseTiming:
     return each
 
 
+def shared(left: float, *held: CaseTiming) -> list[CaseTiming]:
+    """The cases that continue if this time is left; the budget is that of as many cases more."""
+    spent = sum(each.seconds for each in held)
+    return share_time(held, held, Effort(budget=(spent + left) / len(held)), cases=len(held))
+
+
 def test_the_case_that_needs_least_comes_first() -> None:
     """So the time is enough for as many cases as possible."""
     long, short = unclear_after(20.0, 0.02), unclear_after(2.0, 0.02)
     needed = short.seconds_to_see_same(1000.0, cases=2)
     assert 0 < needed < long.seconds_to_see_same(1000.0, cases=2)
-    assert share_time([long, short], needed * 1.5, cases=2) == [short]
+    assert shared(needed * 1.5, long, short) == [short]
     assert long.extra == 0
     assert short.extra == pytest.approx(needed * 1.5)
 
 
+def test_one_case_does_not_get_the_time_of_a_hundred() -> None:
+    each, others = unclear_after(10.0, 0.013), [timing("clear") for _ in range(100)]
+    effort = Effort(budget=2.0)
+    assert share_time([each], [each, *others], effort, cases=101) == [each]
+    assert each.extra == 5 * effort.budget
+    assert share_time([each], [each, *others], effort, cases=101) == [], "nor by and by"
+
+
 def test_nothing_is_shared_if_nothing_is_left() -> None:
     each = unclear_after(2.0, 0.02)
-    assert share_time([each], -1.0, cases=1) == []
-    assert share_time([], 5.0, cases=1) == []
+    assert shared(-1.0, each) == []
+    assert share_time([], [each], Effort(budget=5.0), cases=1) == []
     assert each.extra == 0
 
 
-def test_a_precise_case_needs_no_more() -> None:
+@pytest.mark.parametrize("same_files", [True, False])
+def test_a_precise_case_needs_no_more(same_files: bool) -> None:
+    """Also if other files are allowed to differ by more than a precise case can detect."""
     each = unclear_after(2.0, 0.001)
-    assert share_time([each], 100.0, cases=1) == []
+    each.same_files = same_files
+    assert shared(100.0, each) == []
+
+
+def test_a_case_that_became_precise_stops_though_its_files_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clear = [f"clear {number}" for number in range(30)]
+    within = noisy_world({"unclear": UNCLEAR / 2, **dict.fromkeys(clear, CLEAR)})
+    (unclear, *_), over = measure(within, monkeypatch, "unclear", *clear, same_files=False)
+    assert unclear.extra > 0
+    assert sum(each.seconds for each in over) < 0.9 * BUDGET * len(over)
+
+
+def test_a_case_that_was_decided_is_not_held_back() -> None:
+    """It has its budget before it has the replicates that are wanted."""
+    each, effort = unclear_after(5.0, 0.0001), Effort(budget=2.0, replicates=40)
+    assert not each.is_out_of_time(effort)
+    assert each.is_out_of_time(Effort(budget=2.0, replicates=20))
+
+
+def test_the_end_of_its_share_does_not_follow_the_level_of_a_look() -> None:
+    """After a look, the end may still spend most of the false alarms: fewer replicates suffice."""
+    each, effort = unclear_after(5.0, 0.0062), Effort(budget=2.0)
+    each.extra = 100.0
+    each.alpha_share = 1 / 12
+    assert not is_precise(each.timing(), cases=1)
+    each.replicates.pop()
+    each._present = [(0.0, 0.0)]
+    assert each.end_replicate(effort, cases=1)
+    assert each.alpha_share == 1
+
+
+@pytest.mark.parametrize(
+    ("budget", "status"), [(2.0, Status.DONE), (9.0, Status.PARTIAL)], ids=["had", "had not"]
+)
+def test_ctrl_c_keeps_the_result_of_a_case_that_had_its_budget(
+    budget: float, status: Status
+) -> None:
+    """It was only held back for the time of others: measuring it again would not help."""
+    each: Any = unclear_after(5.0, 0.02)
+    nothing: Any = None
+    comparison = Comparison([], nothing, nothing, Effort(budget=budget), nothing)
+    comparison._under_way = [each]
+    (result,) = comparison.partial_results()
+    assert result.status is status
+    payload: Any = result.payload
+    assert len(payload.replicates) == 20

@@ -23,7 +23,7 @@ from torchmark.engine.paired.pairing import TakenCrossover, take_crossover
 from torchmark.engine.paired.timing import _WITHOUT_OTHERS, CaseTiming, take_replicates
 from torchmark.errors import ZygoteError
 from torchmark.model.result import Metric
-from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -77,7 +77,7 @@ def running(
     replicates: int = FEWEST_REPLICATES,
     hurry: bool = False,
     in_background: bool = False,
-) -> Generator[Began | Note | CaseTiming, None, None]:
+) -> Generator[Began | Note | Stage | CaseTiming, None, None]:
     return take_replicates(
         timings,
         start or Starting(within),

@@ -239,10 +239,16 @@ class Comparison:
                     self._under_way.remove(news)
 
     def partial_results(self) -> Iterator[Result]:
-        """Yield results for interrupted cases that have enough data for an interval."""
+        """Yield results for interrupted cases that have enough data for an interval.
+
+        A case that has had its budget is not interrupted: its result is final.
+        """
         for case in self._under_way:
             if case.failure is not None:
                 yield self._failed(case, case.failure)
+            elif case.has_had_its_budget(self.effort):
+                case.cut_short()
+                yield case.planned.finish(payload=case.timing(), seconds=case.seconds)
             elif case.cut_short():
                 count = len(case.replicates)
                 reason = f"cut short after {count} replicate{'s' if count > 1 else ''}"

@@ -32,12 +32,12 @@ import msgspec
 
 from torchmark.analyse.mixed_model import FEWEST_CROSSOVERS
 from torchmark.analyse.pairs import (
-    FUTILE_WITHIN,
     SAME_WITHIN,
     Forecast,
     detectable_among,
     forecast,
     is_decided,
+    is_precise,
 )
 from torchmark.engine.cores import begin
 from torchmark.engine.paired.pairing import (
@@ -49,8 +49,8 @@ from torchmark.engine.paired.pairing import (
 )
 from torchmark.engine.under_test import FIRST_LAYOUT, UnderTest
 from torchmark.model.result import Crossover, Metric, PairedTiming, PlannedResult
-from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note
-from torchmark.report.figures import duration_text
+from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note, Stage
+from torchmark.report.figures import duration_text, number_text
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
 """Crossovers per case before the first look; after that the launch gets all cores. Most changes are
@@ -66,6 +66,10 @@ that each of these looks may spend.
 The shares add up to one at most, so that the looks do not make false alarms more frequent. The
 final look, at the end of the budget, gets what the earlier looks have left. This is at least half,
 because small changes are found then."""
+
+_MOST_EXTRA = 5
+"""How many times its budget a case may get of the time that other cases left. With few cases, most
+of the time is spent waiting for launches, so one case must not get the rest of a hundred."""
 
 _CONTROL_SHARE = 0.1
 """Share of the total time of comparing, launches included."""
@@ -216,7 +220,7 @@ class SpareCores:
         self._without = _WITHOUT_OTHERS
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CaseTiming:
     """A case on its way to a verdict."""
 
@@ -306,9 +310,10 @@ class CaseTiming:
             return True
         self.replicates.append(tuple(self._present))
         self._present.clear()
-        if self.extra and self.is_precise(cases):
+        if self.extra:
             self.end()
-            return True
+            if is_precise(self.timing(), cases=cases):
+                return True
         count = len(self.replicates)
         if self._has_enough(effort) and count >= effort.replicates:
             self.end()
@@ -340,16 +345,14 @@ class CaseTiming:
         assert self.forecast is not None
         return self._seconds_until(self.forecast)
 
-    def is_precise(self, cases: int) -> bool:
-        """Whether more time would not be worth it: it can detect half a per cent.
-
-        This does not depend on the ratio, so checking it is not a look.
-        """
-        return detectable_among(self.timing(), cases) <= FUTILE_WITHIN
-
     def is_out_of_time(self, effort: Effort) -> bool:
-        """Whether it has ended because its budget was used up."""
-        return self.failure is None and self._has_enough(effort)
+        """Whether it has used its budget, so that only time of other cases lets it continue."""
+        has_replicates = len(self.replicates) >= effort.replicates
+        return self.failure is None and has_replicates and self._has_enough(effort)
+
+    def has_had_its_budget(self, effort: Effort) -> bool:
+        """Whether it can only get more time that other cases left, so its result may be final."""
+        return len(self.replicates) >= effort.replicates and self.seconds >= effort.budget
 
     def seconds_to_see_same(self, most: float, cases: int) -> float:
         """Forecast the additional seconds until a change of 1 % is detectable.
@@ -444,7 +447,7 @@ def take_replicates(
     cases: int,
     in_background: bool,
     control: Control | None = None,
-) -> Generator[Began | Note | CaseTiming, None, None]:
+) -> Generator[Began | Note | Stage | CaseTiming, None, None]:
     """Take replicates of every case until it ends; yield each case when it does.
 
     Cases that are unclear at the end of their budget are held back until the others have ended, and
@@ -455,6 +458,7 @@ def take_replicates(
     """
     waiting = list(timings)
     held: list[CaseTiming] = []
+    sharing: Stage | None = None
     replicates = 0
     starts = Starts(start, cores, in_background=in_background)
     spare = SpareCores(sorted(starts.idle_cores - set(cores)), len(cores))
@@ -494,10 +498,14 @@ def take_replicates(
                 held += [each for each in over if each.is_out_of_time(effort)]
             yield from (each for each in over if each not in held)
             if not waiting:
-                left = effort.budget * len(timings) - sum(each.seconds for each in timings)
-                waiting = share_time(held, left, cases)
+                waiting = share_time(held, timings, effort, cases)
                 yield from (each for each in held if each not in waiting)
                 held.clear()
+                if sharing is not None:
+                    yield msgspec.structs.replace(sharing, is_over=True)
+                if waiting:
+                    sharing = Stage(text=_tell_sharing(waiting))
+                    yield sharing
             replicates += 1
             if effort.detect is not None and replicates == FEWEST_REPLICATES and waiting:
                 for each in waiting:
@@ -509,22 +517,33 @@ def take_replicates(
         yield from control.results()
 
 
-def share_time(held: Sequence[CaseTiming], left: float, cases: int) -> list[CaseTiming]:
-    """Divide the seconds that other cases left; return the cases that continue.
+def share_time(
+    held: Sequence[CaseTiming], timings: Sequence[CaseTiming], effort: Effort, cases: int
+) -> list[CaseTiming]:
+    """Divide the seconds that these timings left; return the held cases that continue.
 
     Cases that need the least of it to detect a change of 1 % come first. So as many cases as
     possible get a clear answer, and none gets time that would not help it.
     """
-    unclear = [each for each in held if not each.is_precise(cases)]
-    needed = {id(each): each.seconds_to_see_same(left, cases) for each in unclear}
+    left = effort.budget * len(timings) - sum(each.seconds for each in timings)
+    most = {each: _MOST_EXTRA * effort.budget - each.extra for each in held}
+    unclear = [each for each in held if not is_precise(each.timing(), cases=cases)]
+    needed = {
+        each: each.seconds_to_see_same(min(left, most[each]), cases) for each in unclear if left > 0
+    }
     chosen: list[CaseTiming] = []
-    for each in sorted(unclear, key=lambda each: needed[id(each)]):
-        if needed[id(each)] < left:
-            left -= needed[id(each)]
+    for each in sorted(needed, key=lambda each: needed[each]):
+        if needed[each] < min(left, most[each]):
+            left -= needed[each]
             chosen.append(each)
     for each in chosen:
-        each.extra += needed[id(each)] + left / len(chosen)
+        each.extra += min(most[each], needed[each] + left / len(chosen))
     return chosen
+
+
+def _tell_sharing(waiting: Sequence[CaseTiming]) -> str:
+    longest = duration_text(sum(each.extra for each in waiting))
+    return f"{number_text(len(waiting), 'unclear case')}: up to {longest} that clear cases left"
 
 
 def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:

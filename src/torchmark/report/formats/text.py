@@ -30,6 +30,9 @@ _DETAIL = 6
 _SHORT = 30
 """The first column is wide enough for group titles that are shorter than this."""
 
+_BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nuµm]?s|[kMGT]i?B)(?!\w))")
+"""The space between a number and its unit."""
+
 _LEAST_ROOM = 20
 """Minimum width of details, even if the line is narrower."""
 
@@ -203,10 +206,17 @@ def _narrowest(column: Sequence[str]) -> int:
 
 
 def _wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:
-    """Lines of at most `width`; those after the first are indented by `hang`."""
-    return textwrap.wrap(
-        printable(text), max(width, 1), initial_indent=indent, subsequent_indent=indent + hang
+    """Lines of at most `width`; those after the first are indented by `hang`.
+
+    A number stays on the line of its unit. Printable text has no NUL, which stands for that space.
+    """
+    lines = textwrap.wrap(
+        _BEFORE_A_UNIT.sub("\0", printable(text)),
+        max(width, 1),
+        initial_indent=indent,
+        subsequent_indent=indent + hang,
     )
+    return [line.replace("\0", " ") for line in lines]
 
 
 def wrap_all(texts: Iterable[str], width: int) -> list[str]:

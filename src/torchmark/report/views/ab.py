@@ -46,6 +46,7 @@ from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
     code_details,
     failure_section,
+    function_cell,
     imports_line,
     run_line,
     setting_facts,
@@ -265,7 +266,7 @@ def _native_details(row: CountRow, *, is_page_only: bool) -> tuple[Detail, ...]:
             "instructions", lambda each: signed_cell(float(each.instructions)), Kind.INSTRUCTIONS
         ),
         field("change", show_share, Kind.CHANGE, "Share of all instructions of the case in A"),
-        field("function", lambda each: each.function, Kind.CODE),
+        field("function", lambda each: function_cell(each.function), Kind.CODE),
     ]
     return _function_details(row.functions, fields, is_page_only=is_page_only)
 

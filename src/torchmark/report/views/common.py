@@ -22,7 +22,7 @@ from torchmark.report.figures import (
     reach,
     seconds_text,
 )
-from torchmark.report.names import name_some
+from torchmark.report.names import name_some, short_function
 from torchmark.report.view import (
     Cell,
     Detail,
@@ -203,6 +203,11 @@ def signed_cell(count: float | None) -> Cell:
     if not count:
         return Cell(count, None if count is None else "0")
     return Cell(count, instructions_text(count, "+"))
+
+
+def function_cell(function: str) -> Cell:
+    """A function of callgrind; text omits the folders of its file and library."""
+    return Cell(function, short_function(function))
 
 
 def empty_cell(result: Result | None, *, is_planned: bool = True) -> Cell:

@@ -52,8 +52,9 @@ from torchmark.report.views.common import (
 _NO_FIGURE = "–"
 _FIGURES = (
     "time: median of one call in us, ± the longer side of its 95 % interval. over: difference from "
-    "the plain call. ×: ratio to the plain call. more: additional instructions."
+    "the plain call. ×: ratio to the plain call."
 )
+_COUNT_FIGURES = " more: additional instructions."
 _LIMITS = (
     "Times differ by a few per cent between processes, which the intervals do not include; counts "
     "differ much less."
@@ -85,7 +86,8 @@ def keep_suite(run: Run) -> Run:
 
 def _ladders(run: Run, rungs: Sequence[Rung]) -> Section:
     metrics = [*(each.metric for each in run.plan), *(each.metric for each in run.results)]
-    fields = [*_FIELDS, *(_COUNT_FIELDS if Metric.INSTRUCTIONS in metrics else ())]
+    is_counted = Metric.INSTRUCTIONS in metrics
+    fields = [*_FIELDS, *(_COUNT_FIELDS if is_counted else ())]
     return Section(
         "ladder",
         "Cost over a plain Tensor",
@@ -95,7 +97,7 @@ def _ladders(run: Run, rungs: Sequence[Rung]) -> Section:
             fields,
             lambda rung: Row(group=rung.case.stmt, details=code_details(rung.case)),
         ),
-        footnotes=(_FIGURES, _LIMITS),
+        footnotes=(_FIGURES + _COUNT_FIGURES if is_counted else _FIGURES, _LIMITS),
     )
 
 

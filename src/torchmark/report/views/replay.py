@@ -185,6 +185,11 @@ def _real_step_sentences(analysis: ReplayAnalysis) -> Iterator[str]:
     steps = number_text(real.time.samples, "step")
     how = f"median of {steps} after the capture, {number_text(real.threads, 'thread')}"
     yield f"A real step took {short_time_text(real.time)} in the captured program ({how})."
+    if real.is_unsteady:
+        yield (
+            "The steps took very different times, so compare with care; close other programs and "
+            "capture again."
+        )
     has_waited = real.waited > _LONG_WAIT * real.time.median
     if has_waited:
         ran, waited = short_seconds_text(real.ran), short_seconds_text(real.waited)

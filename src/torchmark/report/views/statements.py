@@ -40,6 +40,7 @@ from torchmark.report.views.charts import Dot, chart_times, draw_rows
 from torchmark.report.views.common import (
     code_details,
     frame_view,
+    function_cell,
     interval_values,
     results_in_order,
     signed_cell,
@@ -287,8 +288,11 @@ def _functions(run: Run, counted: Sequence[_Counted]) -> Section:
         else:
             title = f"{each.name} minus {counted[0].name}"
             counts = each.stats.delta(counted[0].stats)
-        table = _function_table(counts, each.stats.number_per_run, **shown)
-        rows.append(Row(cells=(Cell(title),), details=(Detail(table=table),)))
+        if counts:
+            detail = Detail(table=_function_table(counts, each.stats.number_per_run, **shown))
+        else:
+            detail = Detail(lines=("no function differs",))
+        rows.append(Row(cells=(Cell(title),), details=(detail,)))
     table = Table(columns=(Column("statement", Kind.CODE),), rows=tuple(rows))
     return Section("functions", "By function", table=table)
 
@@ -296,27 +300,10 @@ def _functions(run: Run, counted: Sequence[_Counted]) -> Section:
 def _function_table(counts: FunctionCounts, runs: int, **shown: Any) -> Table:
     fields: list[Field[FunctionCount]] = [
         field("instructions", lambda each: each.count / runs, Kind.INSTRUCTIONS),
-        field("function", lambda each: Cell(each.function, shorten(each.function)), Kind.CODE),
+        field("function", lambda each: function_cell(each.function), Kind.CODE),
     ]
     largest = sorted(counts, key=lambda each: -abs(each.count))
     return make_table(largest, fields, **shown)
-
-
-def shorten(function: str) -> str:
-    """The name of a function with file and library, without directories.
-
-    >>> shorten("/build/aten/Add.cpp:at::add [/lib/libtorch_cpu.so]")
-    'Add.cpp:at::add [libtorch_cpu.so]'
-    >>> shorten("???:PyObject_Call")
-    'PyObject_Call'
-    """
-    file, colon, rest = function.partition(":")
-    name, bracket, library = rest.rpartition(" [")
-    if not bracket:
-        name, library = rest, ""
-    file = file.rpartition("/")[2]
-    named = name if file == "???" else f"{file}{colon}{name}"
-    return f"{named} [{library.rpartition('/')[2]}" if bracket else named
 
 
 def _summarise_counts(counted: Sequence[_Counted]) -> str:

@@ -30,7 +30,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from drawing.op import TORCH, Op
+from drawing.op import SEVERAL_EXTRAS, TORCH, Op
 
 from torchmark.analyse.ab import judge_counts
 from torchmark.analyse.estimates import Verdict
@@ -164,15 +164,15 @@ def trials_of(
 def calibrated(op: Op, sides: tuple[UnderTest, UnderTest], division: Division) -> Op:
     """With the number of its small operations that take as long as itself on this machine.
 
-    Twenty of them are compared with none in the way of all trials: a loop of its own would run them
+    A hundred of them are compared with none in the way of all trials: a loop of its own would run them
     in other code, in which they were twice as fast.
     """
     if not op.extra:
         return op
-    wanted = [(op._replace(extras=2000), 0.01)]
+    wanted = [(op._replace(extras=SEVERAL_EXTRAS / 0.01), 0.01)]
     (trial,) = trials_of(wanted, Effort(budget=3.0), sides, division)
-    extras = 20 / (trial.effect.ratio - 1)
-    print(f"{op.name}: {trial.effect.ratio:.4f} with 20 of '{op.extra}'", flush=True)
+    extras = SEVERAL_EXTRAS / (trial.effect.ratio - 1)
+    print(f"{op.name}: {trial.effect.ratio:.4f} with {SEVERAL_EXTRAS} of '{op.extra}'", flush=True)
     return op._replace(extras=extras)
 
 

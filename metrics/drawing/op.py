@@ -8,6 +8,9 @@ from torchmark.engine.zygote.cases import PythonCase
 
 Way: TypeAlias = Literal["rows", "repetitions", "extra"]
 
+SEVERAL_EXTRAS = 100
+"""This many small operations are compared with none to find out how long one takes."""
+
 TORCH = {"torch": {"kind": "import", "value": "torch"}}
 
 

@@ -31,6 +31,7 @@ from torchmark.engine.paired.comparing import Comparison
 from torchmark.engine.paired.counting import remarks_of
 from torchmark.engine.under_test import WORKS, UnderTest, open_environments, remarks_on
 from torchmark.errors import InvalidArgumentError, TorchmarkError
+from torchmark.model.case import Language
 from torchmark.model.result import Metric, PlannedResult, Result, Status
 from torchmark.model.run import (
     FEWEST_REPLICATES,
@@ -58,7 +59,8 @@ DETECT_BUDGET = 120.0
 COUNT_AND_TIME = (Metric.INSTRUCTIONS, Metric.TIME)
 
 _LAUNCH_SECONDS = 5.0
-"""About how long a launch of two environments takes; for the estimate only."""
+_CROSSOVER_SECONDS = 0.5
+"""About how long a launch of two environments and a crossover take; for the estimate only."""
 
 _SAME_FILES = {"Python from": ("executable",), "torch from": ("torch_file",)}
 """Facts that must also be the same when an `ab` run is resumed: in another directory, a relative
@@ -233,9 +235,12 @@ def _announce(plan: Sequence[PlannedResult], effort: Effort, store: Store) -> st
     if timed and effort.detect is not None:
         parts.append(f"{number_text(timed, 'time')} (a pilot will estimate how long they take)")
     elif timed:
-        longest = duration_text(timed * effort.budget + FEWEST_REPLICATES * _LAUNCH_SECONDS)
+        each = max(effort.budget, FEWEST_REPLICATES * _CROSSOVER_SECONDS)
+        longest = duration_text(timed * each + FEWEST_REPLICATES * _LAUNCH_SECONDS)
         parts.append(f"{number_text(timed, 'time')} (up to about {longest})")
-    return f"comparing {' and '.join(parts)}; results go to {store.where}"
+    has_cpp = any(each.case.language is Language.CPP for each in plan)
+    before = ", after compiling C++" if has_cpp else ""
+    return f"comparing {' and '.join(parts)}{before}; results go to {store.where}"
 
 
 def _effort(budget: float | None, detect: float | None, timeout: float) -> Effort:

@@ -167,7 +167,7 @@ def _bring_up_to_date(connection: Connection, where: str) -> None:
 def _convert(connection: Connection, found: int, where: str) -> None:
     from torchmark.store.migrations import migrate  # noqa: PLC0415 - Alembic is slow to import
 
-    copy = _copy_beside(Path(where), found) if connection.dialect.name == "sqlite" else None
+    copy = _keep_copy(Path(where), found) if connection.dialect.name == "sqlite" else None
     kept = f"; a copy is kept in {copy}" if copy else ""
     _LOG.warning("converting the store %s from version %d to %d%s", where, found, VERSION, kept)
     try:
@@ -178,7 +178,7 @@ def _convert(connection: Connection, found: int, where: str) -> None:
         raise
 
 
-def _copy_beside(path: Path, version: int) -> Path:
+def _keep_copy(path: Path, version: int) -> Path:
     """Copy the file to a new path, `store.sqlite3.version-1`; earlier copies are not replaced.
 
     The caller holds the lock of writers, so the copy includes the write-ahead log, and no other

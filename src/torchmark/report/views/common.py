@@ -168,7 +168,7 @@ def measured_cell(time: MeasuredTime, text: str | None = None, *more: str) -> Ce
         time.median,
         text,
         time.interval,
-        mark=doubt_about(time),
+        mark=warning_mark(time),
         hint="; ".join([_interval_sentence(time), *map(str, time.warnings), *more]),
     )
 
@@ -187,7 +187,7 @@ def _interval_sentence(time: MeasuredTime) -> str:
     return f"{seconds_text(max(low, 0.0))} to {seconds_text(high)}, {samples}"
 
 
-def doubt_about(time: MeasuredTime) -> Mark:
+def warning_mark(time: MeasuredTime) -> Mark:
     return Mark.DOUBTFUL if time.warnings or time.interval is None else Mark.PLAIN
 
 

@@ -30,11 +30,11 @@ from torchmark.report.view import (
 )
 from torchmark.report.views.charts import chart_ratios, ratio_dot
 from torchmark.report.views.common import (
-    doubt_about,
     fact_table,
     interval_values,
     run_line,
     verdict_cell,
+    warning_mark,
 )
 
 Change = TypeVar("Change", TimeChange, CountChange)
@@ -143,7 +143,7 @@ def _change_cell(change: TimeChange) -> Cell:
 
 def _median_cell(time: MeasuredTime) -> Cell:
     hint = "; ".join(map(str, time.warnings))
-    return Cell(time.median, mark=doubt_about(time), hint=hint)
+    return Cell(time.median, mark=warning_mark(time), hint=hint)
 
 
 def _counts(differences: RunDifferences) -> list[Section]:

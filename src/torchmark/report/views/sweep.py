@@ -272,16 +272,20 @@ def _time_cell(row: SweepRow | None) -> Cell:
     if row.median_s is None:
         return Cell(text=row.status.value, mark=_mark_of(row), hint=row.reason)
     text = short_seconds_text(row.median_s)
-    return Cell(row.median_s, text, mark=_mark_of(row), hint=_doubts_of(row))
+    return Cell(row.median_s, text, mark=_mark_of(row), hint=_warning_text(row))
 
 
-def _doubts_of(row: SweepRow) -> str:
+def _warning_text(row: SweepRow) -> str:
     return "; ".join(filter(None, (row.reason, row.warnings)))
 
 
 def _mark_of(row: SweepRow) -> Mark:
-    doubt = Mark.DOUBTFUL if _doubts_of(row) else Mark.PLAIN
-    marks = {RowStatus.MEASURED: doubt, RowStatus.FAILED: Mark.BAD, RowStatus.SKIPPED: Mark.QUIET}
+    measured = Mark.DOUBTFUL if _warning_text(row) else Mark.PLAIN
+    marks = {
+        RowStatus.MEASURED: measured,
+        RowStatus.FAILED: Mark.BAD,
+        RowStatus.SKIPPED: Mark.QUIET,
+    }
     return marks[row.status]
 
 
@@ -365,7 +369,7 @@ def _median_cell(row: SweepRow) -> Cell:
         return Cell(text=text, mark=_mark_of(row), hint=row.reason)
     interval = None if row.low_s is None or row.high_s is None else (row.low_s, row.high_s)
     few = None if interval or row.median_s is None else unknown_reach_text(row.median_s)
-    return Cell(row.median_s, few, interval, mark=_mark_of(row), hint=_doubts_of(row))
+    return Cell(row.median_s, few, interval, mark=_mark_of(row), hint=_warning_text(row))
 
 
 _KERNEL_FIELDS: tuple[Field[KernelCalls], ...] = (

@@ -164,8 +164,8 @@ def trials_of(
 def calibrated(op: Op, sides: tuple[UnderTest, UnderTest], division: Division) -> Op:
     """With the number of its small operations that take as long as itself on this machine.
 
-    A hundred of them are compared with none in the way of all trials: a loop of its own would run them
-    in other code, in which they were twice as fast.
+    A hundred of them are compared with none in the way of all trials: a loop of its own would run
+    them in other code, in which they were twice as fast.
     """
     if not op.extra:
         return op

@@ -188,7 +188,7 @@ def test_a_case_that_was_decided_is_not_held_back() -> None:
 
 def test_the_end_of_its_share_does_not_follow_the_level_of_a_look() -> None:
     """After a look, the end may still spend most of the false alarms: fewer replicates suffice."""
-    each, effort = unclear_after(5.0, 0.0062), Effort(budget=2.0)
+    each, effort = unclear_after(5.0, 0.0039), Effort(budget=2.0)
     each.extra = 100.0
     each.alpha_share = 1 / 12
     assert not is_precise(each.timing(), cases=1)

@@ -148,7 +148,7 @@ def test_a_suite_that_cannot_be_loaded_makes_no_run(tmp_path: Path) -> None:
     done = torchmark_command("run", "broken.py", "empty.py", "--store", "new.db", cwd=tmp_path)
     assert done.returncode == 2
     assert "the suite at 'a' holds 3, of type int" in done.stderr
-    assert "empty.py: defines no benchmarks" in done.stderr
+    assert "empty.py: no benchmarks are defined" in done.stderr
     assert not (tmp_path / "new.db").exists()
 
 

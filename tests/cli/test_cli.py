@@ -355,3 +355,23 @@ def time_while_signalled(
     return subprocess.run([*HEEDING_CTRL_C, "bash", "-c", f"{command} '{stmt}' {' '.join(QUICK)}"],
                           capture_output=True, text=True, check=False,
                           env=os.environ | {"PYTHONPATH": site()})  # fmt: skip
+
+
+@pytest.mark.parametrize("args", [["--no-color"], ["schema", "--no-color"]])
+def test_colors_can_be_turned_off_with_an_option(
+    args: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.delenv("NO_COLOR")
+    result = CliRunner().invoke(cli, [*args, *([] if len(args) > 1 else ["schema"])])
+    assert result.exit_code == 0
+    assert os.environ["NO_COLOR"] == "1"
+
+
+def test_every_command_can_do_without_colors() -> None:
+    context = Context(cli)
+    commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    ladder = cli.get_command(context, "overrides").commands["ladder"]  # type: ignore[union-attr]
+    for name, command in {**commands, "ladder": ladder}.items():
+        assert command is not None
+        assert sum(each.name == "no_color" for each in command.params) == 1, name

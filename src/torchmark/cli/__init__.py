@@ -52,6 +52,22 @@ _MODULES = {
 """The module of each command whose module has another name."""
 
 
+def _turn_colors_off(_context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        os.environ["NO_COLOR"] = "1"
+
+
+_NO_COLOR = click.Option(
+    ["--no-color"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_turn_colors_off,
+    help="Turn colors off, as the variable NO_COLOR does.",
+)
+"""An option of every command."""
+
+
 class _LazyGroup(click.Group):
     """Imports the module of a command when it is called, and gets `<name>_command` from it."""
 
@@ -65,6 +81,9 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"torchmark.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
+        for each in (command, *getattr(command, "commands", {}).values()):
+            if _NO_COLOR not in each.params:
+                each.params.append(_NO_COLOR)
         return command
 
     def resolve_command(
@@ -90,7 +109,8 @@ class _LazyGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`torchmark COMMAND --help` shows the options of a command. Without a command, "
-    "torchmark runs `torchmark run`. Set the variable NO_COLOR to turn colors off.",
+    "torchmark runs `torchmark run`.",
+    params=[_NO_COLOR],
 )
 @click.version_option(__version__, prog_name="torchmark")
 @click.pass_context

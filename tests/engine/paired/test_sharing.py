@@ -13,7 +13,8 @@ from tests.engine.paired.fakes import Starting, World, noisy_world
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN, detectable_among, is_precise, judge_alone
 from torchmark.engine.paired.comparing import Comparison
-from torchmark.engine.paired.timing import CaseTiming, share_time, take_replicates
+from torchmark.engine.paired.sharing import share_time
+from torchmark.engine.paired.timing import CaseTiming, take_replicates
 from torchmark.model.result import Status
 from torchmark.model.run import Effort
 

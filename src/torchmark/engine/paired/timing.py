@@ -47,10 +47,11 @@ from torchmark.engine.paired.pairing import (
     TakenCrossover,
     take_crossover,
 )
+from torchmark.engine.paired.sharing import share_time, tell_sharing
 from torchmark.engine.under_test import FIRST_LAYOUT, UnderTest
 from torchmark.model.result import Crossover, Metric, PairedTiming, PlannedResult
 from torchmark.model.run import FEWEST_REPLICATES, Began, Effort, Note, Stage
-from torchmark.report.figures import duration_text, number_text
+from torchmark.report.figures import duration_text
 
 _CROSSOVERS_BEFORE_THE_FIRST_LOOK = 2
 """Crossovers per case before the first look; after that the launch gets all cores. Most changes are
@@ -66,10 +67,6 @@ that each of these looks may spend.
 The shares add up to one at most, so that the looks do not make false alarms more frequent. The
 final look, at the end of the budget, gets what the earlier looks have left. This is at least half,
 because small changes are found then."""
-
-_MOST_EXTRA = 5
-"""How many times its budget a case may get of the time that other cases left. With few cases, most
-of the time is spent waiting for launches, so one case must not get the rest of a hundred."""
 
 _CONTROL_SHARE = 0.1
 """Share of the total time of comparing, launches included."""
@@ -161,7 +158,7 @@ class Starts:
     def __init__(self, make: Starter, measured: Collection[int], *, in_background: bool) -> None:
         """`measured` are the cores for timing, in addition to those of the calling thread."""
         self._make = make
-        self._in_background = in_background
+        self.in_background = in_background
         self.idle_cores = os.sched_getaffinity(0)
         """The cores on which nothing is measured."""
         self.everywhere = self.idle_cores | set(measured)
@@ -176,7 +173,7 @@ class Starts:
         if not is_over.done():
             zygotes.run_on(self.everywhere)
         is_over.result()
-        self._coming = self._begin() if self._in_background and not is_last else None
+        self._coming = self._begin() if self.in_background and not is_last else None
         return zygotes
 
     def is_ready(self) -> bool:
@@ -462,26 +459,7 @@ def take_replicates(
     replicates = 0
     starts = Starts(start, cores, in_background=in_background)
     spare = SpareCores(sorted(starts.idle_cores - set(cores)), len(cores))
-
-    def take(one: Side, other: Side) -> TakenCrossover:
-        is_overlapping = in_background and starts.is_ready()
-        others = spare.cores() if is_overlapping else ()
-        keeps_off = is_overlapping and not others
-        for side in (one, other):
-            side.opens.run_on(starts.idle_cores if keeps_off else starts.everywhere)
-        taken = take_crossover(
-            one,
-            other,
-            rng,
-            cores,
-            time_limit=effort.timeout,
-            seconds=effort.pair_seconds,
-            in_background=is_overlapping,
-            other_cores=others,
-        )
-        if not taken.is_alone:
-            spare.leave()
-        return taken
+    take = _taker(starts, spare, rng, cores, effort)
 
     with closing(starts):
         while waiting:
@@ -504,7 +482,7 @@ def take_replicates(
                 if sharing is not None:
                     yield msgspec.structs.replace(sharing, is_over=True)
                 if waiting:
-                    sharing = Stage(text=_tell_sharing(waiting))
+                    sharing = Stage(text=tell_sharing(waiting))
                     yield sharing
             replicates += 1
             if effort.detect is not None and replicates == FEWEST_REPLICATES and waiting:
@@ -517,33 +495,39 @@ def take_replicates(
         yield from control.results()
 
 
-def share_time(
-    held: Sequence[CaseTiming], timings: Sequence[CaseTiming], effort: Effort, cases: int
-) -> list[CaseTiming]:
-    """Divide the seconds that these timings left; return the held cases that continue.
+def _taker(
+    starts: Starts,
+    spare: SpareCores,
+    rng: random.Random,
+    cores: Collection[int],
+    effort: Effort,
+) -> Taker:
+    """Return what takes a crossover on these cores, and on spare ones if nothing else runs there.
 
-    Cases that need the least of it to detect a change of 1 % come first. So as many cases as
-    possible get a clear answer, and none gets time that would not help it.
+    Nothing is started in the background while the next launch is prepared there.
     """
-    left = effort.budget * len(timings) - sum(each.seconds for each in timings)
-    most = {each: _MOST_EXTRA * effort.budget - each.extra for each in held}
-    unclear = [each for each in held if not is_precise(each.timing(), cases=cases)]
-    needed = {
-        each: each.seconds_to_see_same(min(left, most[each]), cases) for each in unclear if left > 0
-    }
-    chosen: list[CaseTiming] = []
-    for each in sorted(needed, key=lambda each: needed[each]):
-        if needed[each] < min(left, most[each]):
-            left -= needed[each]
-            chosen.append(each)
-    for each in chosen:
-        each.extra += min(most[each], needed[each] + left / len(chosen))
-    return chosen
 
+    def take(one: Side, other: Side) -> TakenCrossover:
+        is_overlapping = starts.in_background and starts.is_ready()
+        others = spare.cores() if is_overlapping else ()
+        keeps_off = is_overlapping and not others
+        for side in (one, other):
+            side.opens.run_on(starts.idle_cores if keeps_off else starts.everywhere)
+        taken = take_crossover(
+            one,
+            other,
+            rng,
+            cores,
+            time_limit=effort.timeout,
+            seconds=effort.pair_seconds,
+            in_background=is_overlapping,
+            other_cores=others,
+        )
+        if not taken.is_alone:
+            spare.leave()
+        return taken
 
-def _tell_sharing(waiting: Sequence[CaseTiming]) -> str:
-    longest = duration_text(sum(each.extra for each in waiting))
-    return f"{number_text(len(waiting), 'unclear case')}: up to {longest} that clear cases left"
+    return take
 
 
 def tell_forecast(cases: Sequence[CaseTiming], effort: Effort) -> str:

@@ -510,6 +510,48 @@ def test_a_new_store_is_made_without_alembic(sqlite_path: Path) -> None:
     assert process.stdout.splitlines() == ["0 0", "[]"]
 
 
+def make_version_3(store: Store) -> None:
+    """Take away what version 4 added."""
+    with write_transaction(store._engine) as connection:
+        for name in ("of_case", "of_run"):
+            connection.exec_driver_sql(f"DROP INDEX torchmark_results_{name}")
+        for name in ("value", "low", "high", "memory"):
+            connection.exec_driver_sql(f"ALTER TABLE torchmark_results DROP COLUMN {name}")
+        connection.exec_driver_sql("DROP TABLE torchmark_cases")
+        connection.exec_driver_sql("UPDATE torchmark_version SET version = 3")
+
+
+def test_results_of_version_3_become_a_history(place: str) -> None:
+    timed, counted = records.case("timed"), records.case("counted")
+    results = records.time_result(timed, 2e-6), records.count_result(counted, 123_400)
+    with open_store(place) as store:
+        store.create(
+            records.run_of(timed, counted, results=(*results, records.failed_result(counted)))
+        )
+        before = store.series()
+        make_version_3(store)
+    with open_store(place) as store:
+        assert store.series() == before
+        assert store.cases() == {timed.id: timed, counted.id: counted}
+
+
+def test_a_damaged_result_of_version_3_only_has_no_figures(place: str) -> None:
+    damaged, whole = records.case("damaged"), records.case("whole")
+    results = records.time_result(damaged), records.time_result(whole)
+    with open_store(place) as store:
+        store.create(records.run_of(damaged, whole, results=results))
+        with write_transaction(store._engine) as connection:
+            table = schema.results
+            broken = table.update().where(table.c.case_id == damaged.id).values(record=b"x")
+            connection.execute(broken)
+        make_version_3(store)
+    with open_store(place) as store:
+        assert [series.case for series in store.series()] == [whole]
+        assert (
+            store.run("latest").results[0].reason.startswith("its record in the store is damaged")
+        )
+
+
 def test_a_tag_of_several_runs_stays_with_the_newest(place: str) -> None:
     """As stores of version 2 could have it."""
     ids = [f"2026111{day}-000000-aaaaaa" for day in (5, 7, 6)]
@@ -517,6 +559,7 @@ def test_a_tag_of_several_runs_stays_with_the_newest(place: str) -> None:
         for run_id in ids:
             started = f"{run_id[:8]}T00:00:00Z"
             store.create(records.run_of(records.case(), id=run_id, started=started))
+        make_version_3(store)
         with write_transaction(store._engine) as connection:
             connection.exec_driver_sql("DROP INDEX torchmark_tags_held_once")
             connection.exec_driver_sql("ALTER TABLE torchmark_runs DROP COLUMN suite")

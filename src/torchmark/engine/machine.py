@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import re
@@ -128,16 +129,25 @@ def why_py_spy_cannot_attach(py_spy: str) -> str | None:
 
 
 def describe_checkout(directory: Path) -> dict[str, Any] | None:
-    """Return the checked-out commit and whether files differ from it; None outside of git."""
+    """Return the checked-out commit, its date, and whether files differ; None outside of git."""
     commit = _git(directory, "rev-parse", "HEAD")
     if commit is None:
         return None
     status = _git(directory, "status", "--porcelain", "--untracked-files=no")
     return {
         "commit": commit,
+        "committed": _commit_date(_git(directory, "show", "-s", "--format=%ct", "HEAD")),
         "branch": _git(directory, "rev-parse", "--abbrev-ref", "HEAD"),
         "dirty": None if status is None else bool(status),
     }
+
+
+def _commit_date(seconds: str | None) -> str | None:
+    """The date in UTC as ISO 8601, from what git prints."""
+    if seconds is None or not seconds.isdigit():
+        return None
+    date = datetime.datetime.fromtimestamp(int(seconds), datetime.timezone.utc)
+    return date.isoformat(timespec="seconds")
 
 
 def _git(directory: Path, *arguments: str) -> str | None:

@@ -22,10 +22,16 @@ import msgspec
 from alembic import op
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import Column, Text, text
+from sqlalchemy import Column, Double, Text, text
 
 from torchmark.model.case import Case, Language
-from torchmark.model.codec import decode_measurement, decode_run, decode_stats, encode_result
+from torchmark.model.codec import (
+    decode_measurement,
+    decode_result,
+    decode_run,
+    decode_stats,
+    encode_result,
+)
 from torchmark.model.measurement import Measurement
 from torchmark.model.result import (
     Counts,
@@ -39,7 +45,14 @@ from torchmark.model.result import (
     counts_of_stats,
 )
 from torchmark.model.run import Environment, Run, RunKind, RunState
-from torchmark.store.store import columns_of, compress_record, decompress_record, suite_of
+from torchmark.store.figures import figures_of
+from torchmark.store.store import (
+    columns_of,
+    compress_record,
+    decompress_record,
+    keep_case,
+    suite_of,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -83,7 +96,29 @@ def _suite_of_run(row: Any) -> dict[str, Any]:
     return {"suite": suite_of(decode_run(decompress_record(row.record)))}
 
 
-_STEPS = (_upgrade_to_2, _upgrade_to_3)
+def _upgrade_to_4() -> None:
+    """Add the figures that a history reads, and the table of cases."""
+    figures = ("value", "low", "high", "memory")
+    for name in figures:
+        op.add_column("torchmark_results", Column(name, Double))
+    for name, first in (
+        ("torchmark_results_of_case", ("case_id", "metric", "status", "run_id")),
+        ("torchmark_results_of_run", ("run_id", "status", "metric", "case_id")),
+    ):
+        op.create_index(name, "torchmark_results", [*first, "environments", *figures])
+    columns = (Column("id", Text, primary_key=True), Column("record", Text, nullable=False))
+    op.create_table("torchmark_cases", *columns)
+    _convert_each("torchmark_results", "place", _figures_of_result)
+    op.execute(text("UPDATE torchmark_version SET version = 4"))
+
+
+def _figures_of_result(row: Any) -> dict[str, Any]:
+    result = decode_result(decompress_record(row.record))
+    keep_case(op.get_bind(), result.case)
+    return msgspec.structs.asdict(figures_of(result))
+
+
+_STEPS = (_upgrade_to_2, _upgrade_to_3, _upgrade_to_4)
 """The step to version 2, and the later steps."""
 
 

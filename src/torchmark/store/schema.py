@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -43,7 +44,7 @@ from torchmark.store.database import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 3
+VERSION = 4
 """Increased with every change of the tables, together with a step in `migrations`."""
 
 _MIGRATION_SECONDS = 3600
@@ -97,6 +98,11 @@ results = Table(
     Column("environments", Text, nullable=False),  # their names, as JSON
     Column("status", Text, nullable=False),
     Column("record", LargeBinary, nullable=False),
+    # The figures of `torchmark.model.series.Figures`.
+    Column("value", Double),
+    Column("low", Double),
+    Column("high", Double),
+    Column("memory", Double),
 )
 
 # A result is stored once, even if several processes write it.
@@ -107,6 +113,32 @@ Index(
     results.c.metric,
     results.c.environments,
     unique=True,
+)
+
+# A history reads these two indexes only: records would be a hundred times as much to read.
+_FIGURES = tuple(results.c[name] for name in ("environments", "value", "low", "high", "memory"))
+Index(
+    "torchmark_results_of_case",
+    results.c.case_id,
+    results.c.metric,
+    results.c.status,
+    results.c.run_id,
+    *_FIGURES,
+)
+Index(
+    "torchmark_results_of_run",
+    results.c.run_id,
+    results.c.status,
+    results.c.metric,
+    results.c.case_id,
+    *_FIGURES,
+)
+
+cases = Table(
+    "torchmark_cases",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("record", Text, nullable=False),  # the case as JSON
 )
 
 

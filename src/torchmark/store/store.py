@@ -15,7 +15,7 @@ import logging
 import os
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,9 +32,12 @@ from torchmark.errors import (
     UnknownRunError,
     UnknownStoreError,
 )
+from torchmark.model.case import Case
 from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
 from torchmark.model.result import Metric, Result, Status
 from torchmark.model.run import Environment, Run, RunKind, RunState
+from torchmark.model.series import Origin, Quantity, Series
+from torchmark.printable import printable
 from torchmark.store import schema
 from torchmark.store.database import (
     as_store_error,
@@ -45,6 +48,8 @@ from torchmark.store.database import (
     url_of,
     write_transaction,
 )
+from torchmark.store.figures import figures_of
+from torchmark.store.histories import read_cases, read_origins, read_series
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -273,6 +278,40 @@ class Store:
             found = [self._read_result(each, run) for each in rows]
         return msgspec.structs.replace(run, results=tuple(filter(None, found)))
 
+    def cases(self) -> dict[str, Case]:
+        """Return all cases that have figures, by their ids."""
+        with self._reading() as connection:
+            return read_cases(connection)
+
+    def origins(self) -> list[Origin]:
+        """Return the runs, in the order of the commits that they measured."""
+        with self._reading() as connection:
+            return read_origins(connection)
+
+    def series(
+        self,
+        case_ids: Collection[str] | None = None,
+        quantities: Collection[Quantity] | None = None,
+        *,
+        branch: str | None = None,
+        since: str | None = None,
+        newest: int | None = None,
+    ) -> list[Series]:
+        """Return the series of cases: one for each quantity and class of machines.
+
+        None means all. `branch` keeps the runs on it, `since` those whose commit is not older than
+        a date (ISO 8601), and `newest` the newest runs. Damaged records do not matter here.
+        """
+        with self._reading() as connection:
+            origins = read_origins(connection)
+            if branch is not None:
+                origins = [each for each in origins if each.branch == branch]
+            if since is not None:
+                origins = [each for each in origins if each.when >= since]
+            if newest is not None:
+                origins = origins[-newest:]
+            return read_series(connection, origins, case_ids, quantities)
+
     def _read_result(self, row: Any, run: Run) -> Result | None:
         """Return the result; if its record is damaged, return the planned one as failed."""
         try:
@@ -377,7 +416,8 @@ def suite_of(run: Run) -> str:
     trace = replay.get("trace") if isinstance(replay, Mapping) else None
     named = run.settings.get("suites") or [trace or run.settings.get("spec")]
     names = [Path(name).name or name for name in named if isinstance(name, str)]
-    return ", ".join(names) or (run.plan[0].case.name if run.plan else "")
+    # PostgreSQL stores no NUL characters.
+    return printable(", ".join(names) or (run.plan[0].case.name if run.plan else ""))
 
 
 def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
@@ -389,7 +429,13 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
     }
     same = delete(schema.results).filter_by(**key)
     connection.execute(same.where(schema.results.c.status != Status.DONE.value))
-    row = {**key, "status": result.status.value, "record": compress_record(encode_result(result))}
+    row = {
+        **key,
+        "status": result.status.value,
+        "record": compress_record(encode_result(result)),
+        **msgspec.structs.asdict(figures_of(result)),
+    }
+    keep_case(connection, result.case)
     if _insert_once(connection, schema.results, row, key):
         return True
     held = connection.execute(select(schema.results.c.record).filter_by(**key)).scalar_one()
@@ -399,6 +445,12 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
         connection.execute(update(schema.results).filter_by(**key).values(row))
         return True
     return False
+
+
+def keep_case(connection: Connection, case: Case) -> None:
+    """Store the case, so that a history can name it without reading records."""
+    row = {"id": case.id, "record": msgspec.json.encode(case).decode()}
+    _insert_once(connection, schema.cases, row, ["id"])
 
 
 def _insert_once(

@@ -104,10 +104,6 @@ STATEMENTS = {
     "dict of 300": Statement("{k: str(k) for k in keys}", "keys = list(range(300))"),
     "C++ sum (512)": Statement("x.sum();", "auto x = torch::ones({512});", "cpp"),
     "C++ add_ in 1 MB": Statement("x.add_(1);", "auto x = torch::ones({512, 512});", "cpp"),
-}
-"""The rules were tuned on these, or a change was judged by them."""
-
-HELD_OUT = {
     "relu (2048)": Statement("x.relu()", "x = torch.ones(2048)"),
     "transposed copy (256x256)": Statement("x.t().contiguous()", "x = torch.ones(256, 256)"),
     "cat (2x1000)": Statement("torch.cat((x, y))", "x, y = torch.ones(1000), torch.ones(1000)"),
@@ -129,6 +125,33 @@ HELD_OUT = {
         "x.matmul(w).sum().backward();",
         "auto x = torch::ones({8, 16}), w = torch::ones({16, 16}).requires_grad_();",
         "cpp",
+    ),
+}
+"""The rules were tuned on these, or a change was judged by them."""
+
+HELD_OUT = {
+    "sigmoid (1024)": Statement("x.sigmoid()", "x = torch.ones(1024)"),
+    "addmm (48x48)": Statement(
+        "torch.addmm(b, x, y)", "b, x, y = (torch.ones(48, 48) for _ in range(3))"
+    ),
+    "where (300x300)": Statement(
+        "torch.where(c, x, y)",
+        "x, y = torch.ones(300, 300), torch.zeros(300, 300); c = x > 0",
+    ),
+    "topk (4000)": Statement("x.topk(10)", "x = torch.arange(4000.0) * 7919 % 4001"),
+    "batch_norm (4x16x16x16)": Statement(
+        "m(x)", "m = torch.nn.BatchNorm2d(16).eval(); x = torch.ones(4, 16, 16, 16)"
+    ),
+    "mul in 12 MB": Statement(
+        "torch.mul(x, y, out=z)", "x, y, z = (torch.ones(1000, 1000) for _ in range(3))"
+    ),
+    "re.sub": Statement(
+        "re.sub(r'[aeiou]+', '-', text)", "import re; text = 'the quick brown fox ' * 20"
+    ),
+    "C++ relu (1000)": Statement("x.relu();", "auto x = torch::ones({1000});", "cpp"),
+    "C++ stack (3x64)": Statement("torch::stack({x, x, x});", "auto x = torch::ones({64});", "cpp"),
+    "C++ softmax and backward (32)": Statement(
+        "x.softmax(1).sum().backward();", "auto x = torch::ones({8, 32}).requires_grad_();", "cpp"
     ),
 }
 """Nothing was tuned on these, and nothing was chosen after they were seen."""

@@ -11,11 +11,14 @@ import re
 import sys
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from torchmark.errors import SettingsError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -72,6 +75,45 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """How much worse some cases may get, for `torchmark check` and `torchmark ci`."""
+
+    cases: str = ""
+    """The cases, as for `-k`; all by default."""
+
+    metric: Literal["time", "instructions", "memory"] | None = None
+    """What it applies to; None means everything."""
+
+    soft: Amount | None = None
+    """Warn beyond so many per cent."""
+
+    hard: Amount | None = None
+    """Fail beyond so many per cent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """Defaults for the options of `torchmark check`."""
+
+    against: str | None = None
+    """The branch, run or tag that new results are compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishSettings:
+    """Defaults for the options of `torchmark publish`."""
+
+    title: str | None = None
+    """The title of the site."""
+
+    commit_url: str | None = None
+    """The address of a commit, with {commit} in it."""
+
+    site_url: str | None = None
+    """The address of the site, for its feed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings; without a file, every setting has its default."""
 
@@ -83,12 +125,24 @@ class Settings:
 
     thresholds: ThresholdSettings = field(default_factory=ThresholdSettings)
     run: RunSettings = field(default_factory=RunSettings)
+    check: CheckSettings = field(default_factory=CheckSettings)
+    publish: PublishSettings = field(default_factory=PublishSettings)
+    limits: tuple[LimitSettings, ...] = ()
+    """Limits of cases; a later entry replaces an earlier one."""
 
     file: Path | None = None
     """The settings file; relative paths of suites start at its directory."""
 
 
-_TABLES = {"thresholds": ThresholdSettings, "run": RunSettings}
+_TABLES = {
+    "thresholds": ThresholdSettings,
+    "run": RunSettings,
+    "check": CheckSettings,
+    "publish": PublishSettings,
+}
+_LISTS = {"limits": LimitSettings}
+"""Keys whose value is a list of tables."""
+
 _TYPES = {
     "int": "a whole number",
     "float": "a number",
@@ -137,13 +191,21 @@ def _settings_of(path: Path, table: dict[str, Any], prefix: str) -> Settings:
     _check_keys(path, table, _KEYS, prefix)
     for name, kind in _TABLES.items():
         if isinstance(table.get(name), dict):
-            known = tuple(each.name for each in fields(kind))
-            _check_keys(path, table[name], known, _dotted(prefix, name))
+            _check_keys(path, table[name], _names_of(kind), _dotted(prefix, name))
+    for name, kind in _LISTS.items():
+        entries = table.get(name)
+        for place, each in enumerate(entries if isinstance(entries, list) else []):
+            if isinstance(each, dict):
+                _check_keys(path, each, _names_of(kind), _dotted(prefix, f"{name}[{place}]"))
     try:
         found = msgspec.convert({**table, "file": None}, Settings)
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {_in_toml_words(str(error), prefix)}") from error
     return replace(found, store=_resolve_store(found.store, path.parent), file=path)
+
+
+def _names_of(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def _check_keys(path: Path, table: dict[str, Any], known: tuple[str, ...], prefix: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tests import records
 from torchmark.model.result import Facts, Result, Status
 from torchmark.model.run import Environment, Run
-from torchmark.model.series import Quantity, Series
+from torchmark.model.series import Quantity, Series, choose_origins
 from torchmark.store import Store
 from torchmark.store.database import write_transaction
 
@@ -89,12 +89,15 @@ def test_series_can_be_chosen_by_case_branch_date_and_number_of_runs(store: Stor
         store.create(run_on(day, *results, branch=branch))
 
     def days(**chosen: Any) -> list[str]:
-        return [point.origin.run[6:8] for point in only(store.series([ADD.id], **chosen)).points]
+        origins = choose_origins(store.origins(), **chosen)
+        found = only(store.series([ADD.id], origins=origins))
+        return [point.origin.run[6:8] for point in found.points]
 
     assert days() == ["01", "02", "03"]
     assert days(branch="main") == ["01", "02"]
     assert days(since="2026-11-02") == ["02", "03"]
     assert days(newest=1) == ["03"]
+    assert days(machine="Fast One, 2 cores, x86_64", newest=9) == ["01", "02", "03"]
     assert store.series(["no such case"]) == []
 
 

@@ -35,6 +35,8 @@ _COMMANDS = {
     "runs": "List stored runs.",
     "show": "Show a stored run: times, instructions, warnings, failures.",
     "compare": "Compare two stored runs case by case.",
+    "history": "Show how cases developed over commits, and where they changed.",
+    "check": "Judge a run against its history; fail if a case got worse.",
     "export": "Write a stored run as JSON, CSV, Markdown, text or HTML.",
     "tag": "Name a stored run.",
     "untag": "Remove a name from its run.",

@@ -142,6 +142,23 @@ def describe_checkout(directory: Path) -> dict[str, Any] | None:
     }
 
 
+def count_commits(
+    directory: Path, ranges: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], int | None]:
+    """Return the number of commits in each range; None if its start is not an ancestor of its end.
+
+    Ranges with a commit that the repository does not have, such as after a rebase, are left out.
+    """
+    found: dict[tuple[str, str], int | None] = {}
+    for before, after in ranges:
+        # left: commits that only `before` has; right: those that only `after` has
+        sides = _git(directory, "rev-list", "--count", "--left-right", f"{before}...{after}", "--")
+        if sides is not None:
+            left, right = map(int, sides.split())
+            found[before, after] = None if left else right
+    return found
+
+
 def _commit_date(seconds: str | None) -> str | None:
     """The date in UTC as ISO 8601, from what git prints."""
     if seconds is None or not seconds.isdigit():

@@ -7,6 +7,7 @@ result in columns. Figures of different kinds of machines are never in one serie
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
@@ -117,6 +118,25 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def values(self) -> tuple[float, ...]:
         return tuple(point.value for point in self.points)
+
+
+def choose_origins(
+    origins: Iterable[Origin],
+    *,
+    branch: str | None = None,
+    since: str | None = None,
+    machine: str | None = None,
+    newest: int | None = None,
+) -> list[Origin]:
+    """The runs on a branch, on a class of machines, since a date (ISO 8601); the newest of them."""
+    chosen = [
+        each
+        for each in origins
+        if (branch is None or each.branch == branch)
+        and (since is None or each.when >= since)
+        and (machine is None or each.machine == machine)
+    ]
+    return chosen if newest is None else chosen[max(0, len(chosen) - newest) :]
 
 
 def machine_class(environment: Environment) -> str:

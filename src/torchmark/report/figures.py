@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any, TypeAlias
 
 from torchmark.model.units import first_line, select_unit
@@ -25,6 +27,28 @@ def cut_line(text: str, longest: int = 120) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Bars from the least to the largest value; a bar may be the median of several values.
+
+    >>> sparkline([1, 1, 2, 3, 3, 3], 6), sparkline([1, 1, 1, 9, 9, 9], 2), sparkline([5, 5], 8)
+    ('▁▁▅███', '▁█', '▄▄')
+    """
+    count = min(width, len(values))
+    edges = [round(at * len(values) / count) for at in range(count + 1)] if count else []
+    shown = [median(values[low:high]) for low, high in itertools.pairwise(edges)]
+    if not shown or not math.isfinite(sum(shown)):
+        return ""
+    least, span = min(shown), max(shown) - min(shown)
+    if not span:
+        return _BARS[3] * count
+    return "".join(
+        _BARS[min(int((each - least) / span * len(_BARS)), len(_BARS) - 1)] for each in shown
+    )
 
 
 def number_text(number: int, what: str) -> str:

@@ -293,24 +293,15 @@ class Store:
         case_ids: Collection[str] | None = None,
         quantities: Collection[Quantity] | None = None,
         *,
-        branch: str | None = None,
-        since: str | None = None,
-        newest: int | None = None,
+        origins: Sequence[Origin] | None = None,
     ) -> list[Series]:
         """Return the series of cases: one for each quantity and class of machines.
 
-        None means all. `branch` keeps the runs on it, `since` those whose commit is not older than
-        a date (ISO 8601), and `newest` the newest runs. Damaged records do not matter here.
+        None means all cases, quantities or runs. Damaged records do not matter here.
         """
         with self._reading() as connection:
-            origins = read_origins(connection)
-            if branch is not None:
-                origins = [each for each in origins if each.branch == branch]
-            if since is not None:
-                origins = [each for each in origins if each.when >= since]
-            if newest is not None:
-                origins = origins[-newest:]
-            return read_series(connection, origins, case_ids, quantities)
+            runs = read_origins(connection) if origins is None else origins
+            return read_series(connection, runs, case_ids, quantities)
 
     def _read_result(self, row: Any, run: Run) -> Result | None:
         """Return the result; if its record is damaged, return the planned one as failed."""

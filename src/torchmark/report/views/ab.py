@@ -9,6 +9,7 @@ from typing import TypeVar
 from torchmark.analyse.ab import CountRow, FunctionDifference, Judged, TimeRow, judge, pairs_of
 from torchmark.analyse.estimates import Verdict
 from torchmark.analyse.pairs import SAME_WITHIN
+from torchmark.analyse.score import count_ratios, time_ratios
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, PythonCalls, Result, Status
 from torchmark.model.run import FEWEST_REPLICATES, Run
@@ -53,6 +54,7 @@ from torchmark.report.views.common import (
     signed_cell,
     verdict_cell,
 )
+from torchmark.report.views.score import score_section
 
 T = TypeVar("T")
 
@@ -110,6 +112,13 @@ def _sections(judged: Judged, suffix: str) -> list[Section]:
     return [
         *([_times(judged, suffix, lead)] if judged.times else []),
         *([_counts(judged, suffix, lead)] if judged.counts else []),
+        score_section(time_ratios(judged), f"{lead}Score of the times", f"score{suffix}"),
+        score_section(
+            count_ratios(judged),
+            f"{lead}Score of the instructions",
+            f"count-score{suffix}",
+            shared=0.0,
+        ),
         Section(f"gaps{suffix}", f"{lead}Not measured", listing=gaps),
         Section(
             f"control{suffix}",

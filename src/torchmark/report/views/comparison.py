@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from torchmark.analyse.estimates import CountChange, MeasuredTime
 from torchmark.analyse.run_differences import RunDifferences, TimeChange, Unmatched
+from torchmark.analyse.score import ratios_between_runs
 from torchmark.model.run import Environment, Run
 from torchmark.model.units import first_line
 from torchmark.report.figures import environment_facts, ratio_text, seconds_text
@@ -36,6 +37,7 @@ from torchmark.report.views.common import (
     verdict_cell,
     warning_mark,
 )
+from torchmark.report.views.score import score_section
 
 Change = TypeVar("Change", TimeChange, CountChange)
 
@@ -57,6 +59,7 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
             *_times(differences, is_of_ratios=False),
             *_times(differences, is_of_ratios=True),
             *_counts(differences),
+            score_section(ratios_between_runs(differences), "Score of the times", "score"),
             _unmatched(differences),
         ),
         environments=fact_table([*_named("before", first), *_named("after", second)]),

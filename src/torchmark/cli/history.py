@@ -1,0 +1,191 @@
+"""`torchmark history`: how the figures of cases developed, and where they changed."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from torchmark.analyse.change_points import SIGNIFICANCE
+from torchmark.analyse.history import LEAST, History, history_of
+from torchmark.cli.shell import (
+    ExitCode,
+    Percent,
+    columns,
+    combine,
+    echo,
+    file_options,
+    files_in,
+    opened,
+    store_option,
+    tell_damage,
+    write_documents,
+)
+from torchmark.define.selection import selected
+from torchmark.engine.machine import count_commits
+from torchmark.errors import InvalidArgumentError
+from torchmark.model.case import Case
+from torchmark.model.series import Quantity, choose_origins
+from torchmark.report import render_view
+from torchmark.report.formats.data import render_figures
+from torchmark.report.view import View
+from torchmark.report.views import history as history_view
+from torchmark.store import Store
+from torchmark.store.database import option_for
+
+_MOST_COUNTED = 50
+"""Most ranges of commits that git is asked about; each takes some milliseconds."""
+
+
+class Date(click.ParamType[str]):
+    """A date such as 2026-11-01, with or without a time; a time without an offset is in UTC."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            date = datetime.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a date such as 2026-11-01", param, ctx)
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=datetime.timezone.utc)
+        return date.astimezone(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+change_options = combine(
+    click.option(
+        "--least",
+        type=Percent(),
+        metavar="X%",
+        help="Ignore changes smaller than X %.  [default: "
+        f"{LEAST[Quantity.TIME] * 100:g}% for times, any difference for counts and memory]",
+    ),
+    click.option(
+        "--significance",
+        type=Percent(),
+        metavar="X%",
+        help="Share of cases without a change in which one may be found.  "
+        f"[default: {SIGNIFICANCE * 100:g}%]",
+    ),
+)
+
+
+@click.command("history")
+@click.argument("case", required=False, default="")
+@click.option("-k", "pattern", metavar="PATTERN", default="", help="Show cases with these words.")
+@click.option(
+    "--metric",
+    "quantities",
+    type=click.Choice([each.value for each in Quantity]),
+    multiple=True,
+    help="Show this only; may be repeated.  [default: what the runs have]",
+)
+@click.option("--branch", metavar="BRANCH", help="Only runs on this branch.")
+@click.option("--since", type=Date(), metavar="DATE", help="Only commits since DATE.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N of these runs."
+)
+@change_options
+@store_option
+@file_options
+def history_command(
+    case: str,
+    pattern: str,
+    quantities: tuple[str, ...],
+    branch: str | None,
+    since: str | None,
+    limit: int | None,
+    least: float | None,
+    significance: float | None,
+    place: str | None,
+    **arguments: Any,
+) -> None:
+    """Show how the figures of cases developed, and at which commits they changed.
+
+    CASE is the id of a case, its beginning, or words of its title; without CASE and -k, all cases
+    are shown. Runs are in the order of their commits. Runs on different classes of machines are
+    shown separately. A change that a later run undid has "passed"; one with fewer than three runs
+    behind it is "recent".
+
+    \b
+    torchmark history "add C++" --metric instructions
+    torchmark history -k "add not C++" --branch main --since 2026-10-01 --html history.html
+    """
+    files = files_in(arguments)
+    wanted = [Quantity(each) for each in quantities] or None
+    with opened(place, read_only=True) as store:
+        cases = _choose_cases(store, case, pattern)
+        origins = choose_origins(store.origins(), branch=branch, since=since, newest=limit)
+        series = store.series(cases, wanted, origins=origins)
+    found = [
+        history_of(each, least=least, significance=significance or SIGNIFICANCE) for each in series
+    ]
+    if not found:
+        _fail_empty(store, branch, since)
+    view = history_view.make_view(found, distances_between(found, Path.cwd()))
+    if any(files.values()):
+        wrote_all = write_documents(files, lambda form: _render(view, form))
+    else:
+        echo(render_view(view, "text", columns()), nl=False)
+        wrote_all = True
+    if tell_damage(store) or not wrote_all:
+        sys.exit(ExitCode.ENVIRONMENT)
+
+
+def _render(view: View, form: str) -> str:
+    if form == "json":
+        return render_figures(view, {"torchmark": "history", "version": 1})
+    return render_view(view, form)
+
+
+def _choose_cases(store: Store, name: str, pattern: str) -> list[str] | None:
+    """The ids of the cases; None for all."""
+    if not name and not pattern:
+        return None
+    known = store.cases()
+    cases: Iterable[Case] = known.values()
+    if name:
+        by_id = [case for case_id, case in known.items() if case_id.startswith(name)]
+        by_title = [case for case in cases if name in (case.title, case.name)]
+        cases = by_id or by_title or selected(cases, name)
+    chosen = [case.id for case in selected(cases, pattern)]
+    if not chosen:
+        words = " and ".join(repr(each) for each in (name, pattern) if each)
+        raise InvalidArgumentError(
+            f"no case with figures in {store.where} matches {words}; `torchmark history"
+            f"{option_for(store.where)}` shows all"
+        )
+    return chosen
+
+
+def _fail_empty(store: Store, branch: str | None, since: str | None) -> None:
+    chosen = [
+        *([f"on branch {branch}"] if branch else []),
+        *([f"since {since[:10]}"] if since else []),
+    ]
+    if chosen:
+        branches = sorted({each.branch for each in store.origins() if each.branch})
+        known = f"; there are runs on {', '.join(branches)}" if branch and branches else ""
+        raise InvalidArgumentError(f"no run {' '.join(chosen)} has such figures{known}")
+    echo(
+        f"No times or counts in {store.where} yet; "
+        f"`torchmark run{option_for(store.where)}` measures some.",
+        err=True,
+    )
+    sys.exit(ExitCode.ENVIRONMENT if tell_damage(store) else ExitCode.FINE)
+
+
+def distances_between(histories: Iterable[History], directory: Path) -> history_view.Distances:
+    """The numbers of commits behind the newest changes, where the repository here has them."""
+    ranges = {
+        (each.before.commit, each.after.commit): each.after.when
+        for history in histories
+        for each in history.listed
+        if each.before.commit and each.after.commit and each.before.commit != each.after.commit
+    }
+    newest = sorted(ranges, key=lambda each: ranges[each], reverse=True)[:_MOST_COUNTED]
+    return count_commits(directory, newest)

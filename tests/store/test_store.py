@@ -19,8 +19,8 @@ from torchmark.errors import (
     UnknownRunError,
 )
 from torchmark.model.result import Metric, PlannedResult, Result, Status
-from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState
-from torchmark.store import RunSummary, Store, open_store
+from torchmark.model.run import Environment, MachineSpeeds, Run, RunKind, RunState, RunSummary
+from torchmark.store import Store, open_store
 from torchmark.store.database import as_store_error, read_transaction
 
 ADD, MUL = records.case("Pointwise", "add"), records.case("Pointwise", "mul", stmt="x * y")

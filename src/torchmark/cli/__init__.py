@@ -37,6 +37,8 @@ _COMMANDS = {
     "compare": "Compare two stored runs case by case.",
     "history": "Show how cases developed over commits, and where they changed.",
     "check": "Judge a run against its history; fail if a case got worse.",
+    "publish": "Write a static site of all stored runs.",
+    "report": "Write one page for one or several stored runs.",
     "export": "Write a stored run as JSON, CSV, Markdown, text or HTML.",
     "tag": "Name a stored run.",
     "untag": "Remove a name from its run.",
@@ -49,6 +51,7 @@ _MODULES = {
     **dict.fromkeys(["time", "count"], "statements"),
     **dict.fromkeys(["list", "summary", "doctor"], "inventory"),
     **dict.fromkeys(["runs", "show", "compare", "export", "schema"], "stored"),
+    "report": "publish",
     **dict.fromkeys(["tag", "untag", "rm"], "tidying"),
 }
 """The module of each command whose module has another name."""

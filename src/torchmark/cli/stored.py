@@ -50,7 +50,7 @@ from torchmark.engine.files import is_owned
 from torchmark.errors import InvalidArgumentError, OutputFileError
 from torchmark.files import write_whole
 from torchmark.model.codec import json_schema
-from torchmark.model.run import RunState
+from torchmark.model.run import RunState, RunSummary
 from torchmark.model.units import ordered_unique
 from torchmark.report import FORMATS, render, render_view
 from torchmark.report.figures import cut_line
@@ -58,7 +58,6 @@ from torchmark.report.formats.data import render_figures
 from torchmark.report.view import Cell, Column, Kind, Row, Section, Table, View, cells_of
 from torchmark.report.views import comparison
 from torchmark.settings import ThresholdSettings, settings_for
-from torchmark.store import RunSummary
 from torchmark.store.database import option_for
 
 _WIDE = 110

@@ -254,6 +254,30 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
                     )
 
 
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as shown in a list."""
+
+    id: str
+    kind: RunKind
+    started: str
+    """Start time in UTC, as ISO 8601 with seconds."""
+
+    state: RunState
+    tags: tuple[str, ...]
+    """Names that users gave it, oldest first."""
+
+    planned: int
+    """Number of planned results; the next four count the existing ones by status."""
+
+    done: int
+    failed: int
+    skipped: int
+    partial: int
+    environments: tuple[Environment, ...]
+    suite: str
+    """What was measured: suites, a trace, the file of a sweep, or the first statement."""
+
+
 Progress: TypeAlias = "Began | Stage | Note | Result"
 """Arguments of a progress callback."""
 

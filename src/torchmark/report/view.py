@@ -94,6 +94,12 @@ class Cell:
     link: str = ""
     """The ID of a section or row with more information."""
 
+    href: str = ""
+    """The address of another page, for pages of a site; other formats ignore it."""
+
+    svg: str = ""
+    """A small drawing of our own, shown in pages instead of the text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:

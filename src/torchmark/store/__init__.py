@@ -7,6 +7,6 @@ method returns.
 from __future__ import annotations
 
 from torchmark.store.database import artifact_folder, default_path
-from torchmark.store.store import RunSummary, Store, new_run_id, open_store
+from torchmark.store.store import Store, new_run_id, open_store
 
-__all__ = ["RunSummary", "Store", "artifact_folder", "default_path", "new_run_id", "open_store"]
+__all__ = ["Store", "artifact_folder", "default_path", "new_run_id", "open_store"]

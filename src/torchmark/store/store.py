@@ -35,7 +35,7 @@ from torchmark.errors import (
 from torchmark.model.case import Case
 from torchmark.model.codec import decode_result, decode_run, encode_result, encode_run
 from torchmark.model.result import Metric, Result, Status
-from torchmark.model.run import Environment, Run, RunKind, RunState
+from torchmark.model.run import Run, RunKind, RunState, RunSummary
 from torchmark.model.series import Origin, Quantity, Series
 from torchmark.printable import printable
 from torchmark.store import schema
@@ -67,30 +67,6 @@ _LOG = logging.getLogger(__name__)
 
 _LISTED = 8
 """Number of candidates that an error lists before it only counts them."""
-
-
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as shown in a list."""
-
-    id: str
-    kind: RunKind
-    started: str
-    """Start time in UTC, as ISO 8601 with seconds."""
-
-    state: RunState
-    tags: tuple[str, ...]
-    """Names that users gave it, oldest first."""
-
-    planned: int
-    """Number of planned results; the next four count the existing ones by status."""
-
-    done: int
-    failed: int
-    skipped: int
-    partial: int
-    environments: tuple[Environment, ...]
-    suite: str
-    """What was measured: suites, a trace, the file of a sweep, or the first statement."""
 
 
 def open_store(
@@ -149,6 +125,11 @@ class Store:
 
         self.damage: list[str] = []
         """Messages about data that could not be read so far; each says what to do."""
+
+    @property
+    def url(self) -> str:
+        """The URL with which another process opens it. Do not show it: it may have a password."""
+        return self._engine.url.render_as_string(hide_password=False)
 
     def __enter__(self) -> Store:
         return self
@@ -302,6 +283,17 @@ class Store:
         with self._reading() as connection:
             runs = read_origins(connection) if origins is None else origins
             return read_series(connection, runs, case_ids, quantities)
+
+    def result(self, run_id: str, case_id: str, metric: Metric) -> Result | None:
+        """Return a result of one environment; None if it is missing or its record is damaged."""
+        table = schema.results
+        key = {"run_id": run_id, "case_id": case_id, "metric": metric.value}
+        with self._reading() as connection:
+            found = connection.execute(select(table.c.record).filter_by(**key)).scalars().first()
+        try:
+            return None if found is None else _result(found)
+        except _UNREADABLE:
+            return None
 
     def _read_result(self, row: Any, run: Run) -> Result | None:
         """Return the result; if its record is damaged, return the planned one as failed."""

@@ -6,7 +6,9 @@ are drawn. Templates escape all text except torchmark's own style, scripts and d
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import jinja2
 import markupsafe
@@ -27,18 +29,37 @@ _LONGEST_CODE = 20_000
 """Maximum characters of code or output in a page."""
 
 
-def render(view: View) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The site that a page belongs to. Its pages share style and scripts in `assets`."""
+
+    title: str
+    root: str
+    """The way from the page to the root of the site: "" or "../"."""
+
+    here: str = ""
+    """The page, as one of `pages`; empty for others."""
+
+    pages: tuple[tuple[str, str], ...]
+    """The names and addresses of the main pages."""
+
+    has_vega: bool
+    """Whether `assets` has Vega's script."""
+
+
+def render(view: View, site: Site | None = None) -> str:
+    """Render a page by itself, or as a page of a site."""
     has_charts = any(section.chart for section in view.sections)
+    if site is None:
+        own: dict[str, Any] = {
+            "style": _own("style.css"),
+            "script": _own("page.js"),
+            "vega": markupsafe.Markup(load_bundle()) if has_charts else "",  # noqa: S704 - base64
+        }
+    else:
+        own = {"style": "", "script": "", "vega": has_charts and site.has_vega}
     page = _environment().get_template("page.html.j2")
-    return printable(
-        page.render(
-            view=view,
-            style=_own("style.css"),
-            script=_own("page.js"),
-            vega=markupsafe.Markup(load_bundle()) if has_charts else "",  # noqa: S704 - base64
-            version=__version__,
-        )
-    )
+    return printable(page.render(view=view, site=site, version=__version__, **own))
 
 
 @cache

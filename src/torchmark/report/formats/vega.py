@@ -203,6 +203,12 @@ def load_bundle() -> str:
     return bundle
 
 
+def load_script() -> str:
+    """Vega's script as it is; "" if vl-convert is not installed."""
+    bundle = load_bundle()
+    return gzip.decompress(base64.b64decode(bundle)).decode() if bundle else ""
+
+
 def _make_bundle() -> str:
     script = _load_drawer().javascript_bundle(_SNIPPET)
     return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode("ascii")

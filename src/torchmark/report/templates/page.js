@@ -133,15 +133,25 @@ for (const holder of document.querySelectorAll("div.table")) {
   reveal();
 }
 
-// Vega's script is in the page, compressed. Folded charts are drawn when they are unfolded.
+// Vega's script is in the page, compressed; pages of a site share a file. Folded charts are drawn when they are unfolded.
 let vega = null;
 async function loadVega() {
   // Vega's warnings are for the author of a chart, not for readers of the page.
   const { warn } = console;
   console.warn = (...words) => { if (words[0] !== "WARN") warn.apply(console, words); };
-  const packed = Uint8Array.from(atob(document.getElementById("vega").textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const holder = document.getElementById("vega");
   const script = document.createElement("script");
+  if (holder.dataset.src) {
+    const loaded = new Promise((done, failed) => {
+      script.onload = done;
+      script.onerror = () => failed(new Error(`${holder.dataset.src} cannot be loaded`));
+    });
+    script.src = holder.dataset.src;
+    document.head.append(script);
+    return loaded;
+  }
+  const packed = Uint8Array.from(atob(holder.textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   script.textContent = await new Response(stream).text();
   document.head.append(script);
 }

@@ -17,14 +17,12 @@ from torchmark.report.names import group_of, name_in_group
 from torchmark.report.view import (
     Cell,
     Chart,
-    Column,
     Detail,
     Field,
     Kind,
     Mark,
     Row,
     Section,
-    Table,
     Value,
     View,
     data_table,
@@ -49,7 +47,7 @@ _BARS = 20
 """Width of a sparkline."""
 
 _MOST_LISTED = 5
-"""Changes of a case in text, the newest; pages and data have all."""
+"""Changes that are listed below a case, the newest; data have all."""
 
 _MOST_CHARTS = 24
 """With more series than this, a page has no charts: `publish` makes a page for each case."""
@@ -114,34 +112,26 @@ def _mark(change: float) -> Mark:
 
 def _row(history: History, known: Distances) -> Row:
     listed = history.listed[::-1]
-    table = Table(
-        columns=(
-            Column("when"),
-            Column("change", Kind.CHANGE, "With its 95 % interval"),
-            Column("fate"),
-            Column("between"),
-        ),
-        rows=tuple(Row(cells=_change_cells(each, known)) for each in listed),
-        most_rows=_MOST_LISTED,
-    )
     span = [each.origin.when[:10] for each in history.series.points]
     period = span[0] if span[0] == span[-1] else f"{span[0]} to {span[-1]}"
-    lines = (f"{number_text(len(span), 'run')}, {period}",)
+    lines = [f"{number_text(len(span), 'run')}, {period}"]
+    lines += [_change_text(each, known) for each in listed[:_MOST_LISTED]]
+    if len(listed) > _MOST_LISTED:
+        lines.append(f"… {len(listed) - _MOST_LISTED} earlier changes: see --json")
     return Row(
         group=group_of(history.series.case),
         id=history.series.case_id,
-        details=(Detail(lines=lines), *([Detail(table=table)] if listed else [])),
+        details=(Detail(lines=tuple(lines)),),
     )
 
 
-def _change_cells(change: HistoricChange, known: Distances) -> tuple[Cell, ...]:
+def _change_text(change: HistoricChange, known: Distances) -> str:
     found = change.found
-    low, high = found.interval
+    low, high = (change_text(end - 1) for end in found.interval)
+    interval = "" if low == high else f" [{low}, {high}]"
     return (
-        Cell(text=change.after.when[:10], value=change.after.when),
-        Cell(found.change, interval=(low - 1, high - 1), mark=_mark(found.change)),
-        Cell(found.fate.value, mark=Mark.QUIET if found.fate is Fate.PASSED else Mark.PLAIN),
-        Cell(between_text(change.before, change.after, known)),
+        f"{change.after.when[:10]}: {change_text(found.change)}{interval} {found.fate.value}, "
+        f"{between_text(change.before, change.after, known)}"
     )
 
 

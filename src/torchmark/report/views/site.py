@@ -1,0 +1,653 @@
+"""The views of the pages of a site: overview, changes, runs, a page for each case and each run.
+
+Nothing here depends on the time at which the site is made, so the same store gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from torchmark.analyse.change_points import Fate
+from torchmark.analyse.estimates import time_of
+from torchmark.analyse.history import HistoricChange, History
+from torchmark.model.case import Case, digest
+from torchmark.model.result import Counts, Result, Timing
+from torchmark.model.run import RunKind, RunSummary
+from torchmark.model.series import Origin, Quantity
+from torchmark.model.units import collect
+from torchmark.printable import printable
+from torchmark.report.figures import (
+    change_text,
+    environment_line,
+    instructions_text,
+    number_text,
+    seconds_text,
+    short_seconds_text,
+)
+from torchmark.report.names import group_of, name_in_group
+from torchmark.report.view import (
+    Cell,
+    Chart,
+    Column,
+    Field,
+    Kind,
+    Mark,
+    Picture,
+    Row,
+    Section,
+    Table,
+    View,
+    data_table,
+    field,
+    make_table,
+)
+from torchmark.report.views.common import code_details, fact_table, function_cell
+from torchmark.report.views.history import KINDS, between_text, chart_history
+from torchmark.report.views.trend import trend_svg
+
+MOST_FUNCTIONS = 40
+"""Functions in the table of counts, the largest first."""
+
+_BINS = 40
+"""Bars in the distribution of samples."""
+
+_MOST_IN_FEED = 50
+_NOTHING = data_table((), ())
+"""Pages of a site are not exported as CSV."""
+
+
+class Latest(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest figure of a series, for the overview."""
+
+    quantity: Quantity
+    machine: str
+    value: float
+    when: str
+    points: int
+    trend: str
+    """The SVG of the trend."""
+
+    change: float | None
+    """The last lasting change; None if there was none."""
+
+    changed: str
+    """When that was."""
+
+
+class ListedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change, for the list of changes and the feed."""
+
+    case_id: str
+    title: str
+    quantity: Quantity
+    machine: str
+    change: float
+    low: float
+    high: float
+    fate: Fate
+    when: str
+    """When the first commit with the change was made."""
+
+    run: str
+    """The first run with the change."""
+
+    commit: str | None
+    between: str
+    """What differs between the runs on both sides."""
+
+
+class CaseSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the other pages show of a case."""
+
+    case: Case
+    suite: str
+    latest: tuple[Latest, ...]
+    changes: tuple[ListedChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Addresses of pages, seen from one page."""
+
+    root: str
+    """The way to the root of the site."""
+
+    commit_url: str
+    """The address of a commit, with {commit} in it; empty if commits are not linked."""
+
+    def case(self, case_id: str) -> str:
+        return f"{self.root}{case_page(case_id)}"
+
+    def run(self, run_id: str) -> str:
+        return f"{self.root}{run_page(run_id)}"
+
+    def commit(self, commit: str | None) -> str:
+        """The address of a commit; empty for what is not one."""
+        if not self.commit_url or not commit or not re.fullmatch(r"[0-9a-fA-F]{7,64}", commit):
+            return ""
+        return self.commit_url.replace("{commit}", commit)
+
+
+def case_page(case_id: str) -> str:
+    return f"cases/{_file_name(case_id)}.html"
+
+
+def run_page(run_id: str) -> str:
+    return f"runs/{_file_name(run_id)}.html"
+
+
+def _file_name(text: str) -> str:
+    """IDs are names of files as they are; what else a store may have gets a name of its own."""
+    plain = re.sub(r"[^0-9A-Za-z_-]", "_", text)[:100]
+    return plain if plain == text else f"{plain}-{digest([text])}"
+
+
+def summarise(case: Case, histories: Sequence[History]) -> CaseSummary:
+    """What other pages need of the histories of a case."""
+    newest = max((each.latest.origin for each in histories), key=lambda each: each.place)
+    return CaseSummary(
+        case=case,
+        suite=newest.suite,
+        latest=tuple(_latest(each) for each in histories),
+        changes=tuple(_listed(each, change) for each in histories for change in each.listed),
+    )
+
+
+def _latest(history: History) -> Latest:
+    lasting = [each for each in history.listed if each.found.fate is not Fate.PASSED]
+    last = lasting[-1] if lasting else None
+    return Latest(
+        quantity=history.series.quantity,
+        machine=history.series.machine,
+        value=history.latest.value,
+        when=history.latest.origin.when,
+        points=len(history.series.points),
+        trend=trend_svg(history.series.values, _mark_of(last).value if last else ""),
+        change=last.found.change if last else None,
+        changed=last.after.when if last else "",
+    )
+
+
+def _mark_of(change: HistoricChange | ListedChange) -> Mark:
+    size = change.found.change if isinstance(change, HistoricChange) else change.change
+    return Mark.BAD if size > 0 else Mark.GOOD
+
+
+def _listed(history: History, change: HistoricChange) -> ListedChange:
+    found = change.found
+    return ListedChange(
+        case_id=history.series.case_id,
+        title=history.series.case.title,
+        quantity=history.series.quantity,
+        machine=history.series.machine,
+        change=found.change,
+        low=found.interval.low - 1,
+        high=found.interval.high - 1,
+        fate=found.fate,
+        when=change.after.when,
+        run=change.after.run,
+        commit=change.after.commit,
+        between=between_text(change.before, change.after, {}),
+    )
+
+
+def overview(title: str, cases: Sequence[CaseSummary], runs: int, links: Links) -> View:
+    """All cases by suite, each with its trends and last changes."""
+    suites = collect((each.suite, each) for each in cases)
+    sections = [
+        Section(
+            id=f"suite-{number}",
+            title=suite or "Statements",
+            table=_grid(members, links),
+        )
+        for number, (suite, members) in enumerate(sorted(suites.items()), 1)
+    ]
+    changes = [change for each in cases for change in each.changes]
+    lasting = [each for each in changes if each.fate is not Fate.PASSED]
+    newest = max((each.when for case in cases for each in case.latest), default="")
+    return View(
+        title=title,
+        summary=f"{number_text(len(cases), 'case')} in {number_text(runs, 'run')}; "
+        f"{number_text(len(lasting), 'lasting change')}."
+        if cases
+        else "The store has no times or counts yet.",
+        lead=(f"newest commit or run: {_date(newest)}",) if newest else (),
+        sections=tuple(sections),
+        data=_NOTHING,
+    )
+
+
+def _date(when: str) -> str:
+    return when[:16].replace("T", " ")
+
+
+_SHORT = {
+    Quantity.TIME: "time",
+    Quantity.INSTRUCTIONS: "instructions",
+    Quantity.MEMORY: "memory",
+}
+
+
+def _grid(cases: Sequence[CaseSummary], links: Links) -> Table:
+    present = {latest.quantity for each in cases for latest in each.latest}
+    fields: list[Field[CaseSummary]] = [
+        field("case", lambda each: Cell(name_in_group(each.case), href=links.case(each.case.id)))
+    ]
+    for quantity in (each for each in Quantity if each in present):
+        fields += _grid_fields(quantity)
+    ordered = sorted(cases, key=lambda each: (group_of(each.case), each.case.title, each.case.id))
+    return make_table(ordered, fields, lambda each: Row(group=group_of(each.case)))
+
+
+def _grid_fields(quantity: Quantity) -> list[Field[CaseSummary]]:
+    name = _SHORT[quantity]
+
+    def latest_of(case: CaseSummary) -> Latest | None:
+        """On the machines that were used last."""
+        found = [each for each in case.latest if each.quantity is quantity]
+        return max(found, key=lambda each: each.when, default=None)
+
+    def trend(case: CaseSummary) -> Cell:
+        latest = latest_of(case)
+        return Cell() if latest is None else Cell(text="", svg=latest.trend)
+
+    def value(case: CaseSummary) -> Cell:
+        latest = latest_of(case)
+        return Cell() if latest is None else Cell(latest.value)
+
+    def change(case: CaseSummary) -> Cell:
+        latest = latest_of(case)
+        if latest is None or latest.change is None:
+            return Cell()
+        mark = Mark.BAD if latest.change > 0 else Mark.GOOD
+        return Cell(latest.change, mark=mark, hint=f"since {latest.changed[:10]}")
+
+    return [
+        field(f"{name}: trend", trend),
+        field(name, value, KINDS[quantity], "The newest figure"),
+        field(f"{name}: last change", change, Kind.CHANGE, "The last change that stayed"),
+    ]
+
+
+def changes_page(cases: Iterable[CaseSummary], links: Links) -> View:
+    """Regressions and improvements, the newest first, and changes that passed."""
+    changes = sort_changes(each for case in cases for each in case.changes)
+    parts = {
+        "Regressions": [e for e in changes if e.fate is not Fate.PASSED and e.change > 0],
+        "Improvements": [e for e in changes if e.fate is not Fate.PASSED and e.change <= 0],
+        "Passed": [e for e in changes if e.fate is Fate.PASSED],
+    }
+    counts = [f"{len(each)} {name.lower()}" for name, each in parts.items()]
+    return View(
+        title="Changes",
+        summary=f"{', '.join(counts)}.",
+        sections=tuple(
+            Section(
+                id=name.lower(),
+                title=name,
+                table=_change_table(each, links) if each else None,
+                is_folded=name == "Passed",
+            )
+            for name, each in parts.items()
+        ),
+        data=_NOTHING,
+    )
+
+
+def sort_changes(changes: Iterable[ListedChange]) -> list[ListedChange]:
+    """The newest first."""
+    return sorted(
+        changes,
+        key=lambda each: (each.when, each.run, each.case_id, each.quantity.value, each.machine),
+        reverse=True,
+    )
+
+
+def _change_table(changes: Sequence[ListedChange], links: Links) -> Table:
+    fields: list[Field[ListedChange]] = [
+        field("case", lambda each: Cell(each.title, href=links.case(each.case_id))),
+        field("when", lambda each: Cell(each.when, each.when[:10])),
+        field("figure", lambda each: each.quantity.value),
+        field("change", _change_cell, Kind.CHANGE, "With its 95 % interval"),
+        field("fate", lambda each: each.fate.value),
+        field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
+        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
+        field("machine", lambda each: each.machine),
+    ]
+    return make_table(changes, fields)
+
+
+def _change_cell(each: ListedChange) -> Cell:
+    interval = None if each.low == each.high else (each.low, each.high)
+    return Cell(each.change, interval=interval, mark=_mark_of(each))
+
+
+def case_view(
+    histories: Sequence[History],
+    results: Sequence[Result],
+    links: Links,
+    pictures: Sequence[Picture] = (),
+) -> View:
+    """Everything about one case; `results` are its newest results."""
+    case = histories[0].series.case
+    newest = max((each.latest.origin for each in histories), key=lambda each: each.place)
+    told = [
+        f"{_SHORT[each.series.quantity]} {figure_text(each.series.quantity, each.latest.value)}"
+        for each in histories
+        if each.latest.origin.run == newest.run
+    ]
+    sections = [_history_section(at, each, links) for at, each in enumerate(histories, 1)]
+    return View(
+        title=case.title,
+        summary=f"{', '.join(told)}.",
+        lead=(
+            f"{newest.suite}; newest run {newest.run}, {_date(newest.started)}",
+            environment_line(newest.environment.facts),
+        ),
+        sections=(
+            *sections,
+            *(each for result in results for each in _result_sections(result)),
+            Section("flame", "Instructions by caller", pictures=tuple(pictures)),
+            _code_section(case),
+            _points_section(histories, links),
+        ),
+        environments=fact_table([newest.environment]),
+        data=_NOTHING,
+    )
+
+
+def figure_text(quantity: Quantity, value: float) -> str:
+    if quantity is Quantity.TIME:
+        return seconds_text(value)
+    if quantity is Quantity.INSTRUCTIONS:
+        return instructions_text(value)
+    return f"{value:,.0f} bytes"
+
+
+def _history_section(number: int, history: History, links: Links) -> Section:
+    series = history.series
+    listed = [_listed(history, each) for each in history.listed[::-1]]
+    return Section(
+        id=f"history-{number}",
+        title=f"{series.quantity.value.capitalize()} · {series.machine}",
+        chart=chart_history(history, f"history-{number}"),
+        table=_own_changes(listed, links) if listed else None,
+        listing=() if listed else ("no change",),
+    )
+
+
+def _own_changes(changes: Sequence[ListedChange], links: Links) -> Table:
+    fields: list[Field[ListedChange]] = [
+        field("when", lambda each: Cell(each.when, each.when[:10])),
+        field("change", _change_cell, Kind.CHANGE, "With its 95 % interval"),
+        field("fate", lambda each: each.fate.value),
+        field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
+        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
+    ]
+    return make_table(changes, fields)
+
+
+def _result_sections(result: Result) -> list[Section]:
+    if isinstance(result.payload, Timing):
+        chart = chart_samples(result)
+        return [Section("samples", "Samples of the newest run", chart=chart)] if chart else []
+    if isinstance(result.payload, Counts):
+        return [_functions(result.payload)]
+    return []
+
+
+def chart_samples(result: Result) -> Chart | None:
+    """The distribution of the samples; None if there are too few to have one."""
+    measurement, time = result.measurement, time_of(result)
+    if measurement is None or time is None or time.median <= 0:
+        return None
+    samples = sorted(measurement.times)
+    low, high = samples[0], samples[min(len(samples) - 1, int(0.99 * len(samples)))]
+    if len(samples) < 2 or high <= low:
+        return None
+    width = (high - low) / _BINS
+    counts = [0] * _BINS
+    for each in samples:
+        if each <= high:
+            counts[min(int((each - low) / width), _BINS - 1)] += 1
+    values = [
+        {
+            "from": low + at * width,
+            "to": low + (at + 1) * width,
+            "samples": count,
+            "time": short_seconds_text(low + (at + 0.5) * width),
+        }
+        for at, count in enumerate(counts)
+    ]
+    axis = {"format": "~s", "title": "seconds of one run"}
+    spec: dict[str, Any] = {
+        "data": {"values": values},
+        "height": 160,
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "axis": axis,
+                  "title": "seconds of one run"},
+            "x2": {"field": "to"},
+            "y": {"field": "samples", "type": "quantitative"},
+            "tooltip": [{"field": name, "type": "nominal"} for name in ("time", "samples")],
+        },
+    }  # fmt: skip
+    beyond = sum(each > high for each in samples)
+    return Chart(
+        id="samples",
+        title="Distribution",
+        description=f"{len(samples)} samples; the median is {seconds_text(time.median)}.",
+        spec=spec,
+        note=f"{beyond} slower samples are not shown." if beyond else "",
+    )
+
+
+def _functions(counts: Counts) -> Section:
+    shown = counts.statement.exclusive[:MOST_FUNCTIONS]
+    total = sum(count for count, _ in counts.statement.exclusive) or 1
+    columns = (
+        Column("function", Kind.CODE),
+        Column("instructions", Kind.INSTRUCTIONS, "Of one run, without callees, with the loop"),
+        Column("share", Kind.SHARE),
+    )
+    rows = tuple(
+        Row(cells=(function_cell(name), Cell(count / counts.runs), Cell(count / total)))
+        for count, name in shown
+    )
+    more = len(counts.statement.exclusive) - len(shown)
+    return Section(
+        "functions",
+        "Instructions by function in the newest run",
+        table=Table(columns=columns, rows=rows),
+        footnotes=(f"{number_text(more, 'more function')}",) if more else (),
+    )
+
+
+def _code_section(case: Case) -> Section:
+    columns = (Column("what"), Column("value", Kind.CODE))
+    facts = [("id", case.id), ("facts", ", ".join(case.facts))]
+    facts += [(name, str(value)) for name, value in case.params]
+    row = Row(cells=(Cell("code"), Cell(case.stmt)), details=code_details(case))
+    rows = (row, *(Row(cells=(Cell(name), Cell(value))) for name, value in facts if value))
+    return Section("case", "Case", table=Table(columns=columns, rows=rows))
+
+
+def _points_section(histories: Sequence[History], links: Links) -> Section:
+    """All figures, the newest run first."""
+    runs: dict[str, Origin] = {}
+    values: dict[tuple[str, int], Cell] = {}
+    for at, history in enumerate(histories):
+        for point in history.series.points:
+            ends = None if point.low is None or point.high is None else (point.low, point.high)
+            runs[point.origin.run] = point.origin
+            values[point.origin.run, at] = Cell(point.value, interval=ends)
+    several = len({each.series.machine for each in histories}) > 1
+    columns = [
+        Column(
+            f"{each.series.quantity.value}{f', {each.series.machine}' if several else ''}",
+            KINDS[each.series.quantity],
+        )
+        for each in histories
+    ]
+    rows = tuple(
+        Row(
+            cells=(
+                Cell(origin.run, href=links.run(origin.run)),
+                Cell(origin.when, origin.when[:10]),
+                Cell((origin.commit or "")[:10], href=links.commit(origin.commit)),
+                *(values.get((origin.run, at), Cell()) for at in range(len(histories))),
+            )
+        )
+        for origin in sorted(runs.values(), key=lambda each: each.place, reverse=True)
+    )
+    heads = (Column("run"), Column("date"), Column("commit", Kind.CODE), *columns)
+    return Section(
+        "points", "All runs", table=Table(columns=heads, rows=rows), is_folded=len(rows) > 1
+    )
+
+
+def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
+    """All runs, the newest first."""
+    fields: list[Field[RunSummary]] = [
+        field("run", lambda each: Cell(each.id, href=links.run(each.id))),
+        field("date", lambda each: Cell(each.started, _date(each.started))),
+        field("kind", lambda each: each.kind.value),
+        field("suite", lambda each: each.suite),
+        field("done", lambda each: each.done, Kind.INTEGER),
+        field("failed", lambda each: each.failed or None, Kind.INTEGER),
+        field("torch", lambda each: _fact(each, "torch", "version")),
+        field("commit", lambda each: _commit_cell(each, links), Kind.CODE),
+        field("branch", lambda each: _fact(each, "git", "branch")),
+        field("tags", lambda each: ", ".join(each.tags)),
+    ]
+    ordered = sorted(runs, key=lambda each: (each.started, each.id), reverse=True)
+    return View(
+        title="Runs",
+        summary=f"{number_text(len(runs), 'run')}.",
+        sections=(Section("runs", "Runs", table=make_table(ordered, fields)),),
+        data=_NOTHING,
+    )
+
+
+def _fact(run: RunSummary, *path: str) -> str:
+    found = [each.fact(*path) for each in run.environments]
+    return ", ".join(dict.fromkeys(str(each) for each in found if each))
+
+
+def _commit_cell(run: RunSummary, links: Links) -> Cell:
+    commit = run.environments[0].fact("git", "commit") if run.environments else None
+    known = commit if isinstance(commit, str) else None
+    return Cell((known or "")[:10], href=links.commit(known))
+
+
+def run_view(
+    run: RunSummary, figures: Sequence[tuple[Case, dict[Quantity, Cell]]], links: Links
+) -> View:
+    """A run with the figures of its cases, without samples and counts by function."""
+    present = [each for each in Quantity if any(each in found for _, found in figures)]
+    columns = (Column("case"), *(Column(_SHORT[each], KINDS[each]) for each in present))
+    ordered = sorted(figures, key=lambda each: (group_of(each[0]), each[0].title, each[0].id))
+    rows = tuple(
+        Row(
+            group=group_of(case),
+            cells=(
+                Cell(name_in_group(case), href=links.case(case.id)),
+                *(found.get(each, Cell()) for each in present),
+            ),
+        )
+        for case, found in ordered
+    )
+    counts = [
+        f"{count} {status}"
+        for status, count in (
+            ("done", run.done),
+            ("failed", run.failed),
+            ("skipped", run.skipped),
+            ("partial", run.partial),
+        )
+        if count
+    ]
+    tags = f" ({', '.join(run.tags)})" if run.tags else ""
+    return View(
+        title=f"Run {run.id}{tags}",
+        summary=f"{', '.join(counts) or 'no result'}.",
+        lead=(
+            f"{run.suite}; {run.state.value}, started {run.started}",
+            *(environment_line(each.facts) for each in run.environments),
+        ),
+        sections=(
+            Section(
+                "results",
+                "Results",
+                table=Table(columns=columns, rows=rows) if rows else None,
+                footnotes=(f"`torchmark show {run.id}` shows samples, warnings and failures.",),
+            ),
+        ),
+        environments=fact_table(run.environments),
+        data=_NOTHING,
+    )
+
+
+def is_run_of_cases(run: RunSummary) -> bool:
+    """Whether the page of a run has figures only; other kinds of runs have their own report."""
+    return run.kind is RunKind.RUN
+
+
+def atom_feed(title: str, site_url: str, changes: Iterable[ListedChange]) -> str:
+    """The newest lasting changes as an Atom feed."""
+    shown = [each for each in sort_changes(changes) if each.fate is not Fate.PASSED]
+    shown = shown[:_MOST_IN_FEED]
+    base = site_url if site_url.endswith("/") or not site_url else f"{site_url}/"
+    updated = max((each.when for each in shown), default="1970-01-01T00:00:00+00:00")
+    entries = [_entry(each, base) for each in shown]
+    return printable(
+        "\n".join(
+            [
+                '<?xml version="1.0" encoding="utf-8"?>',
+                '<feed xmlns="http://www.w3.org/2005/Atom">',
+                f"<title>{_xml(title)}</title>",
+                f"<id>{_xml(base or 'urn:torchmark:site')}</id>",
+                f'<link rel="alternate" href="{_xml(base)}index.html"/>',
+                f'<link rel="self" href="{_xml(base)}feed.xml"/>',
+                f"<updated>{_xml(_rfc3339(updated))}</updated>",
+                "<author><name>torchmark</name></author>",
+                *entries,
+                "</feed>",
+                "",
+            ]
+        )
+    )
+
+
+def _entry(each: ListedChange, base: str) -> str:
+    direction = "slower" if each.quantity is Quantity.TIME else "more"
+    if each.change <= 0:
+        direction = "faster" if each.quantity is Quantity.TIME else "fewer"
+    figure = f"{each.quantity.value} {change_text(each.change)} ({direction})"
+    name = urllib.parse.quote(f"{each.case_id}:{each.quantity.value}:{each.run}:{each.machine}")
+    return "\n".join(
+        [
+            "<entry>",
+            f"<title>{_xml(f'{each.title}: {figure}')}</title>",
+            f"<id>urn:torchmark:change:{_xml(name)}</id>",
+            f'<link rel="alternate" href="{_xml(base + case_page(each.case_id))}"/>',
+            f"<updated>{_xml(_rfc3339(each.when))}</updated>",
+            f"<summary>{_xml(f'{each.between}; {each.machine}; {each.fate.value}')}</summary>",
+            "</entry>",
+        ]
+    )
+
+
+def _rfc3339(when: str) -> str:
+    return when if when.endswith("Z") or "+" in when[10:] else f"{when}Z"
+
+
+def _xml(text: str) -> str:
+    return html.escape(printable(text).replace("\n", " "))

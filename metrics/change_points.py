@@ -15,13 +15,14 @@ mean of precision and recall over all series.
 *Stationary* series have no change, a quarter of them outliers.
 
 ruptures and otava run in a virtual environment of their own, made in build/peers: otava pins an old
-numpy. They get each of the settings in `peers/` on logarithms divided by their noise (ruptures) or
-on the values (otava), and the setting with the best F1 on these very series is shown.
+numpy. Each is run with the settings in `change_points_of_peers.py`, and the setting with the best
+F1 on these very series is shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import random
@@ -41,7 +42,8 @@ from torchmark.report.formats.markdown import pipe_table
 HERE = Path(__file__).parent
 NOISE = HERE / "noise"
 PEERS = HERE.parent / "build" / "peers"
-PACKAGES = ("ruptures==1.1.10", "apache-otava==0.8.0")
+PACKAGES = ("ruptures==1.1.10", "numpy==2.2.0", "scipy==1.16.3")
+OTAVA = "apache-otava==0.8.0"
 
 SIZES = (0.005, 0.01, 0.02, 0.05)
 PIECE = 8
@@ -118,7 +120,7 @@ def make_changed(parts: list[list[float]], draw: random.Random) -> Made:
     steps: list[int] = []
     while len(steps) < wanted:
         steps = sorted(draw.sample(range(APART, count - APART), wanted))
-        if any(b - a < APART for a, b in zip(steps, steps[1:], strict=False)):
+        if any(b - a < APART for a, b in itertools.pairwise(steps)):
             steps = []
     sizes = [draw.choice(SIZES) for _ in steps]
     for at, size in zip(steps, sizes, strict=True):
@@ -170,21 +172,35 @@ def ours(series: list[Made]) -> list[list[int]]:
     return [[each.index for each in find_changes(made.values).points] for made in series]
 
 
-def peers(series: list[Made]) -> dict[str, list[list[int]]]:
-    """What each setting of each peer finds, by its name."""
+def peers(series: list[Made], settings: list[str] | None = None) -> dict[str, list[list[int]]]:
+    """What each setting of each peer finds, by its name; None means all settings."""
     python = PEERS / "bin" / "python"
     if not python.exists():
         print("installing the peers …", flush=True)
         venv.create(PEERS, with_pip=True)
-        command = [str(python), "-m", "pip", "install", "-q", *PACKAGES]
-        subprocess.run(command, check=True)
-    given = json.dumps([made.values for made in series])
+        install = [str(python), "-m", "pip", "install", "-q"]
+        subprocess.run([*install, *PACKAGES], check=True)
+        # Its other requirements are for databases and chat programs.
+        subprocess.run([*install, "--no-deps", OTAVA], check=True)
+    given = {"series": [made.values for made in series], "settings": settings}
     done = subprocess.run(
         [str(python), str(HERE / "change_points_of_peers.py")],
-        input=given, capture_output=True, text=True, check=True,
+        input=json.dumps(given), capture_output=True, text=True, check=True,
     )  # fmt: skip
     found: dict[str, list[list[int]]] = json.loads(done.stdout)
     return found
+
+
+def best_of_peers(changed: list[Made], steady: list[Made]) -> dict[str, list[list[int]]]:
+    """For each peer, what its setting with the best F1 on the changed series finds in all."""
+    best: dict[str, tuple[float, str, list[list[int]]]] = {}
+    for name, found in peers(changed).items():
+        peer, _, _ = name.partition(":")
+        f1 = score(changed, found).f1
+        if peer not in best or f1 > best[peer][0]:
+            best[peer] = f1, name, found
+    others = peers(steady, [name for _, name, _ in best.values()])
+    return {name: [*found, *others[name]] for _, name, found in best.values()}
 
 
 def by_size(series: list[Made], found: list[list[int]]) -> list[str]:
@@ -218,13 +234,7 @@ def main() -> None:
     results = {"torchmark": ours(both)}
     print(f"torchmark: {(time.process_time() - start) / len(both) * 1e3:.1f} ms of CPU a series")
     if not options.no_peers:
-        by_peer: dict[str, tuple[float, str, list[list[int]]]] = {}
-        for name, found in peers(both).items():
-            peer, _, _ = name.partition(",")
-            f1 = score(changed, found[: len(changed)]).f1
-            if peer not in by_peer or f1 > by_peer[peer][0]:
-                by_peer[peer] = f1, name, found
-        results |= {name: found for _, name, found in by_peer.values()}
+        results |= best_of_peers(changed, steady)
     rows = []
     for name, found in results.items():
         reached = score(changed, found[: len(changed)])

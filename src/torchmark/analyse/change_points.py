@@ -2,14 +2,14 @@
 
 A series is divided into segments of constant level, on the logarithmic scale:
 
-1. *Outliers* are pulled in to three standard deviations from a running median, so that a single bad
-   run is not a change. The standard deviation comes from differences of neighbours, which a step
-   does not affect.
+1. *Outliers* are pulled in to one standard deviation from a running median, so that a bad run is
+   not a candidate. The standard deviation comes from differences of neighbours, which steps hardly
+   affect.
 2. *Candidates* are the boundaries of the division with the least sum of squares and a low price for
    each boundary (dynamic programming).
-3. *Each candidate must hold.* The levels on both sides are compared by a t test. Its standard error
-   includes what neighbours have in common: runs of one hour are more alike than runs of different
-   days. The level of the test is shared among all places where a change could be. The least certain
+3. *Each candidate must hold.* Both sides are compared by a rank test, which outliers do not
+   disturb. It includes what neighbours have in common: runs of one hour are more alike than runs of
+   different days. The level is shared among all places where a change could be. The least certain
    candidate is removed until all hold.
 4. *A drift is no step.* Where a line explains both sides better than a step, the step is removed.
 
@@ -26,12 +26,14 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from torchmark.analyse.student import quantile, two_sided_p
+from torchmark.analyse.student import quantile
 from torchmark_probe.loops.intervals import Interval
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -40,14 +42,39 @@ FEWEST = 3
 """Points of a segment. Two bad runs in a row are not rare on a shared machine."""
 
 _OUTLYING = 3.0
-"""Standard deviations from the running median to which outliers are pulled in."""
+"""Standard deviations from the running median to which outliers of a baseline are pulled in."""
+
+_NEAR_MEDIAN = 1.0
+"""The same where likely places are searched and steps are compared with drifts."""
+
+_OF_A_MEDIAN = 1.2533
+"""The standard error of a median over that of a mean, for normal noise."""
+
+_SHORT = 10
+"""A rank test is exact if one side has at most so many points."""
+
+_NEIGHBOURS = 60
+"""The nearest points of the other side that an exact test compares them with."""
 
 _HALF_WINDOW = 3
 """The running median has seven points: a segment of `FEWEST` points is pulled in, but not away."""
 
-_PRICE = 6.0
-"""Price of a boundary among the candidates, in squared standard deviations. A step that is worth
-less cannot pass the test afterwards."""
+_PRICE = 0.4
+"""Price of a boundary among the candidates, times the logarithm of the number of points."""
+
+_FAR = 100.0
+"""Points further apart than this have no likeness; it only prevents underflow."""
+
+_ALL_TRIED = 300
+"""In a series of up to so many points, a boundary may be anywhere."""
+
+_CHOSEN = 2.0
+"""A step has the best of many places, and so have its neighbours. Among 200 series of normal noise,
+the surest step is as certain as this many times the number of places allows."""
+
+_ONCE_ONE_IS_CERTAIN = 20.0
+"""A series without a change hardly ever has a certain one. In one that has, others need not be as
+certain: with recorded noise, this factor finds the most changes without finding wrong ones."""
 
 _LIKELY = 2.0
 """Standard errors by which the means of neighbouring windows differ at a place worth trying."""
@@ -55,8 +82,17 @@ _LIKELY = 2.0
 _GROWTH = 1.4
 """Each window is longer than the one before by this factor."""
 
-_LAGS = 3
-"""Neighbours up to this distance are looked at for what they have in common."""
+_SURELY_DRIFT = 4.0
+"""A line explains a step better if it leaves so many variances of a point less; noise alone often
+makes it a little better."""
+
+_LAGS = (1, 2, 3, 4, 5, 6, 7, 8)
+_ALIKE = 4
+"""The first of these distances are compared with the others, at which runs have nothing in common.
+"""
+
+_CHANCE = 2.5
+"""What chance does to the likeness of neighbours, times the root of the number of points."""
 
 _MOST_IN_COMMON = 6.0
 """Limit of the factor by which that increases the variance of a mean."""
@@ -184,9 +220,58 @@ def find_changes(
     if boundaries is not None:
         steps = [_exact_step(logs, boundaries, place) for place in range(len(boundaries))]
         return _changes(values, boundaries, steps)
-    tame = _pull_in(logs)
-    boundaries = _candidates(tame)
-    return _changes(values, *_keep_certain(tame, boundaries, rule))
+    return _changes(values, *_keep_certain(logs, _candidates(logs), rule))
+
+
+def rank_p(left: Floats, right: Floats, common: float = 1.0) -> float:
+    """The p-value of a rank test: how often chance puts values so much higher on one side.
+
+    Outliers of any size do not matter, which a t test of recorded runs did not survive: it found a
+    change in one of seven series without one. `common` is the factor by which the likeness of
+    neighbours increases the variance of a mean.
+
+    >>> round(rank_p(np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])), 4)
+    0.0571
+    """
+    is_exact = min(len(left), len(right)) <= _SHORT
+    if is_exact:
+        left, right = left[-_NEIGHBOURS:], right[:_NEIGHBOURS]
+    ordered = np.sort(np.concatenate([left, right]))
+    low, high = np.searchsorted(ordered, right), np.searchsorted(ordered, right, side="right")
+    count, others = len(right), len(left)
+    sum_of_ranks = float(((low + high + 1) / 2).sum())
+    middle = count * (count + others + 1) / 2
+    away = abs(sum_of_ranks - middle)
+    deviation = math.sqrt(count * others * (count + others + 1) / 12)
+    if is_exact:
+        p = _exact_tail(*sorted((count, others)), round(away * 2))
+    else:
+        p = math.erfc(max(0.0, away - 0.5) / deviation / math.sqrt(2))
+    if common <= 1 or p >= 1:
+        return min(p, 1.0)
+    normal = NormalDist()
+    z = -normal.inv_cdf(max(p, 1e-300) / 2) / math.sqrt(common)
+    return 2 * normal.cdf(-z)
+
+
+@lru_cache(maxsize=4096)
+def _tails(few: int, many: int) -> tuple[float, ...]:
+    """The probability of a sum of ranks at least so far from its middle, in half ranks."""
+    most = few * (few + 2 * many + 1) // 2
+    ways = np.zeros((few + 1, most + 1))
+    ways[0, 0] = 1.0
+    for rank in range(1, few + many + 1):
+        for size in range(min(few, rank), 0, -1):
+            ways[size, rank:] += ways[size - 1, : most + 1 - rank]
+    shares = ways[few] / ways[few].sum()
+    distances = np.abs(2 * np.arange(most + 1) - few * (few + many + 1))
+    by_distance = np.bincount(distances, weights=shares)
+    return tuple(np.cumsum(by_distance[::-1])[::-1].tolist())
+
+
+def _exact_tail(few: int, many: int, distance: int) -> float:
+    tails = _tails(few, many)
+    return tails[distance] if distance < len(tails) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,14 +297,14 @@ def level_of(values: Sequence[float]) -> Level:
     0.0082
     """
     logs = _logarithms(values)
-    tame = _pull_in(logs)
+    tame = _pull_in(logs, _OUTLYING)
     count = len(tame)
     spread = float(tame.std(ddof=1)) if count > 1 else 0.0
     spread = max(spread, _SMALLEST_NOISE)
     return Level(
         log=float(tame.mean()),
         spread=spread,
-        error=spread * math.sqrt(_in_common(tame - tame.mean(), 1) / count),
+        error=spread * math.sqrt(_in_common(logs) / count),
         points=count,
     )
 
@@ -255,15 +340,15 @@ def _exact_step(logs: Floats, boundaries: list[int], place: int) -> _Step:
     return _Step(boundary, size, 0.0, math.inf, 0.0, is_drift=False)
 
 
-def _pull_in(logs: Floats) -> Floats:
+def _pull_in(logs: Floats, reach: float = _NEAR_MEDIAN) -> Floats:
     """The series with its outliers pulled in towards a running median."""
     if len(logs) < FEWEST:
         return logs
     half = min(_HALF_WINDOW, (len(logs) - 1) // 2)
     padded = np.concatenate([logs[half:0:-1], logs, logs[-2 : -2 - half : -1]])
     running = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
-    reach = _OUTLYING * _noise(logs)
-    return np.asarray(running + np.clip(logs - running, -reach, reach))
+    most = reach * _noise(logs)
+    return np.asarray(running + np.clip(logs - running, -most, most))
 
 
 def _noise(logs: Floats) -> float:
@@ -275,26 +360,26 @@ def _noise(logs: Floats) -> float:
 
 
 def _candidates(logs: Floats) -> list[int]:
-    """The boundaries of the cheapest division: squares from the means, and a price for each.
+    """The boundaries of the cheapest division, with a price for each.
 
-    Only places where the means of neighbouring windows differ are tried: in a long series, trying
-    all would take thirty times as long.
+    A segment costs the less, the more alike all pairs of its points are: 1 for equal points, 0 for
+    points far apart, however far. So outliers cost the same wherever they are.
     """
     count = len(logs)
     if count < 2 * FEWEST:
         return []
-    scaled = (logs - logs[0]) / _noise(logs)
-    sums = np.concatenate([[0.0], np.cumsum(scaled)])
-    squares = np.concatenate([[0.0], np.cumsum(scaled**2)])
-    places = np.array([0, *_likely_places(sums), count])
-    best = np.zeros(len(places))
-    best[0] = -_PRICE
+    places = _places_to_try(logs)
+    sums = _sums_of_likeness(logs)[np.ix_(places, places)]
+    own = np.diagonal(sums)
+    price = _PRICE * math.log(count)
+    best = np.full(len(places), np.inf)
+    best[0] = -price
     came_from = np.zeros(len(places), dtype=np.intp)
     for number in range(1, len(places)):
         lengths = places[number] - places[:number]
-        totals = sums[places[number]] - sums[places[:number]]
-        costs = squares[places[number]] - squares[places[:number]] - totals**2 / lengths
-        found = np.where(lengths >= FEWEST, best[:number] + costs + _PRICE, np.inf)
+        alike = own[number] - 2 * sums[number, :number] + own[:number]
+        found = best[:number] + lengths - alike / lengths + price
+        found = np.where(lengths >= FEWEST, found, np.inf)
         came_from[number] = int(np.argmin(found))
         best[number] = found[came_from[number]]
     boundaries = []
@@ -303,6 +388,27 @@ def _candidates(logs: Floats) -> list[int]:
         boundaries.append(int(places[at]))
         at = int(came_from[at])
     return boundaries[::-1]
+
+
+def _sums_of_likeness(logs: Floats) -> Floats:
+    """The likeness of all pairs of points, summed from the first point to each pair."""
+    distances = (logs[:, None] - logs[None, :]) ** 2
+    usual = float(np.median(distances[np.triu_indices(len(logs), 1)]))
+    likeness = np.exp(-np.minimum(distances / max(usual, _SMALLEST_NOISE**2), _FAR))
+    sums = np.zeros((len(logs) + 1, len(logs) + 1))
+    sums[1:, 1:] = likeness.cumsum(axis=0).cumsum(axis=1)
+    return sums
+
+
+def _places_to_try(logs: Floats) -> npt.NDArray[np.intp]:
+    """All places, or the likely ones of a long series: trying all takes the square of the time."""
+    count = len(logs)
+    if count <= _ALL_TRIED:
+        return np.arange(count + 1)
+    tame = _pull_in(logs)
+    scaled = (tame - tame[0]) / _noise(logs)
+    sums = np.concatenate([[0.0], np.cumsum(scaled)])
+    return np.array([0, *_likely_places(sums), count], dtype=np.intp)
 
 
 def _likely_places(sums: Floats) -> list[int]:
@@ -324,29 +430,26 @@ def _likely_places(sums: Floats) -> list[int]:
 
 
 def _keep_certain(logs: Floats, boundaries: list[int], rule: Rule) -> tuple[list[int], list[_Step]]:
-    """Remove the least certain candidate until all hold; move the others to their best place."""
+    """Remove the least likely candidate until all are likely; none is left if none is certain."""
+    tame = _pull_in(logs)
     kept = list(boundaries)
     while kept:
-        steps = _test_all(logs, kept)
-        worst = max(range(len(kept)), key=lambda place: (steps[place].is_drift, steps[place].p))
-        if _holds(steps[worst], len(logs), rule):
-            small = [place for place, step in enumerate(steps) if not _is_large(step, rule)]
-            if not small:
-                return kept, steps
-            worst = min(small, key=lambda place: abs(steps[place].size))
+        steps = _test_all(logs, tame, kept)
+        worst = max(range(len(kept)), key=lambda place: steps[place].p)
+        if steps[worst].p * len(logs) < _ONCE_ONE_IS_CERTAIN * rule.significance:
+            doubtful = [place for place, step in enumerate(steps) if not _is_step(step, rule)]
+            if not doubtful:
+                surest = min(step.p for step in steps)
+                is_certain = _CHOSEN * surest * len(logs) < rule.significance
+                return (kept, steps) if is_certain else ([], [])
+            worst = min(doubtful, key=lambda place: abs(steps[place].size))
         del kept[worst]
-        for place in (worst - 1, worst):
-            if 0 <= place < len(kept):
-                kept[place] = _best_place(logs, kept, place)
     return [], []
 
 
-def _holds(step: _Step, count: int, rule: Rule) -> bool:
-    return not step.is_drift and step.p * count < rule.significance
-
-
-def _is_large(step: _Step, rule: Rule) -> bool:
-    return abs(step.size) >= math.log1p(rule.least)
+def _is_step(step: _Step, rule: Rule) -> bool:
+    """Whether it is large enough, and no part of a drift."""
+    return abs(step.size) >= math.log1p(rule.least) and not step.is_drift
 
 
 def _around(boundaries: list[int], place: int, count: int) -> tuple[int, int, int]:
@@ -356,61 +459,46 @@ def _around(boundaries: list[int], place: int, count: int) -> tuple[int, int, in
     return start, boundaries[place], stop
 
 
-def _best_place(logs: Floats, boundaries: list[int], place: int) -> int:
-    """Where a step divides its two segments best."""
-    start, _, stop = _around(boundaries, place, len(logs))
-    both = logs[start:stop]
-    lengths = np.arange(FEWEST, len(both) - FEWEST + 1)
-    sums = np.cumsum(both)
-    left = sums[lengths - 1]
-    gain = left**2 / lengths + (sums[-1] - left) ** 2 / (len(both) - lengths)
-    return start + int(lengths[np.argmax(gain)])
+def _in_common(logs: Floats) -> float:
+    """The factor by which the likeness of neighbours increases the variance of a mean.
 
-
-def _residuals(logs: Floats, boundaries: list[int]) -> Floats:
-    """Each point without the mean of its segment."""
-    return np.concatenate([part - part.mean() for part in np.split(logs, boundaries)])
-
-
-def _in_common(residuals: Floats, segments: int) -> float:
-    """The factor by which the likeness of neighbours increases the variance of a mean."""
-    variance = float(residuals @ residuals)
-    if variance <= 0:
+    Neighbours are alike if they differ less than points that are further apart. Steps and outliers
+    hardly matter, since differences are compared by their medians. What chance alone does to a
+    series of this length is subtracted.
+    """
+    count = len(logs)
+    if count < 2 * _LAGS[-1]:
         return 1.0
-    count = len(residuals)
+    near = [float(np.median(np.abs(logs[lag:] - logs[:-lag]))) for lag in _LAGS]
+    apart = float(np.median(near[_ALIKE:]))
+    if apart <= 0:
+        return 1.0
     factor = 1.0
-    for lag in range(1, min(_LAGS, count - 1) + 1):
-        likeness = float(residuals[:-lag] @ residuals[lag:]) / variance
-        # The mean of each segment was taken away, which makes neighbours look different.
-        likeness += segments / count
-        factor += 2 * (1 - lag / (_LAGS + 1)) * likeness
-    return min(max(factor, 1.0), _MOST_IN_COMMON)
+    for lag, distance in zip(_LAGS[:_ALIKE], near, strict=False):
+        likeness = 1 - (distance / apart) ** 2
+        factor += 2 * (1 - lag / (_ALIKE + 1)) * max(0.0, likeness - _CHANCE / math.sqrt(count))
+    return min(factor, _MOST_IN_COMMON)
 
 
-def _test_all(logs: Floats, boundaries: list[int]) -> list[_Step]:
+def _test_all(logs: Floats, tame: Floats, boundaries: list[int]) -> list[_Step]:
     """Compare the levels on both sides of each boundary."""
-    residuals = _residuals(logs, boundaries)
-    common = _in_common(residuals, len(boundaries) + 1)
-    # The noise of the whole series steadies that of short segments.
-    spare = max(len(logs) - len(boundaries) - 1, 1)
-    pooled = float(residuals @ residuals) / spare
+    residuals = np.concatenate([part - np.median(part) for part in np.split(logs, boundaries)])
+    noise = max(float(np.median(np.abs(residuals))) / 0.6745, _SMALLEST_NOISE)
+    common = _in_common(logs)
     steps = []
     for place in range(len(boundaries)):
         start, boundary, stop = _around(boundaries, place, len(logs))
-        left, right = boundary - start, stop - boundary
-        own = float(residuals[start:stop] @ residuals[start:stop]) / max(left + right - 2, 1)
-        variance = max(own, pooled, _SMALLEST_NOISE**2)
-        size = float(logs[boundary:stop].mean() - logs[start:boundary].mean())
-        error = math.sqrt(variance * common * (1 / left + 1 / right))
-        freedom = max((left + right - 2) / common, 2.0)
+        left, right = logs[start:boundary], logs[boundary:stop]
+        own = float(np.median(np.abs(residuals[start:stop]))) / 0.6745
+        share = 1 / len(left) + 1 / len(right)
         steps.append(
             _Step(
                 boundary=boundary,
-                size=size,
-                error=error,
-                freedom=freedom,
-                p=two_sided_p(size / error, freedom),
-                is_drift=_is_drift(logs[start:stop], left),
+                size=float(np.median(right) - np.median(left)),
+                error=_OF_A_MEDIAN * max(own, noise) * math.sqrt(common * share),
+                freedom=max((stop - start - 2) / common, 2.0),
+                p=rank_p(left, right, common),
+                is_drift=_is_drift(tame[start:stop], len(left)),
             )
         )
     return steps
@@ -425,7 +513,7 @@ def _is_drift(both: Floats, boundary: int) -> bool:
     by_line = float(((centred - slope * times) ** 2).sum())
     parts = both[:boundary], both[boundary:]
     by_step = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
-    return by_line < by_step
+    return by_line < by_step * (1 - _SURELY_DRIFT / len(both))
 
 
 def _changes(values: Sequence[float], boundaries: list[int], steps: list[_Step]) -> Changes:

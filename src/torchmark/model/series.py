@@ -15,7 +15,7 @@ from functools import cached_property
 import msgspec
 
 from torchmark.model.case import Case
-from torchmark.model.run import Environment, RunKind
+from torchmark.model.run import DECISIVE, Environment, RunKind
 
 
 class Quantity(enum.Enum):
@@ -80,6 +80,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_dirty(self) -> bool:
         """Whether files differed from the commit."""
         return bool(self.environment.fact("git", "dirty"))
+
+    @cached_property
+    def decisive(self) -> tuple[str, ...]:
+        """The facts of `DECISIVE`, as text: with other values, figures are not comparable."""
+        return tuple(str(self.environment.fact(*path)) for path in DECISIVE.values())
 
     @cached_property
     def machine(self) -> str:

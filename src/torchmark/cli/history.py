@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -124,7 +124,7 @@ def history_command(
         history_of(each, least=least, significance=significance or SIGNIFICANCE) for each in series
     ]
     if not found:
-        _end_empty(store, branch, since)
+        _end_empty(store, branch, since, quantities)
     view = history_view.make_view(found, distances_between(found, Path.cwd()))
     if any(files.values()):
         wrote_all = write_documents(files, lambda form: _render(view, form))
@@ -162,15 +162,18 @@ def _choose_cases(store: Store, name: str, pattern: str) -> list[str] | None:
     return chosen
 
 
-def _end_empty(store: Store, branch: str | None, since: str | None) -> NoReturn:
+def _end_empty(
+    store: Store, branch: str | None, since: str | None, quantities: Sequence[str]
+) -> NoReturn:
     chosen = [
         *([f"on branch {branch}"] if branch else []),
         *([f"since {since[:10]}"] if since else []),
     ]
-    if chosen:
+    if chosen or quantities:
         branches = sorted({each.branch for each in store.origins() if each.branch})
         known = f"; there are runs on {', '.join(branches)}" if branch and branches else ""
-        _fail(store, f"no run {' '.join(chosen)} has such figures{known}")
+        figures = f"figures for {' or '.join(quantities)}" if quantities else "such figures"
+        _fail(store, f"{' '.join(['no run', *chosen])} has {figures}{known}")
     if tell_damage(store):
         sys.exit(ExitCode.ENVIRONMENT)
     echo(

@@ -287,14 +287,19 @@ class Store:
             return read_series(connection, runs, case_ids, quantities, self.damage)
 
     def result(self, run_id: str, case_id: str, metric: Metric) -> Result | None:
-        """Return a result of one environment; None if it is missing or its record is damaged."""
+        """Return a result of one environment; None if it is missing or its record is damaged.
+
+        `damage` describes a damaged record.
+        """
         table = schema.results
         key = {"run_id": run_id, "case_id": case_id, "metric": metric.value}
         with self._reading() as connection:
             found = connection.execute(select(table.c.record).filter_by(**key)).scalars().first()
         try:
             return None if found is None else _result(found)
-        except _UNREADABLE:
+        except _UNREADABLE as error:
+            what = f"the {metric.value} of case {case_id} in run {run_id}"
+            tell_once(self.damage, f"{what}: its record in the store is damaged ({error})")
             return None
 
     def _read_origins(self, connection: Connection) -> list[Origin]:

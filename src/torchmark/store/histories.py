@@ -112,9 +112,9 @@ def read_series(
     points: dict[tuple[str, Quantity, str], list[tuple[int, Point]]] = {}
     for row in _rows(connection, list(ranks), case_ids):
         rank = ranks.get(row.run_id)
-        if rank is None:
+        if rank is None or not isinstance(row.case_id, str):
             continue
-        if not _has_figures(row):
+        if not _are_figures(row.value, row.low, row.high, row.memory):
             tell_once(
                 damage,
                 f"the {row.metric} of case {row.case_id!r} in run {row.run_id} is not in the "
@@ -151,12 +151,11 @@ def _points(row: Any, origin: Origin, wanted: set[Quantity]) -> Iterator[tuple[Q
         yield Quantity.MEMORY, Point(origin=origin, value=row.memory)
 
 
-def _has_figures(row: Any) -> bool:
-    """Whether the columns have finite numbers of at least zero; SQLite stores anything in them."""
-    figures = (row.value, row.low, row.high, row.memory)
-    return isinstance(row.case_id, str) and all(
+def _are_figures(*columns: Any) -> bool:
+    """Whether they are finite numbers of at least zero, or NULL; SQLite stores anything."""
+    return all(
         each is None or (isinstance(each, float | int) and 0 <= each < math.inf)
-        for each in figures
+        for each in columns
     )
 
 

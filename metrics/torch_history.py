@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,13 +45,12 @@ def read_store(place: str) -> Counts:
 def write_csv(counts: Counts) -> None:
     versions = list(dict.fromkeys(each for row in counts.values() for each in row))
     order = sorted(versions, key=lambda each: [int(part) for part in number_of(each).split(".")])
-    lines = [["case", *order]]
-    lines += [
-        [title, *(f"{row[each]:.10g}" if each in row else "" for each in order)]
-        for title, row in counts.items()
-    ]
-    texts = [",".join(f'"{each}"' if "," in each else each for each in line) for line in lines]
-    write_whole(FILE, "".join(f"{each}\n" for each in texts).encode())
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["case", *order])
+    for title, row in counts.items():
+        writer.writerow([title, *(f"{row[each]:.10g}" if each in row else "" for each in order)])
+    write_whole(FILE, text.getvalue().encode())
 
 
 def number_of(version: str) -> str:

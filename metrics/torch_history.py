@@ -107,8 +107,8 @@ def largest(counts: Counts, before: str, after: str) -> Iterator[str]:
     yield f"{before} to {after}: fewest and most"
     chosen = [*found[:LISTED], *found[-LISTED:]]
     for title, ratio in chosen:
-        row = counts[title]
-        yield f"  {change_text(ratio - 1):>9}  {row[before]:>10,.0f} → {row[after]:>10,.0f}  {title}"
+        old, new = counts[title][before], counts[title][after]
+        yield f"  {change_text(ratio - 1):>9}  {old:>10,.0f} → {new:>10,.0f}  {title}"
 
 
 def main() -> None:

@@ -187,7 +187,6 @@ def test_a_store_of_version_3_has_its_history_after_it_was_converted(
         make_version_3(store)
     done = call("history", "--store", place)
     assert (done.code, done.out) == (0, before)
-    assert "converting the store" in done.err
     assert Path(f"{place}.version-3").exists()
 
 
@@ -198,7 +197,6 @@ def test_a_store_of_version_3_has_its_history_after_it_was_converted(
         (("history", "add"), "cases"),
         (CHECK, "origins"),
         (PUBLISH, "cases"),
-        (PUBLISH, "origins"),
     ],
 )
 def test_a_run_that_is_removed_meanwhile_is_only_missing(
@@ -239,7 +237,9 @@ def remove_after(place: str, monkeypatch: pytest.MonkeyPatch, method: str) -> No
     monkeypatch.setattr(Store, method, then_remove)
 
 
-ODD = "<script>alert(1)</script> | **bold** `code` \x1b[31mred\x1b]0;t\x07 \0 \u202e 'q' \"q\" & ]]>"
+ODD = (
+    "<script>alert(1)</script> | **bold** `code` \x1b[31mred\x1b]0;t\x07 \0 \u202e 'q' \"q\" & ]]>"
+)
 LONG = "long " * 2_000
 
 
@@ -264,8 +264,8 @@ def test_odd_texts_are_shown_as_text(
         done = call(*command, "--store", place)
         assert done.code in (0, 4), done  # 4: there may be no baseline
         check_plain(done.out)
-    for command in (("history", *options), ("publish", "site"), ("report", "-o", "r.html")):
-        assert call(*command, "--store", place).code == 0
+    for written in (("history", *options), ("publish", "site"), ("report", "-o", "r.html")):
+        assert call(*written, "--store", place).code == 0
     pages = [*tmp_path.glob("*.html"), *(tmp_path / "site").rglob("*.html")]
     assert len(pages) > 10
     for page in pages:
@@ -313,7 +313,9 @@ def test_versions_of_torch_within_a_commit_are_named(
         for day, (version, count) in enumerate(versions.items(), 1):
             facts = {"torch": {"version": version, "git": version * 8}}
             results = [records.count_result(case, count) for case in cases]
-            run = histories.run_on(day, *results, facts=facts, commit="a" * 40, committed="2026-01-01")
+            run = histories.run_on(
+                day, *results, facts=facts, commit="a" * 40, committed="2026-01-01"
+            )
             store.create(run)
     done = call("history", "--store", place)
     out = " ".join(done.out.split())
@@ -360,6 +362,7 @@ def test_five_thousand_runs_are_a_history(
     connection.close()
     done = call("history", "-k", "add", "--store", place)
     assert done.code == 0, done
-    assert "2 series of 5,000 runs: no change." in done.out
-    assert call("runs", "--limit", "1", "--store", place).out.count("\n") == 4
+    assert "2 series of 5,000 runs: " in done.out
+    assert "5,000 runs, 2026-01-01 to 2026-06-01" in done.out
+    assert "The newest 1 of 5,000 runs" in call("runs", "--limit", "1", "--store", place).out
     assert call(*CHECK, "--store", place).code == 0

@@ -187,7 +187,7 @@ def test_a_damaged_row_costs_only_its_run_and_is_told(
 ) -> None:
     for day in (1, 2):
         store.create(run_on(day, records.time_result(ADD)))
-    change = f"UPDATE torchmark_runs SET {column} = :value WHERE id LIKE '20261101%'"  # noqa: S608
+    change = f"UPDATE torchmark_runs SET {column} = :value WHERE id LIKE '20261101%'"
     damage(store, change, value=value)
     assert len(only(store.series()).points) == 1
     assert len(store.origins()) == 1
@@ -204,7 +204,7 @@ def test_figures_that_are_no_numbers_are_told(store: Store, column: str, figure:
         store.create(run_on(day, records.time_result(ADD), records.count_result(ADD)))
     damage(
         store,
-        f"UPDATE torchmark_results SET {column} = '{figure}' "  # noqa: S608
+        f"UPDATE torchmark_results SET {column} = '{figure}' "
         "WHERE run_id LIKE '20261102%' AND metric = 'time'",
     )
     found = {each.quantity: len(each.points) for each in store.series([ADD.id])}

@@ -25,7 +25,6 @@ from torchmark.analyse.change_points import (
     Segment,
     find_changes,
 )
-from torchmark.model.run import DECISIVE
 from torchmark.model.series import Origin, Point, Quantity, Series
 from torchmark_probe.loops.intervals import Interval
 

@@ -154,8 +154,7 @@ def _points(row: Any, origin: Origin, wanted: set[Quantity]) -> Iterator[tuple[Q
 def _are_figures(*columns: Any) -> bool:
     """Whether they are finite numbers of at least zero, or NULL; SQLite stores anything."""
     return all(
-        each is None or (isinstance(each, float | int) and 0 <= each < math.inf)
-        for each in columns
+        each is None or (isinstance(each, float | int) and 0 <= each < math.inf) for each in columns
     )
 
 

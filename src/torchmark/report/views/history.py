@@ -175,9 +175,8 @@ def _summary(histories: Sequence[History]) -> str:
     fates = Counter(each.fate for history in histories for each in history.changes.points)
     runs = {point.origin.run for each in histories for point in each.series.points}
     parts = [f"{number_text(fates[fate], 'change')} {fate.value}" for fate in Fate if fates[fate]]
-    return f"{len(histories):,} series of {number_text(len(runs), 'run')}: " + (
-        f"{', '.join(parts) or 'no change'}."
-    )
+    told = ", ".join(parts) or "no change"
+    return f"{len(histories):,} series of {number_text(len(runs), 'run')}: {told}."
 
 
 def _chart_section(number: int, history: History) -> Section:

@@ -197,7 +197,7 @@ def test_a_damaged_row_costs_only_its_run_and_is_told(
 
 
 @pytest.mark.parametrize("column", ["value", "low", "high", "memory"])
-@pytest.mark.parametrize("figure", ["NaN", "Infinity", "-Infinity", "-1"])
+@pytest.mark.parametrize("figure", ["NaN", "Infinity", "-Infinity", "-1", "1e31"])
 def test_figures_that_are_no_numbers_are_told(store: Store, column: str, figure: str) -> None:
     """SQLite stores NaN and infinity as text; PostgreSQL as numbers."""
     for day in (1, 2):
@@ -256,3 +256,11 @@ def test_a_damaged_result_is_told_when_it_is_read(store: Store) -> None:
         connection.execute(schema.results.update().values(record=b"x"))
     assert store.result(run.id, ADD.id, Metric.TIME) is None
     assert f"the time of case {ADD.id} in run {run.id}" in store.damage[0]
+
+
+def test_a_time_is_never_zero_but_a_count_may_be(store: Store) -> None:
+    store.create(run_on(1, records.time_result(ADD), records.count_result(ADD)))
+    damage(store, "UPDATE torchmark_results SET value = 0")
+    assert only(store.series()).values == (0.0,)
+    assert only(store.series()).quantity is Quantity.INSTRUCTIONS
+    assert store.damage[0].startswith(f"the time of case {ADD.id!r}")

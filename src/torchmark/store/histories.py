@@ -8,7 +8,6 @@ caller.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 400
 """Names in one query: SQLite before 3.32 allows 999 parameters."""
+
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""No time, count or size is beyond these, so sums and logarithms of them are finite."""
 
 _METRICS = {Quantity.TIME: Metric.TIME, Quantity.INSTRUCTIONS: Metric.INSTRUCTIONS}
 """The metric whose results have the quantity as their main figure."""
@@ -114,7 +116,7 @@ def read_series(
         rank = ranks.get(row.run_id)
         if rank is None or not isinstance(row.case_id, str):
             continue
-        if not _are_figures(row.value, row.low, row.high, row.memory):
+        if not _are_figures(row):
             tell_once(
                 damage,
                 f"the {row.metric} of case {row.case_id!r} in run {row.run_id} is not in the "
@@ -145,16 +147,22 @@ def read_series(
 def _points(row: Any, origin: Origin, wanted: set[Quantity]) -> Iterator[tuple[Quantity, Point]]:
     for quantity, metric in _METRICS.items():
         if quantity in wanted and row.metric == metric.value and row.value is not None:
-            yield quantity, Point(origin=origin, value=row.value, low=row.low, high=row.high)
+            ends = (row.low, row.high) if quantity is Quantity.TIME else (None, None)
+            yield quantity, Point(origin=origin, value=row.value, low=ends[0], high=ends[1])
     is_time = row.metric == Metric.TIME.value
     if Quantity.MEMORY in wanted and is_time and row.memory is not None:
         yield Quantity.MEMORY, Point(origin=origin, value=row.memory)
 
 
-def _are_figures(*columns: Any) -> bool:
-    """Whether they are finite numbers of at least zero, or NULL; SQLite stores anything."""
-    return all(
-        each is None or (isinstance(each, float | int) and 0 <= each < math.inf) for each in columns
+def _are_figures(row: Any) -> bool:
+    """Whether a row has numbers that figures can be; SQLite stores anything in a column."""
+    columns = [each for each in (row.value, row.low, row.high, row.memory) if each is not None]
+    if not all(isinstance(each, float | int) for each in columns):
+        return False
+    # A time is never zero.
+    is_time = row.metric == Metric.TIME.value
+    return not (is_time and 0 in (row.value, row.high)) and all(
+        each == 0 or _SMALLEST <= each <= _LARGEST for each in columns
     )
 
 

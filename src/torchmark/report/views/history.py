@@ -200,7 +200,7 @@ def chart_history(history: History, chart_id: str) -> Chart:
     by_index = {each.index: each for each in changes.points}
     values = [_chart_value(at, point, levels[at]) for at, point in enumerate(series.points)]
     rules = [
-        {"at": index - 0.5, "change": change_text(each.change), "fate": each.fate.value}
+        {"at": index + 0.5, "change": change_text(each.change), "fate": each.fate.value}
         for index, each in by_index.items()
     ]
     x = {

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from torchmark.analyse.score import CaseRatio, score_of
 from torchmark.files import write_whole
 from torchmark.model.case import Case
-from torchmark.model.series import Quantity
+from torchmark.model.series import Quantity, release_of
 from torchmark.report.figures import change_text
 from torchmark.store import open_store
 
@@ -44,17 +44,13 @@ def read_store(place: str) -> Counts:
 
 def write_csv(counts: Counts) -> None:
     versions = list(dict.fromkeys(each for row in counts.values() for each in row))
-    order = sorted(versions, key=lambda each: [int(part) for part in number_of(each).split(".")])
+    order = sorted(versions, key=release_of)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["case", *order])
     for title, row in counts.items():
         writer.writerow([title, *(f"{row[each]:.10g}" if each in row else "" for each in order)])
     write_whole(FILE, text.getvalue().encode())
-
-
-def number_of(version: str) -> str:
-    return version.partition("+")[0]
 
 
 def read_csv() -> Counts:

@@ -206,7 +206,7 @@ def chart_history(history: History, chart_id: str) -> Chart:
     x = {
         "type": "quantitative",
         **run_axis([point.origin for point in series.points]),
-        "scale": {"nice": False, "padding": 8},
+        "scale": {"nice": False, "zero": False, "padding": 8},
     }
     y = {"type": "quantitative", "scale": {"zero": False}, "title": series.quantity.value}
     tooltip = [

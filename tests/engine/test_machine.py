@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchmark.engine import machine
 from torchmark.engine.machine import (
     cpu_model,
     describe_machine,
@@ -67,3 +68,23 @@ def test_the_processor_has_a_name(tmp_path: Path) -> None:
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Fast One\nmodel name\t: Fast One\n")
     assert cpu_model(cpuinfo) == "Fast One"
     assert cpu_model(tmp_path / "nothing") != ""
+
+
+def test_texts_that_are_no_commits_never_reach_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store may come from others: its commits could be options of git, or have a NUL."""
+
+    def run(command: list[str], *_: object, **__: object) -> object:
+        asked.append(command)
+        raise OSError
+
+    asked: list[list[str]] = []
+    monkeypatch.setattr(machine, "run_tool", run)
+    good = "0123abcd"
+    odd = ["--output=x", "HEAD", "a\0b", "", "main", "a" * 65]
+    ranges = [*((each, good) for each in odd), *((good, each) for each in odd)]
+    assert machine.count_commits(tmp_path, ranges) == {}
+    assert asked == []
+    assert machine.count_commits(tmp_path, [(good, good)]) == {}
+    assert len(asked) == 1

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from tests import records
-from torchmark.model.result import Facts, Result, Status
+from torchmark.model.result import Facts, Metric, Result, Status
 from torchmark.model.run import Environment, Run
 from torchmark.model.series import Quantity, Series, choose_origins
-from torchmark.store import Store
+from torchmark.store import Store, schema
 from torchmark.store.database import write_transaction
 
 ADD, MUL = records.case("add"), records.case("mul")
@@ -63,6 +63,52 @@ def test_commits_with_one_date_keep_the_order_of_their_runs(store: Store) -> Non
     for day, commit in ((2, "second"), (1, "first")):
         store.create(run_on(day, records.time_result(ADD), commit=commit, committed=same))
     assert [each.commit for each in store.origins()] == ["first", "second"]
+
+
+def commits(store: Store) -> list[str | None]:
+    return [each.commit for each in store.origins()]
+
+
+def test_dates_of_commits_with_other_offsets_are_in_order(store: Store) -> None:
+    dates = {
+        "second": "2026-10-01T22:00:00Z",
+        "third": "2026-10-01T18:30:00-04:00",
+        "first": "2026-10-01T23:30:00.5+02:00",
+    }
+    for day, (commit, date) in enumerate(dates.items(), 1):
+        store.create(run_on(day, records.time_result(ADD), commit=commit, committed=date))
+    assert commits(store) == ["first", "second", "third"]
+    assert store.origins()[0].when == "2026-10-01T21:30:00.500000+00:00"
+    since = choose_origins(store.origins(), since="2026-10-02T00:15:00+02:00")
+    assert [each.commit for each in since] == ["third"]
+
+
+@pytest.mark.parametrize("date", ["yesterday", "", "0001-01-01T00:00:00+09:00", 7, {"a": "b"}])
+def test_a_commit_without_a_readable_date_is_placed_by_its_run(store: Store, date: Any) -> None:
+    store.create(run_on(2, records.time_result(ADD), commit="b", committed=date))
+    for day in (1, 3):
+        store.create(run_on(day, records.time_result(ADD), commit="a"))
+    assert commits(store) == ["a", "b", "a"]
+
+
+def test_a_clock_that_was_wrong_does_not_move_a_commit(store: Store) -> None:
+    """The second run began, by its clock, before its commit was made."""
+    for day, start in ((1, "2026-11-01T12:00:00Z"), (2, "1970-01-01T00:00:00Z")):
+        run = run_on(day, records.time_result(ADD), commit=str(day), committed=f"2026-10-0{day}")
+        store.create(msgspec.structs.replace(run, started=start))
+    assert commits(store) == ["1", "2"]
+
+
+def test_versions_of_torch_within_a_commit_are_in_their_order(store: Store) -> None:
+    git = {"commit": "a", "committed": "2026-10-01T00:00:00Z"}
+    for day, version in ((1, "2.13.0+cpu"), (2, "1.13.1"), (3, None), (4, "2.9.1"), (5, "2.9.1")):
+        run = run_on(day, records.time_result(ADD), **git)
+        facts = {**run.environment.facts, "torch": {"version": version}}
+        store.create(msgspec.structs.replace(run, environments=(Environment(facts=facts),)))
+    versions = [(each.torch, each.run[6:8]) for each in store.origins()]
+    assert versions == [
+        (None, "03"), ("1.13.1", "02"), ("2.9.1", "04"), ("2.9.1", "05"), ("2.13.0+cpu", "01"),
+    ]  # fmt: skip
 
 
 def test_times_counts_and_memory_are_series_of_their_own(store: Store) -> None:
@@ -121,13 +167,51 @@ def test_more_runs_than_a_query_may_name_are_read(store: Store) -> None:
     assert len(only(store.series()).points) == 450
 
 
-def test_a_damaged_row_costs_only_its_run(store: Store) -> None:
+def damage(store: Store, change: str, **values: Any) -> None:
+    with write_transaction(store._engine) as connection:
+        connection.execute(text(change), values)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("environments", "x"),
+        ("environments", '[{"facts": {"a": ' + "[" * 5_000),
+        ("environments", '[{"facts": []}]'),
+        ("kind", "party"),
+        ("started", "yesterday"),
+    ],
+)
+def test_a_damaged_row_costs_only_its_run_and_is_told(
+    store: Store, column: str, value: str
+) -> None:
     for day in (1, 2):
         store.create(run_on(day, records.time_result(ADD)))
-    with write_transaction(store._engine) as connection:
-        damage = "UPDATE torchmark_runs SET environments = 'x' WHERE id LIKE '20261101%'"
-        connection.execute(text(damage))
+    change = f"UPDATE torchmark_runs SET {column} = :value WHERE id LIKE '20261101%'"
+    damage(store, change, value=value)
     assert len(only(store.series()).points) == 1
+    assert len(store.origins()) == 1
+    (told,) = store.damage
+    assert "20261101-120000-000000" in told
+    assert "torchmark rm 20261101-120000-000000" in told
+
+
+@pytest.mark.parametrize("column", ["value", "low", "high", "memory"])
+@pytest.mark.parametrize("figure", ["NaN", "Infinity", "-Infinity", "-1", "1e31"])
+def test_figures_that_are_no_numbers_are_told(store: Store, column: str, figure: str) -> None:
+    """SQLite stores NaN and infinity as text; PostgreSQL as numbers."""
+    for day in (1, 2):
+        store.create(run_on(day, records.time_result(ADD), records.count_result(ADD)))
+    damage(
+        store,
+        f"UPDATE torchmark_results SET {column} = '{figure}' "
+        "WHERE run_id LIKE '20261102%' AND metric = 'time'",
+    )
+    found = {each.quantity: len(each.points) for each in store.series([ADD.id])}
+    assert found == {Quantity.TIME: 1, Quantity.INSTRUCTIONS: 2}
+    (told,) = store.damage
+    assert told.startswith(f"the time of case {ADD.id!r} in run 20261102-120000-000000 is not in")
+    assert len(store.run("20261102").results) == 2
 
 
 def test_a_removed_run_leaves_its_series(store: Store) -> None:
@@ -144,10 +228,39 @@ def test_a_result_measured_again_has_its_new_figure(store: Store) -> None:
     assert only(store.series()).values == pytest.approx((5e-6,))
 
 
-def test_a_case_without_a_readable_record_is_left_out(store: Store) -> None:
+@pytest.mark.parametrize("record", ["{", "[]", '{"label":["mul"],"stmt":"x"}', "[" * 5_000])
+def test_a_case_without_a_readable_record_is_told_until_it_is_measured_again(
+    store: Store, record: str
+) -> None:
     store.create(run_on(1, records.time_result(ADD), records.time_result(MUL)))
-    with write_transaction(store._engine) as connection:
-        connection.execute(
-            text("UPDATE torchmark_cases SET record = '{' WHERE id = :id"), {"id": ADD.id}
-        )
+    damage(
+        store,
+        "UPDATE torchmark_cases SET record = :record WHERE id = :id",
+        record=record,
+        id=ADD.id,
+    )
     assert only(store.series()).case == MUL
+    assert [*store.cases()] == [MUL.id]
+    (told,) = store.damage
+    assert told.startswith(f"case {ADD.id!r} is not in the history")
+    store.create(run_on(2, records.time_result(ADD)))
+    assert len(only(store.series([ADD.id])).points) == 2
+
+
+def test_a_damaged_result_is_told_when_it_is_read(store: Store) -> None:
+    store.create(run := run_on(1, records.time_result(ADD)))
+    assert store.result(run.id, ADD.id, Metric.TIME) == records.time_result(ADD)
+    assert store.result(run.id, ADD.id, Metric.INSTRUCTIONS) is None
+    assert store.damage == []
+    with write_transaction(store._engine) as connection:
+        connection.execute(schema.results.update().values(record=b"x"))
+    assert store.result(run.id, ADD.id, Metric.TIME) is None
+    assert f"the time of case {ADD.id} in run {run.id}" in store.damage[0]
+
+
+def test_a_time_is_never_zero_but_a_count_may_be(store: Store) -> None:
+    store.create(run_on(1, records.time_result(ADD), records.count_result(ADD)))
+    damage(store, "UPDATE torchmark_results SET value = 0")
+    assert only(store.series()).values == (0.0,)
+    assert only(store.series()).quantity is Quantity.INSTRUCTIONS
+    assert store.damage[0].startswith(f"the time of case {ADD.id!r}")

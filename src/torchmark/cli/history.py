@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -18,6 +17,7 @@ from torchmark.cli.shell import (
     columns,
     combine,
     echo,
+    fail,
     file_options,
     files_in,
     opened,
@@ -29,11 +29,12 @@ from torchmark.define.selection import selected
 from torchmark.engine.machine import count_commits
 from torchmark.errors import InvalidArgumentError
 from torchmark.model.case import Case
-from torchmark.model.series import Quantity, choose_origins
+from torchmark.model.series import Quantity, choose_origins, comparable_time
 from torchmark.report import render_view
 from torchmark.report.formats.data import render_figures
 from torchmark.report.view import View
 from torchmark.report.views import history as history_view
+from torchmark.report.views.between import Distances
 from torchmark.store import Store
 from torchmark.store.database import option_for
 
@@ -47,13 +48,8 @@ class Date(click.ParamType[str]):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            date = datetime.datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a date such as 2026-11-01", param, ctx)
-        if date.tzinfo is None:
-            date = date.replace(tzinfo=datetime.timezone.utc)
-        return date.astimezone(datetime.timezone.utc).isoformat(timespec="seconds")
+        date = comparable_time(str(value))
+        return date or self.fail(f"{value!r} is not a date such as 2026-11-01", param, ctx)
 
 
 change_options = combine(
@@ -68,7 +64,7 @@ change_options = combine(
         "--significance",
         type=Percent(),
         metavar="X%",
-        help="Share of cases without a change in which one may be found.  "
+        help="Accept a false change in X % of the cases that did not change.  "
         f"[default: {SIGNIFICANCE * 100:g}%]",
     ),
 )
@@ -82,7 +78,7 @@ change_options = combine(
     "quantities",
     type=click.Choice([each.value for each in Quantity]),
     multiple=True,
-    help="Show this only; may be repeated.  [default: what the runs have]",
+    help="Show only this figure; may be repeated.  [default: all that were measured]",
 )
 @click.option("--branch", metavar="BRANCH", help="Only runs on this branch.")
 @click.option("--since", type=Date(), metavar="DATE", help="Only commits since DATE.")
@@ -104,12 +100,15 @@ def history_command(
     place: str | None,
     **arguments: Any,
 ) -> None:
-    """Show how the figures of cases developed, and at which commits they changed.
+    """Show the times and counts of cases over all stored runs, and where they changed.
 
-    CASE is the id of a case, its beginning, or words of its title; without CASE and -k, all cases
-    are shown. Runs are in the order of their commits. Runs on different classes of machines are
-    shown separately. A change that a later run undid has "passed"; one with fewer than three runs
-    behind it is "recent".
+    Each case has its trend, its latest figure and its last change. Below it are its changes, the
+    newest first, with the commits between the two runs. CASE is the id of a case, its beginning, or
+    words of its title; without CASE and -k, all cases are shown.
+
+    Runs are in the order of their commits; without git, in the order in which they were made. Each
+    kind of machine has a table of its own. A change has "stayed", has "passed" (a later run undid
+    it), or is "recent" (fewer than three runs follow).
 
     \b
     torchmark history "add C++" --metric instructions
@@ -125,7 +124,7 @@ def history_command(
         history_of(each, least=least, significance=significance or SIGNIFICANCE) for each in series
     ]
     if not found:
-        _fail_empty(store, branch, since)
+        _end_empty(store, branch, since, quantities)
     view = history_view.make_view(found, distances_between(found, Path.cwd()))
     if any(files.values()):
         wrote_all = write_documents(files, lambda form: _render(view, form))
@@ -155,31 +154,44 @@ def _choose_cases(store: Store, name: str, pattern: str) -> list[str] | None:
     chosen = [case.id for case in selected(cases, pattern)]
     if not chosen:
         words = " and ".join(repr(each) for each in (name, pattern) if each)
-        raise InvalidArgumentError(
+        _fail(
+            store,
             f"no case with figures in {store.where} matches {words}; `torchmark history"
-            f"{option_for(store.where)}` shows all"
+            f"{option_for(store.where)}` shows all",
         )
     return chosen
 
 
-def _fail_empty(store: Store, branch: str | None, since: str | None) -> None:
+def _end_empty(
+    store: Store, branch: str | None, since: str | None, quantities: Sequence[str]
+) -> NoReturn:
     chosen = [
         *([f"on branch {branch}"] if branch else []),
         *([f"since {since[:10]}"] if since else []),
     ]
-    if chosen:
+    if chosen or quantities:
         branches = sorted({each.branch for each in store.origins() if each.branch})
         known = f"; there are runs on {', '.join(branches)}" if branch and branches else ""
-        raise InvalidArgumentError(f"no run {' '.join(chosen)} has such figures{known}")
+        figures = f"figures for {' or '.join(quantities)}" if quantities else "such figures"
+        _fail(store, f"{' '.join(['no run', *chosen])} has {figures}{known}")
+    if tell_damage(store):
+        sys.exit(ExitCode.ENVIRONMENT)
     echo(
         f"No times or counts in {store.where} yet; "
         f"`torchmark run{option_for(store.where)}` measures some.",
         err=True,
     )
-    sys.exit(ExitCode.ENVIRONMENT if tell_damage(store) else ExitCode.FINE)
+    sys.exit(ExitCode.FINE)
 
 
-def distances_between(histories: Iterable[History], directory: Path) -> history_view.Distances:
+def _fail(store: Store, message: str) -> NoReturn:
+    """Raise an error about the arguments, unless damage may be the reason."""
+    if tell_damage(store):
+        fail(message, ExitCode.ENVIRONMENT)
+    raise InvalidArgumentError(message)
+
+
+def distances_between(histories: Iterable[History], directory: Path) -> Distances:
     """The numbers of commits behind the newest changes, where the repository here has them."""
     ranges = {
         (each.before.commit, each.after.commit): each.after.when

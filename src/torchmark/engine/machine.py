@@ -28,6 +28,9 @@ _TOOL_SECONDS = 20
 """How long a tool may take to print its version, or git to read a working directory. Git needs a
 few seconds for a large directory on a slow disk."""
 
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+"""Four digits are the fewest that git takes; SHA-256 has 64."""
+
 _KEPT_FREE = 0.2
 """Share of the available memory that a case may not use: it is left for other processes."""
 
@@ -148,9 +151,12 @@ def count_commits(
     """Return the number of commits in each range; None if its start is not an ancestor of its end.
 
     Ranges with a commit that the repository does not have, such as after a rebase, are left out.
+    So are those with a text that is no commit: it comes from a store, and could be an option.
     """
     found: dict[tuple[str, str], int | None] = {}
     for before, after in ranges:
+        if not (_COMMIT.fullmatch(before) and _COMMIT.fullmatch(after)):
+            continue
         # left: commits that only `before` has; right: those that only `after` has
         sides = _git(directory, "rev-list", "--count", "--left-right", f"{before}...{after}", "--")
         if sides is not None:

@@ -6,14 +6,16 @@ result in columns. Figures of different kinds of machines are never in one serie
 
 from __future__ import annotations
 
+import datetime
 import enum
+import re
 from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
 
 from torchmark.model.case import Case
-from torchmark.model.run import Environment, RunKind
+from torchmark.model.run import DECISIVE, Environment, RunKind
 
 
 class Quantity(enum.Enum):
@@ -67,7 +69,12 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def committed(self) -> str | None:
         """The date of the commit in UTC, as ISO 8601; None outside of git."""
-        return self._fact_text("git", "committed")
+        return comparable_time(self._fact_text("git", "committed") or "") or None
+
+    @property
+    def torch(self) -> str | None:
+        """The version of torch."""
+        return self._fact_text("torch", "version")
 
     @property
     def is_dirty(self) -> bool:
@@ -75,19 +82,29 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(self.environment.fact("git", "dirty"))
 
     @cached_property
+    def decisive(self) -> tuple[str, ...]:
+        """The facts of `DECISIVE`, as text: with other values, figures are not comparable."""
+        return tuple(str(self.environment.fact(*path)) for path in DECISIVE.values())
+
+    @cached_property
     def machine(self) -> str:
         """The machine class: processor, number of cores and architecture."""
         return machine_class(self.environment)
 
-    @property
+    @cached_property
     def when(self) -> str:
-        """The date of the commit; without one, the time at which the run started."""
-        return self.committed or self.started
+        """The date of the commit, in UTC; without one, the time at which the run started."""
+        return self.committed or comparable_time(self.started)
 
-    @property
-    def place(self) -> tuple[str, str, str]:
-        """The position on the time axis: points are ordered by it."""
-        return comparable_time(self.when), comparable_time(self.started), self.run
+    @cached_property
+    def place(self) -> tuple[str, tuple[int, ...], str, str]:
+        """The position on the time axis: points are ordered by it.
+
+        A commit that was measured with several versions of torch has them in their order, whenever
+        they were measured.
+        """
+        started = comparable_time(self.started)
+        return self.when, release_of(self.torch or ""), started, self.run
 
     def _fact_text(self, *path: str) -> str | None:
         fact = self.environment.fact(*path)
@@ -129,11 +146,12 @@ def choose_origins(
     newest: int | None = None,
 ) -> list[Origin]:
     """The runs on a branch, on a class of machines, since a date (ISO 8601); the newest of them."""
+    first = "" if since is None else comparable_time(since)
     chosen = [
         each
         for each in origins
         if (branch is None or each.branch == branch)
-        and (since is None or each.when >= since)
+        and each.when >= first
         and (machine is None or each.machine == machine)
     ]
     return chosen if newest is None else chosen[max(0, len(chosen) - newest) :]
@@ -156,9 +174,30 @@ def machine_class(environment: Environment) -> str:
 
 
 def comparable_time(time: str) -> str:
-    """A time in UTC with its offset in one form, so that times can be compared as text.
+    """The time in UTC, in a form that can be compared as text; empty if the text is no time.
 
-    >>> comparable_time("2026-11-15T22:15:30Z") == comparable_time("2026-11-15T22:15:30+00:00")
+    A time without an offset is in UTC.
+
+    >>> comparable_time("2026-11-16T00:15:30+02:00")
+    '2026-11-15T22:15:30+00:00'
+    >>> comparable_time("2026-11-15T22:15:30Z") < comparable_time("2026-11-15T21:15:31-01:00")
     True
     """
-    return time.removesuffix("Z").removesuffix("+00:00")
+    try:
+        # Python 3.10 does not read the Z.
+        read = datetime.datetime.fromisoformat(re.sub(r"[Zz]$", "+00:00", time))
+        if read.tzinfo is None:
+            read = read.replace(tzinfo=datetime.timezone.utc)
+        return read.astimezone(datetime.timezone.utc).isoformat()
+    except (ValueError, OverflowError):  # the year 1 in UTC may be the year 0
+        return ""
+
+
+def release_of(version: str) -> tuple[int, ...]:
+    """The numbers of a release, to order versions by; empty if the text does not begin with one.
+
+    >>> release_of("1.13.1") < release_of("2.9.1+cu128") < release_of("2.13.0a0+git1234")
+    True
+    """
+    found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,2}", version, re.ASCII)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -49,7 +49,13 @@ from torchmark.store.database import (
     write_transaction,
 )
 from torchmark.store.figures import figures_of
-from torchmark.store.histories import read_cases, read_origins, read_series
+from torchmark.store.histories import (
+    origin_of,
+    origin_rows,
+    read_cases,
+    read_series,
+    tell_once,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -223,13 +229,8 @@ class Store:
                 fields[status.value] = counts.get((row.id, status.value), 0)
             return msgspec.convert(fields, RunSummary)
 
-        found = []
-        for row in rows:
-            try:
-                found.append(self._read(summarise, row, row.id))
-            except DamagedStoreError as error:
-                self.damage.append(str(error))
-        return found
+        found = (self._read_row(summarise, row) for row in rows)
+        return [each for each in found if each is not None]
 
     def id_of(self, name: str) -> str:
         """Return the id of the run with this id, beginning of an id, tag or "latest"."""
@@ -262,12 +263,12 @@ class Store:
     def cases(self) -> dict[str, Case]:
         """Return all cases that have figures, by their ids."""
         with self._reading() as connection:
-            return read_cases(connection)
+            return read_cases(connection, self.damage)
 
     def origins(self) -> list[Origin]:
         """Return the runs, in the order of the commits that they measured."""
         with self._reading() as connection:
-            return read_origins(connection)
+            return self._read_origins(connection)
 
     def series(
         self,
@@ -278,21 +279,39 @@ class Store:
     ) -> list[Series]:
         """Return the series of cases: one for each quantity and class of machines.
 
-        None means all cases, quantities or runs. Damaged records do not matter here.
+        None means all cases, quantities or runs. Damaged records do not matter here; damaged rows
+        do, and `damage` lists them.
         """
         with self._reading() as connection:
-            runs = read_origins(connection) if origins is None else origins
-            return read_series(connection, runs, case_ids, quantities)
+            runs = self._read_origins(connection) if origins is None else origins
+            return read_series(connection, runs, case_ids, quantities, self.damage)
 
     def result(self, run_id: str, case_id: str, metric: Metric) -> Result | None:
-        """Return a result of one environment; None if it is missing or its record is damaged."""
+        """Return a result of one environment; None if it is missing or its record is damaged.
+
+        `damage` describes a damaged record.
+        """
         table = schema.results
         key = {"run_id": run_id, "case_id": case_id, "metric": metric.value}
         with self._reading() as connection:
             found = connection.execute(select(table.c.record).filter_by(**key)).scalars().first()
         try:
             return None if found is None else _result(found)
-        except _UNREADABLE:
+        except _UNREADABLE as error:
+            what = f"the {metric.value} of case {case_id} in run {run_id}"
+            tell_once(self.damage, f"{what}: its record in the store is damaged ({error})")
+            return None
+
+    def _read_origins(self, connection: Connection) -> list[Origin]:
+        found = (self._read_row(origin_of, row) for row in origin_rows(connection))
+        return sorted(filter(None, found), key=lambda each: each.place)
+
+    def _read_row(self, decode: Callable[[Any], T], row: Any) -> T | None:
+        """Return what the row of a run says; if it is damaged, say so and return None."""
+        try:
+            return self._read(decode, row, row.id)
+        except DamagedStoreError as error:
+            tell_once(self.damage, str(error))
             return None
 
     def _read_result(self, row: Any, run: Run) -> Result | None:
@@ -362,7 +381,7 @@ class Store:
             ) from error
 
 
-_UNREADABLE = (ValueError, TypeError, zlib.error)
+_UNREADABLE = (ValueError, TypeError, RecursionError, zlib.error)
 """Exceptions that reading a damaged record may raise."""
 
 
@@ -433,7 +452,9 @@ def _add_result(connection: Connection, run_id: str, result: Result) -> bool:
 def keep_case(connection: Connection, case: Case) -> None:
     """Store the case, so that a history can name it without reading records."""
     row = {"id": case.id, "record": msgspec.json.encode(case).decode()}
-    _insert_once(connection, schema.cases, row, ["id"])
+    if not _insert_once(connection, schema.cases, row, ["id"]):
+        same = update(schema.cases).filter_by(id=case.id)  # repairs a damaged record
+        connection.execute(same.where(schema.cases.c.record != row["record"]).values(row))
 
 
 def _insert_once(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from torchmark.analyse.change_points import Fate
-from torchmark.analyse.history import HistoricChange, History, shared_changes
-from torchmark.model.run import DECISIVE
+from torchmark.analyse.history import EXACT, HistoricChange, History, shared_changes
 from torchmark.model.series import Origin, Point, Quantity
 from torchmark.model.units import collect
-from torchmark.report.figures import change_text, number_text, sparkline
+from torchmark.report.figures import change_text, cut_line, number_text, sparkline
 from torchmark.report.names import group_of, name_in_group
 from torchmark.report.view import (
     Cell,
@@ -29,9 +28,15 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-
-Distances: TypeAlias = Mapping[tuple[str, str], int | None]
-"""The number of commits from one commit to another; None if the first is not an ancestor."""
+from torchmark.report.views.between import (
+    LONGEST_FACT,
+    Distances,
+    commits_text,
+    facts_text,
+    run_axis,
+    short_commit,
+    span_text,
+)
 
 KINDS = {
     Quantity.TIME: Kind.SECONDS,
@@ -52,7 +57,7 @@ _MOST_LISTED = 5
 _MOST_CHARTS = 24
 """With more series than this, a page has no charts: `publish` makes a page for each case."""
 
-_MOST_SHARED = 3
+_MOST_SHARED = 5
 """Number of shared changes that have a note; the newest."""
 
 
@@ -61,8 +66,8 @@ def make_view(histories: Sequence[History], distances: Distances | None = None) 
     known = distances or {}
     groups = collect(((each.series.quantity, each.series.machine), each) for each in histories)
     sections = [
-        _section(quantity, machine, members, known, len(groups))
-        for (quantity, machine), members in groups.items()
+        _section(f"{quantity.value}-{number}", quantity, machine, members, known)
+        for number, ((quantity, machine), members) in enumerate(groups.items(), 1)
     ]
     charts = histories if len(histories) <= _MOST_CHARTS else []
     return View(
@@ -75,11 +80,11 @@ def make_view(histories: Sequence[History], distances: Distances | None = None) 
 
 
 def _section(
+    section_id: str,
     quantity: Quantity,
     machine: str,
     histories: Sequence[History],
     known: Distances,
-    sections: int,
 ) -> Section:
     fields: list[Field[History]] = [
         field("case", lambda each: name_in_group(each.series.case)),
@@ -88,7 +93,7 @@ def _section(
         field("last change", _last_change, Kind.CHANGE),
     ]
     return Section(
-        id=f"{quantity.value}-{sections}-{machine}",
+        id=section_id,
         title=f"{_TITLES[quantity]} · {machine}",
         table=make_table(histories, fields, partial(_row, known=known)),
     )
@@ -112,12 +117,10 @@ def _mark(change: float) -> Mark:
 
 def _row(history: History, known: Distances) -> Row:
     listed = history.listed[::-1]
-    span = [each.origin.when[:10] for each in history.series.points]
-    period = span[0] if span[0] == span[-1] else f"{span[0]} to {span[-1]}"
-    lines = [f"{number_text(len(span), 'run')}, {period}"]
-    lines += [_change_text(each, known) for each in listed[:_MOST_LISTED]]
+    lines = [span_text([each.origin for each in history.series.points])]
+    lines += [_change_text(each, history.series.quantity, known) for each in listed[:_MOST_LISTED]]
     if len(listed) > _MOST_LISTED:
-        lines.append(f"… {len(listed) - _MOST_LISTED} earlier changes: see --json")
+        lines.append(f"… {number_text(len(listed) - _MOST_LISTED, 'earlier change')}: see --json")
     return Row(
         group=group_of(history.series.case),
         id=history.series.case_id,
@@ -125,57 +128,46 @@ def _row(history: History, known: Distances) -> Row:
     )
 
 
-def _change_text(change: HistoricChange, known: Distances) -> str:
+def _change_text(change: HistoricChange, quantity: Quantity, known: Distances) -> str:
     found = change.found
     low, high = (change_text(end - 1) for end in found.interval)
     interval = "" if low == high else f" [{low}, {high}]"
-    return (
-        f"{change.after.when[:10]}: {change_text(found.change)}{interval} {found.fate.value}, "
-        f"{between_text(change.before, change.after, known)}"
-    )
+    levels = f" ({found.before:,.10g} → {found.after:,.10g})" if quantity in EXACT else ""
+    told = f"{change_text(found.change)}{interval}{levels} {found.fate.value}"
+    facts = facts_text(change.before, change.after)
+    if facts and change.before.commit == change.after.commit:
+        return f"{facts}: {told}"
+    return f"{change.after.when[:10]}: {told}, {between_text(change.before, change.after, known)}"
 
 
 def between_text(before: Origin, after: Origin, known: Distances) -> str:
     """What differs between two runs: commits and decisive facts of the environment."""
-    facts = [
-        f"{name} {old or 'unknown'} → {new or 'unknown'}"
-        for name, path in DECISIVE.items()
-        if (old := before.environment.fact(*path)) != (new := after.environment.fact(*path))
-    ]
-    return "; ".join([_commits_text(before, after, known), *facts])
-
-
-def _commits_text(before: Origin, after: Origin, known: Distances) -> str:
-    if before.commit is None or after.commit is None:
-        return f"runs {before.run} and {after.run}"
-    old, new = before.commit[:10], after.commit[:10]
-    changed = " with changes" if after.is_dirty else ""
-    if before.commit == after.commit:
-        return f"within commit {new}{changed}"
-    span = f"{old}..{new}{changed}"
-    if (before.commit, after.commit) not in known:
-        return span
-    distance = known[before.commit, after.commit]
-    if distance is None:
-        return f"{span}, which are not on one line of commits"
-    return f"{span}, {number_text(distance, 'commit')}"
+    facts = facts_text(before, after)
+    return "; ".join([commits_text(before, after, known), *([facts] if facts else [])])
 
 
 def _notes(
     groups: Mapping[tuple[Quantity, str], Sequence[History]], known: Distances
 ) -> tuple[str, ...]:
-    """Changes that most cases share."""
+    """Changes that most cases share, the newest first."""
     notes = []
     for (quantity, _), histories in groups.items():
-        origins = {each.after.run: each for history in histories for each in history.listed}
+        changes = {each.after.run: each for history in histories for each in history.listed}
         shared = shared_changes(histories)
-        for run, (count, present) in sorted(shared.items(), reverse=True)[:_MOST_SHARED]:
-            between = between_text(origins[run].before, origins[run].after, known)
+        newest = sorted(shared, key=lambda run: changes[run].after.place, reverse=True)
+        for run in newest[:_MOST_SHARED]:
+            count, present = shared[run]
+            before, after = changes[run].before, changes[run].after
+            told = f"{count} of {number_text(present, 'case')} changed their {quantity.value}"
+            facts = facts_text(before, after)
             notes.append(
-                f"{count} of {present} cases changed their {quantity.value} at run {run} "
-                f"({between}): suspect the machine or the environment before the code of one "
-                "operator"
+                f"{told} with {facts} (run {run})"
+                if facts and before.commit == after.commit
+                else f"{told} at run {run} ({between_text(before, after, known)}): suspect the "
+                "machine or the environment before the code of one operator"
             )
+        if len(newest) > _MOST_SHARED:
+            notes.append(f"… {number_text(len(newest) - _MOST_SHARED, 'earlier change')} like this")
     return tuple(notes)
 
 
@@ -183,8 +175,8 @@ def _summary(histories: Sequence[History]) -> str:
     fates = Counter(each.fate for history in histories for each in history.changes.points)
     runs = {point.origin.run for each in histories for point in each.series.points}
     parts = [f"{number_text(fates[fate], 'change')} {fate.value}" for fate in Fate if fates[fate]]
-    count = number_text(len(histories), "series").replace("seriess", "series")
-    return f"{count} of {number_text(len(runs), 'run')}: {', '.join(parts) or 'no change'}."
+    told = ", ".join(parts) or "no change"
+    return f"{len(histories):,} series of {number_text(len(runs), 'run')}: {told}."
 
 
 def _chart_section(number: int, history: History) -> Section:
@@ -208,19 +200,18 @@ def chart_history(history: History, chart_id: str) -> Chart:
     by_index = {each.index: each for each in changes.points}
     values = [_chart_value(at, point, levels[at]) for at, point in enumerate(series.points)]
     rules = [
-        {"at": index - 0.5, "change": change_text(each.change), "fate": each.fate.value}
+        {"at": index + 0.5, "change": change_text(each.change), "fate": each.fate.value}
         for index, each in by_index.items()
     ]
     x = {
         "type": "quantitative",
-        "title": "run, in the order of the commits",
-        "axis": {"tickMinStep": 1, "format": "d"},
-        "scale": {"nice": False, "padding": 8},
+        **run_axis([point.origin for point in series.points]),
+        "scale": {"nice": False, "zero": False, "padding": 8},
     }
     y = {"type": "quantitative", "scale": {"zero": False}, "title": series.quantity.value}
     tooltip = [
         {"field": name, "type": "nominal"}
-        for name in ("run", "date", "commit", "measured")
+        for name in ("run", "date", "commit", "torch", "measured")
     ]  # fmt: skip
     spec: dict[str, Any] = {
         "data": {"values": values},
@@ -276,14 +267,15 @@ def _chart_value(at: int, point: Point, level: float) -> dict[str, Value]:
         "level": level,
         "run": origin.run,
         "date": origin.when[:16].replace("T", " "),
-        "commit": (origin.commit or "")[:10],
+        "commit": short_commit(origin.commit or ""),
+        "torch": cut_line(origin.torch or "", LONGEST_FACT),
         "measured": f"{point.value:.5g}",
     }
 
 
 _DATA = (
     "case", "title", "quantity", "machine", "run", "started", "commit", "committed", "branch",
-    "value", "low", "high", "level", "change", "change_low", "change_high", "fate",
+    "value", "low", "high", "level", "change", "change_low", "change_high", "fate", "torch",
 )  # fmt: skip
 """Columns of the data: a row for each point. New columns are added at the end."""
 
@@ -309,6 +301,7 @@ def _values(history: History) -> list[dict[str, Value]]:
                 "low": point.low,
                 "high": point.high,
                 "level": segment.level,
+                "torch": point.origin.torch,
             }
             if change is not None:
                 row |= {

@@ -21,8 +21,9 @@ from torchmark.settings import AffectsSettings
 
 NO_CODE = (
     "*.md", "*.rst", "*.txt", "docs/**", "doc/**", "LICENSE*", "NOTICE*", "AUTHORS*",
-    "CITATION.cff", ".github/**", ".gitlab/**", ".gitlab-ci.yml", ".circleci/**", ".azure-pipelines/**",
-    ".pre-commit-config.yaml", ".gitignore", ".gitattributes", ".mailmap", ".editorconfig",
+    "CITATION.cff", ".github/**", ".gitlab/**", ".gitlab-ci.yml", ".circleci/**",
+    ".azure-pipelines/**", ".pre-commit-config.yaml", ".gitignore", ".gitattributes", ".mailmap",
+    ".editorconfig",
 )  # fmt: skip
 """Files that no benchmark reads: documentation, and the configuration of CI, git and editors."""
 

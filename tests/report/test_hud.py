@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests import ab_records, histories, records
-from torchmark.model.result import Status
+from torchmark.model.result import Metric, Status
 from torchmark.report.formats import hud
 
 ADD = records.case("Pointwise", "add", params=(("dtype", "float32"),))
@@ -96,7 +96,7 @@ def test_a_comparison_has_the_figures_of_the_second_environment() -> None:
     run = ab_records.run_of(
         ab_records.timed(ADD, 1.1),
         ab_records.counted(ADD, {"f": 1000}, {"f": 1100}),
-        ab_records.missing(records.case("x"), hud.Metric.TIME, Status.FAILED, "no"),
+        ab_records.missing(records.case("x"), Metric.TIME, Status.FAILED, "no"),
     )
     time, count = checked(hud.render(run))
     assert time["metric"]["benchmark_values"] == [pytest.approx(2.2, rel=1e-3)]

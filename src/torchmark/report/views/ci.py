@@ -29,7 +29,7 @@ def make_view(gate: Gate, *, fails: bool, lead: Sequence[str], notes: Sequence[s
         judged,
         title=TITLE,
         lead=(*lead, *judged.lead),
-        summary=f"{_verdict(gate, fails=fails)}: {judged.summary}{_scores(gate)}",
+        summary=f"{_verdict(gate, fails=fails)}: {judged.summary}{_score_texts(gate)}",
         notes=(*notes, *judged.notes),
         sections=tuple(sections),
     )
@@ -40,7 +40,7 @@ def make_view(gate: Gate, *, fails: bool, lead: Sequence[str], notes: Sequence[s
         view,
         warnings=compared.warnings,
         notes=(*view.notes, *(note for note in compared.notes if note not in view.notes)),
-        sections=(*view.sections, *map(_folded, compared.sections)),
+        sections=(*view.sections, *_scores_first(compared.sections)),
         environments=compared.environments,
         settings=compared.settings,
     )
@@ -65,7 +65,7 @@ def _verdict(gate: Gate, *, fails: bool) -> str:
     return "Passed" if gate.was_judged else "Not judged"
 
 
-def _scores(gate: Gate) -> str:
+def _score_texts(gate: Gate) -> str:
     """The scores of a comparison, in short sentences."""
     if gate.run.kind is not RunKind.AB:
         return ""
@@ -81,5 +81,7 @@ def _scores(gate: Gate) -> str:
     return told
 
 
-def _folded(section: Section) -> Section:
-    return replace(section, is_folded=section.id not in _SCORES)
+def _scores_first(sections: Sequence[Section]) -> list[Section]:
+    """The scores, and then everything else, folded."""
+    folded = [replace(each, is_folded=True) for each in sections if each.id not in _SCORES]
+    return [*(each for each in sections if each.id in _SCORES), *folded]

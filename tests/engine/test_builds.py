@@ -180,23 +180,22 @@ def test_two_processes_do_not_build_the_same_at_once(
 ) -> None:
     fifo, begun = tmp_path / "fifo", tmp_path / "begun"
     os.mkfifo(fifo)
-    setup = f"echo x >> {begun}; cat {fifo} > built"
+    setup = f"echo x >> {begun}; test $(wc -l < {begun}) != 1 || cat {fifo} > built"
     process = build_in_process(checkout, setup)
     wait_until(begun.exists)
     heard: list[str] = []
 
     def hear(stage: Stage) -> None:
-        heard.append(stage.text)
         # The first build ends only when this one waits for it.
         threading.Thread(target=fifo.write_text, args=("done",)).start()
+        heard.append(stage.text)
 
     made = build_commit(repository, repository.commit("HEAD"), setup, progress=hear)
-    assert process.wait() == 0
     assert len(heard) == 1
     assert heard[0].startswith("waiting for another process, which builds")
+    assert process.communicate()[1] == ""
     assert (made.tree / "built").read_text() == "done"
     assert begun.read_text() == "x\n"
-    assert process.communicate()[1] == ""
 
 
 def test_old_builds_are_removed_except_those_that_may_be_in_use(

@@ -138,8 +138,8 @@ def ci_command(
     page of the job.
 
     \b
-    torchmark ci --setup 'python -m venv $TORCHMARK_ENV && $TORCHMARK_ENV/bin/pip install torch .'
-    torchmark ci --setup true --suite benchmarks/ --count --markdown report.md
+    torchmark ci --setup ./build.sh --suite benchmarks/ --markdown report.md
+    torchmark ci --setup true --suite benchmarks/ --count --limit 2%
     torchmark ci --base origin/release --dry-run
     """
     output = _Output(files=files_in(arguments), hud=hud_file, quiet=quiet)

@@ -163,7 +163,7 @@ def test_the_report_of_a_thousand_cases_fits_into_a_comment(
 ) -> None:
     cases = [records.case("Long" * 20, f"number {number}" * 5) for number in range(1000)]
     comparison.run = run_of(*(ab_records.timed(each, 2.0, environments=SIDES) for each in cases))
-    ci(*CI, "--markdown", str(tmp_path / "report.md"))
+    assert ci(*CI, "--markdown", str(tmp_path / "report.md")).code == 1
     text = (tmp_path / "report.md").read_text()
     assert len(text) <= LIMIT
     assert text.startswith("**Failed: 1000 over the hard limit.")

@@ -31,6 +31,7 @@ SLOWEST = (
     "test_counting.py",
     "cli/test_ab.py",
     "cli/test_cli.py",
+    "test_ci_examples.py",
     "cli/test_flame.py",
     "engine/cpp/test_real_headers.py",
     "define/suites/test_overrides.py",

@@ -319,6 +319,22 @@ class SettingsError(InvalidArgumentError):
     """A settings file cannot be read, or has an unknown key or an invalid value."""
 
 
+class RepositoryError(TorchmarkError, RuntimeError):
+    """A git repository cannot be used: there is none, it is shallow, or git failed."""
+
+
+class UnknownRevisionError(InvalidArgumentError, LookupError):
+    """The repository has no commit of this name."""
+
+
+class BuildFailedError(TorchmarkError, RuntimeError):
+    """A commit could not be built; has the last lines of the log, and where it is."""
+
+
+class NoBaselineError(TorchmarkError, LookupError):
+    """There is nothing that new results can be compared with; the message says what to do."""
+
+
 class BackportError(TorchmarkError, OSError):
     """The back-ported Timer cannot be written to an environment's torch, or removed from it."""
 

@@ -92,6 +92,17 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AffectsSettings:
+    """Which cases some files can affect, for `torchmark ci`."""
+
+    files: str | tuple[str, ...]
+    """One or several patterns of files, such as `src/nn/**`, relative to the repository."""
+
+    cases: str | None = None
+    """The cases, as for `-k`; an empty text means all, and None means that there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
     """Defaults for the options of `torchmark check`."""
 
@@ -130,6 +141,9 @@ class Settings:
     limits: tuple[LimitSettings, ...] = ()
     """Limits of cases; a later entry replaces an earlier one."""
 
+    affects: tuple[AffectsSettings, ...] = ()
+    """The cases that files can affect; a file that no entry names can affect all."""
+
     file: Path | None = None
     """The settings file; relative paths of suites start at its directory."""
 
@@ -140,7 +154,7 @@ _TABLES = {
     "check": CheckSettings,
     "publish": PublishSettings,
 }
-_LISTS = {"limits": LimitSettings}
+_LISTS = {"limits": LimitSettings, "affects": AffectsSettings}
 """Keys whose value is a list of tables."""
 
 _TYPES = {

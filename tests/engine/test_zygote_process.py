@@ -8,7 +8,8 @@ import zipfile
 from pathlib import Path
 
 import torchmark_probe
-from torchmark.engine.zygote.process import archive_bytes
+from torchmark.engine.environments import Interpreter
+from torchmark.engine.zygote.process import Launch, archive_bytes
 
 
 def test_the_archive_holds_the_probe_and_a_way_in() -> None:
@@ -33,3 +34,11 @@ def test_it_runs_and_ends_at_once_when_nobody_is_at_the_other_end(tmp_path: Path
     with theirs:
         done = subprocess.run([sys.executable, str(archive)], stdout=theirs.fileno(), check=False)
     assert done.returncode == 0
+
+
+def test_cases_find_modules_on_the_python_path_of_their_environment() -> None:
+    """The interpreter's path lacks it, and Python reads the variable only at its start."""
+    given = (("PYTHONPATH", "/branch/src::/torch"),)
+    interpreter = Interpreter(executable="python", sys_path=("/torch",), torch_file="/torch/t.py")
+    launch = Launch(interpreter=interpreter, environment=given, path=("", "/suites"))
+    assert launch.extra_path() == ["", "/suites", "/branch/src"]

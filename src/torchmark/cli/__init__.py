@@ -37,6 +37,7 @@ _COMMANDS = {
     "compare": "Compare two stored runs case by case.",
     "history": "Show how cases developed over commits, and where they changed.",
     "check": "Judge a run against its history; fail if a case got worse.",
+    "ci": "Say whether a pull request made a case slower; for CI.",
     "publish": "Write a static site of all stored runs.",
     "report": "Write one page for one or several stored runs.",
     "export": "Write a stored run as JSON, CSV, Markdown, text or HTML.",

@@ -179,7 +179,7 @@ def report_run(
     )
     wrote_all = write_more(run) and wrote_all
     if cut_short_by is not None:
-        _fail_with_resume_hint(run, cut_short_by, asked.place)
+        fail_with_resume_hint(run, cut_short_by, asked.place)
     if not wrote_all:
         sys.exit(ExitCode.ENVIRONMENT)
     code = judge(run)
@@ -189,9 +189,10 @@ def report_run(
         sys.exit(ExitCode.CASE_FAILED)
 
 
-def _fail_with_resume_hint(
+def fail_with_resume_hint(
     run: Run, cause: TorchmarkError | RunInterruptedError, place: str | None
 ) -> NoReturn:
+    """End a command whose run was cut short: say what is stored, and how to continue."""
     done = len(run.plan) - len(run.missing())
     partial = sum(each.status is Status.PARTIAL for each in run.results)
     what, code = (

@@ -119,6 +119,9 @@ _ENVIRONMENT_AT_FAULT = (
     errors.ProfilerError,
     errors.ZygoteError,
     errors.BackportError,
+    errors.RepositoryError,
+    errors.BuildFailedError,
+    errors.NoBaselineError,
     errors.StoreError,
     errors.OutputFileError,
 )

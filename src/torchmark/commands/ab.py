@@ -101,6 +101,7 @@ def ab(
     backtest: bool = False,
     patch: Collection[str] = (),
     imports: Sequence[str] = (),
+    path: Sequence[str] | None = None,
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -130,7 +131,9 @@ def ab(
     process fails. `backtest` skips cases that are known not to work on old versions of torch.
     `patch` names environments whose torch gets a backport of Timer, as `torch.utils_backport`.
     `imports` names modules that every process of the environments imports before it builds a case,
-    for example a module that defines operators.
+    for example a module that defines operators. Cases find modules in the folders of `path`
+    (default: the current folder and those of the suites), then in the environment's PYTHONPATH,
+    then where its interpreter looks.
 
     Every result is in the store as soon as it exists. The `Run` with all results is returned.
     `resume` names a run that was interrupted: its environments are activated again, and the missing
@@ -166,6 +169,7 @@ def _compare_environments(
     backtest: bool = False,
     patch: Collection[str] = (),
     imports: Sequence[str] = (),
+    path: Sequence[str] | None = None,
     store: Place = None,
     tags: Iterable[str] = (),
     resume: str | None = None,
@@ -180,7 +184,8 @@ def _compare_environments(
     commands = name_commands(A, B, environments or {}, one_is_enough=a_stmt is not None)
     names = [] if pairs else ordered_unique(suites or ("standard",))
     loaded = _load_all(names)
-    path = ["", *folders_of(names)]  # modules in the current folder and next to the suites
+    # By default, modules in the current folder and next to the suites.
+    path = ["", *folders_of(names)] if path is None else [*path]
     modules = check_modules(imports)
     with use_store(store) as kept, activate(commands, path, imports=modules) as sides:
         said = _patch(sides, patch)

@@ -1,7 +1,7 @@
 """Activates environments under test, and finds their Python and their torch.
 
-An environment is described by a shell command that activates it, so that `import torch` works. This
-module is the only one that runs shell text of the user. bash runs the command once. Then the Python
+An environment is described by a shell command that activates it, so that `import torch` works. Only
+this module and `builds` run shell text of the user. bash runs the command once. Then the Python
 that it leads to reports the interpreter, the changed variables and the working directory. From then
 on, processes are started without a shell. torch is located but not imported.
 """
@@ -27,7 +27,8 @@ disk."""
 
 _COSMETIC = frozenset(
     {"PATH", "PS1", "PWD", "OLDPWD", "SHLVL", "_", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
-     "TORCHMARK_ANSWER", "TORCHMARK_QUESTION", "TORCHMARK_PYTHON"}
+     "TORCHMARK_ANSWER", "TORCHMARK_QUESTION", "TORCHMARK_PYTHON",
+     "TORCHMARK_SIDE", "TORCHMARK_ENV", "TORCHMARK_COMMIT", "TORCHMARK_TREE"}
 )  # fmt: skip
 """Variables that nearly every activation command changes and that no measured code reads. They are
 left out, because every byte of the environment changes where objects lie in memory."""

@@ -87,12 +87,15 @@ def need_tool(name: str, what_to_do: str) -> str:
 
 def run_tool(
     command: Sequence[str],
-    seconds: float = _TOOL_SECONDS,
+    seconds: float | None = _TOOL_SECONDS,
     *,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str | None] | None = None,
     takes_ctrl_c: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end and return what it printed; `variables` are added to the environment.
+    """Run a tool to its end and return what it printed.
+
+    `variables` are added to the environment of this process; None removes one. The tool may take
+    so many `seconds`; None is no limit.
 
     Raises OSError if the tool cannot be started, TimeoutExpired if it takes too long. Ctrl-C is
     delivered to this process only, which then ends the tool. A tool that starts child
@@ -106,9 +109,15 @@ def run_tool(
         timeout=seconds,
         check=False,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **(variables or {})},
+        env=environment_with(variables or {}),
         start_new_session=not takes_ctrl_c,
     )
+
+
+def environment_with(variables: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the environment of this process with these variables; None removes one."""
+    changed = {**os.environ, **variables}
+    return {name: value for name, value in changed.items() if value is not None}
 
 
 def first_line_of(*command: str) -> str:

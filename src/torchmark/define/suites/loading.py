@@ -47,7 +47,8 @@ from torchmark.errors import DefinitionError, SuiteFileError, SuiteNotFoundError
 from torchmark.model.case import Case
 from torchmark_probe.zygote.handlers import full_text
 
-_PATTERN = "bench_*.py"
+PATTERN = "bench_*.py"
+"""The files that a folder of benchmarks loads."""
 
 _SUITE_NAMES = ("SUITE", "BENCHMARKS", "ADHOC_BENCHMARKS")
 
@@ -101,9 +102,9 @@ def load_suite(name: str, read: Reader = read_here) -> LoadedSuite:
         return _load_parts(name, [SHIPPED[name]], read_here)
     path = Path(name)
     if path.is_dir():
-        files = sorted(path.glob(_PATTERN))
+        files = sorted(path.glob(PATTERN))
         if not files:
-            raise SuiteNotFoundError(f"the folder {name} has no {_PATTERN} files")
+            raise SuiteNotFoundError(f"the folder {name} has no {PATTERN} files")
         return _load_parts(name, files, read)
     if is_named_like_a_trace(name) or (path.is_file() and path.suffix != ".py"):
         trace = load_trace(path)

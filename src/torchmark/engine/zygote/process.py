@@ -101,16 +101,19 @@ class Launch:
     of these cannot be imported, the zygote does not start."""
 
     path: tuple[str, ...] | None = None
-    """Where cases find modules in addition to the interpreter's path. None means the path of this
-    process if the interpreter is the same, and nothing otherwise."""
+    """Where cases find modules in addition to PYTHONPATH and the interpreter's path. None means the
+    path of this process if the interpreter is the same, and nothing otherwise."""
 
     def extra_path(self) -> list[str]:
-        """Return the user's own directories, which the interpreter would not search for modules."""
+        """Return the user's own directories, which the interpreter would not search for modules.
+
+        The interpreter's path lacks PYTHONPATH, so it is added for the cases.
+        """
+        known = self.interpreter.sys_path
         if self.path is not None:
-            return list(self.path)
+            return [*self.path, *(entry for entry in self._python_path() if entry not in known)]
         if self.interpreter.executable != sys.executable:
             return []
-        known = self.interpreter.sys_path
         here = os.getcwd()
         # Python writes the working directory as "", which has the same length for everybody.
         return ["" if entry == here else entry for entry in sys.path if entry not in known]
@@ -123,8 +126,11 @@ class Launch:
         """
         if not self.imports:
             return []
-        given = dict(self.environment).get("PYTHONPATH", "").split(os.pathsep)
-        return [os.path.abspath(each) for each in [*self.extra_path(), *filter(None, given)]]
+        return [os.path.abspath(each) for each in [*self.extra_path(), *self._python_path()]]
+
+    def _python_path(self) -> list[str]:
+        given = dict(self.environment).get("PYTHONPATH", "")
+        return [each for each in given.split(os.pathsep) if each]
 
 
 def canonical_environment(launch: Launch, given: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from sqlalchemy import Select, select
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import Environment, RunKind
-from torchmark.model.series import Origin, Point, Quantity, Series
+from torchmark.model.series import Origin, Point, Quantity, Series, repeated_run
 from torchmark.store import schema
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ _METRICS = {Quantity.TIME: Metric.TIME, Quantity.INSTRUCTIONS: Metric.INSTRUCTIO
 def read_origins(connection: Connection) -> list[Origin]:
     """All runs of one environment, in the order of the commits that they measured.
 
-    A run whose row is damaged is left out; `Store.runs` says so.
+    A run whose row is damaged is left out; `Store.runs` says so. So is a run that repeats cases of
+    another one.
     """
     table = schema.runs
     names = ("id", "kind", "started", "suite", "environments")
@@ -47,6 +48,8 @@ def _origin(row: Any) -> Origin | None:
     if len(environments) != 1 or not isinstance(row.started, str):
         return None
     (environment,) = environments
+    if repeated_run(environment):
+        return None
     return Origin(
         run=row.id, started=row.started, kind=kind, suite=row.suite, environment=environment
     )

@@ -135,7 +135,9 @@ def test_the_summary_counts_outcomes(rows: tuple[GateRow, ...], summary: str) ->
 
 
 def test_what_could_not_be_judged_is_listed_with_its_reason() -> None:
-    assert find_section(make_view(GATE), "gaps").listing == (
+    section = find_section(make_view(GATE), "gaps")
+    assert section is not None
+    assert section.listing == (
         "Linear algebra / mm · Python, eager (time) has no baseline yet",
         "Shapes / cat · Python, eager (instructions) is in the baseline, but not in this run",
         "Linear algebra / mm · Python, eager (instructions) failed: it crashed",

@@ -144,9 +144,7 @@ def take_check(bench: Bench, slow: str | None, more: float) -> dict[str, Any]:
         "failed": [row["title"].partition(" ·")[0] for row in rows if row["outcome"] == "slower"],
         "again": sum(bool(row["paired"]) for row in rows),
         "ratios": {
-            row["title"].partition(" ·")[0]: round(row["ratio"], 5)
-            for row in rows
-            if row["paired"]
+            row["title"].partition(" ·")[0]: round(row["ratio"], 5) for row in rows if row["paired"]
         },
         "today": [name for name in new if new[name] / old[name] > 1 + TODAY],
         "run_seconds": round(measured - begun, 1),

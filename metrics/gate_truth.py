@@ -158,9 +158,7 @@ def read_series(files: Sequence[Path]) -> list[np.ndarray[tuple[int], np.dtype[n
         print(f"{file.name}: {len(runs)} runs, {runs[0]['cpu']}, load {runs[0]['load']} and on")
         names = set.intersection(*(set(run["medians"]) for run in runs))
         if len(runs) >= _LENGTH:
-            found += [
-                np.log([run["medians"][name] for run in runs]) for name in sorted(names)
-            ]
+            found += [np.log([run["medians"][name] for run in runs]) for name in sorted(names)]
     return found
 
 
@@ -208,9 +206,7 @@ def history_before(drawn: Drawn) -> History:
         for origin, log in zip(ORIGINS, drawn.before, strict=False)
     )
     return history_of(
-        Series(
-            case_id=CASE.id, case=CASE, quantity=Quantity.TIME, machine="one", points=points
-        )
+        Series(case_id=CASE.id, case=CASE, quantity=Quantity.TIME, machine="one", points=points)
     )
 
 
@@ -260,11 +256,7 @@ def paired_failures(judged: Sequence[Judged]) -> set[int]:
         )
         for effect in effects
     ]
-    return {
-        place
-        for place, row in zip(places, rows, strict=True)
-        if row.outcome is Outcome.FAIL
-    }
+    return {place for place, row in zip(places, rows, strict=True) if row.outcome is Outcome.FAIL}
 
 
 def failures(judged: Sequence[Judged]) -> dict[str, set[int]]:

@@ -90,7 +90,9 @@ def test_an_interval_without_an_end_gives_one_without_an_end() -> None:
 
 
 def test_groups_are_first_labels_in_order() -> None:
-    ratios = [CaseRatio(case=case, ratio=ratio) for case, ratio in ((ADD, 1.1), (MM, 2.0), (MUL, 1.1))]
+    ratios = [
+        CaseRatio(case=case, ratio=ratio) for case, ratio in ((ADD, 1.1), (MM, 2.0), (MUL, 1.1))
+    ]
     found = [(name, round(score.ratio, 3)) for name, score in scores_by_group(ratios)]
     assert found == [("Pointwise", 1.1), ("Linear algebra", 2.0)]
 

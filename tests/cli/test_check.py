@@ -84,15 +84,6 @@ def test_json_on_standard_output_is_nothing_but_json(
     assert json.loads(done.out)["table"][0]["outcome"] == "slower"
 
 
-def test_a_store_that_cannot_be_written_is_judged_if_nothing_is_measured(
-    call: Callable[..., Done],  # noqa: F811
-    place: str,
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "marks.db").chmod(0o444)
-    assert call("check", "--no-again", "--store", place).code == 1
-
-
 def test_a_run_of_ab_is_checked_in_every_format(
     call: Callable[..., Done],  # noqa: F811
     tmp_path: Path,

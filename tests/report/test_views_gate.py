@@ -72,7 +72,37 @@ def text_of(gate: Gate) -> str:
     return render_view(make_view(gate), "text")
 
 
-TEXT = ""
+TEXT = """\
+Check
+Run 20260203-120000-000031, finished, started 2026-02-03T12:00:00+00:00
+against: branch main
+doubtful times were measured again in run 20260202-120000-000001
+
+NOTE the baseline is out of date: its newest run, 20260101, was 30 days earlier
+
+Time
+Pointwise                before       now                    change  outcome
+  add · Python, eager  1.000 us  1.050 us   +5.0 % [+4.0 %, +6.0 %]  slower (p)
+  mul · Python, eager  1.000 us  1.009 us   +0.9 % [-0.1 %, +1.9 %]  unclear
+Shapes                   before       now                    change  outcome
+  cat · Python, eager  1.000 us  1.001 us  +0.10 % [-0.9 %, +1.1 %]  fine
+slower: the interval lies above 0 % and the change is larger than the hard
+  limit. slightly slower: the same, for the soft limit. unclear: the interval
+  includes 0 % and reaches the limit. (p): measured together with the baseline.
+
+Instructions
+Pointwise              before    now  change  outcome
+  add · Python, eager   1,000  1,005  +0.5 %  slightly more
+
+Not judged
+  Linear algebra / mm · Python, eager (time) has no baseline yet
+  Shapes / cat · Python, eager (instructions) is in the baseline, but not in
+    this run
+  Linear algebra / mm · Python, eager (instructions) failed: it crashed
+
+1 over the hard limit; 1 failed; 1 over the soft limit; 1 unclear; 1 fine; 1
+  new; 1 missing.
+"""
 
 
 def test_the_text_reads_like_this() -> None:

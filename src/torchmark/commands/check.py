@@ -199,9 +199,7 @@ def _gap(result: Result) -> GateRow:
 
 def _never_measured(run: Run) -> list[PlannedResult]:
     there = {each.key for each in run.results}
-    return [
-        each for each in run.plan if each.key not in there and each.metric in _QUANTITIES
-    ]
+    return [each for each in run.plan if each.key not in there and each.metric in _QUANTITIES]
 
 
 def _unmeasured(planned: PlannedResult, run: Run) -> GateRow:

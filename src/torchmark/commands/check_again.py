@@ -111,9 +111,7 @@ def measure_alone(store: Store, again: Again, progress: Listener | None) -> Run:
         [PlannedResult(case=case, metric=Metric.TIME) for case in cases],
         environments=[_mark(here, run)],
         settings=settings,
-        effort=msgspec.structs.replace(
-            effort, repeats=max(effort.repeats, REPEATS), detect=None
-        ),
+        effort=msgspec.structs.replace(effort, repeats=max(effort.repeats, REPEATS), detect=None),
         notes=[f"`torchmark check` measured these times of run {run.id} again"],
     )
     return measure_run(resume=planned.id, store=store, progress=progress)

@@ -77,9 +77,7 @@ def find_baseline(store: Store, run: Run, against: str | None) -> Baseline:
     )
 
 
-def _choose(
-    store: Store, origins: Sequence[Origin], here: Origin, against: str | None
-) -> _Chosen:
+def _choose(store: Store, origins: Sequence[Origin], here: Origin, against: str | None) -> _Chosen:
     others = [each for each in origins if each.run != here.run and each.kind is RunKind.RUN]
     branches = {each.branch for each in others if each.branch}
     if against is None:
